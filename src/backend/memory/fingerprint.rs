@@ -1,0 +1,89 @@
+//! What stands for a bucket key in the table: 128 bits of keyed hash.
+
+use std::fmt;
+
+use ahash::RandomState;
+
+use crate::transaction::BucketKey;
+
+/// A bucket key's hash under keys that only this backend knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    /// Stored, and the source of the table's rows.
+    pub(super) low: u64,
+    /// Stored in its lower half; the upper half picks the shard.
+    pub(super) high: u64,
+}
+
+/// Two independently keyed hashes, both with the resistance against chosen inputs that aHash is
+/// made for.
+#[derive(Clone)]
+pub(super) struct Fingerprints {
+    low: RandomState,
+    high: RandomState,
+}
+
+impl Fingerprints {
+    pub(super) fn new() -> Self {
+        Self {
+            low: RandomState::new(),
+            high: RandomState::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn of(&self, key: &BucketKey<'_>) -> Fingerprint {
+        Fingerprint {
+            low: self.low.hash_one(key),
+            high: self.high.hash_one(key),
+        }
+    }
+}
+
+impl fmt::Debug for Fingerprints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprints(..)")
+    }
+}
+
+/// Maps a uniform hash to `0..n`, without a division.
+#[inline]
+pub(super) fn pick(hash: u32, n: usize) -> usize {
+    ((u64::from(hash) * n as u64) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transaction::LimitKey;
+
+    #[test]
+    fn keys_of_two_backends_differ() {
+        let key = BucketKey::new(LimitKey::Number(1), "10.0.0.1");
+        assert_ne!(Fingerprints::new().of(&key), Fingerprints::new().of(&key));
+    }
+
+    #[test]
+    fn limit_and_id_do_not_run_together() {
+        let prints = Fingerprints::new();
+        let keys = [
+            BucketKey::new(LimitKey::Name("a"), "bc"),
+            BucketKey::new(LimitKey::Name("ab"), "c"),
+            BucketKey::new(LimitKey::Number(1), "c"),
+            BucketKey::new(LimitKey::Name("1"), "c"),
+        ];
+        for (i, a) in keys.iter().enumerate() {
+            for b in &keys[i + 1..] {
+                assert_ne!(prints.of(a), prints.of(b), "{a} and {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn picks_cover_the_range() {
+        assert_eq!(
+            (pick(0, 7), pick(u32::MAX, 7), pick(u32::MAX / 2, 8)),
+            (0, 6, 3)
+        );
+    }
+}

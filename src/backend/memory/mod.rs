@@ -1,0 +1,171 @@
+//! Buckets in this process: exact, bounded, and never swept.
+
+mod fingerprint;
+mod shard;
+mod table;
+
+use self::{
+    fingerprint::{Fingerprint, Fingerprints},
+    shard::Shards,
+    table::Table,
+};
+use super::{Backend, BackendError};
+use crate::{
+    clock::{Clock, SystemClock, Timestamp},
+    decision::{Answer, Outcome, State},
+    transaction::{Algorithm, Batch, Member},
+};
+use async_trait::async_trait;
+use smallvec::SmallVec;
+
+/// Keeps buckets in this process's memory.
+///
+/// - A batch locks the shards of its buckets, always in the same order, for the time of one
+///   decision; it waits for nothing else, allocates nothing and needs no runtime.
+/// - A bucket takes 24 bytes in a table that is kept at least half full, whatever the length of its
+///   id: only a keyed 128-bit hash of the key is stored, seeded anew in each backend, so that no
+///   client can aim at another's bucket.
+/// - There are at most [`max_buckets`](Self::with_max_buckets) buckets. A bucket that is full again
+///   is as good as a free place and is taken by the next one that needs it. At the cap, the bucket
+///   nearest to full of a random sample goes: a flood of new ids locks nobody out and frees nobody
+///   who is being throttled. Nothing runs in the background and nothing needs to be called.
+/// - Each shard grows on its own, by a quarter, so no request waits for a large table to be copied.
+///
+/// A limiter without a backend of its own process to share with others needs nothing more. To share
+/// one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
+#[derive(Debug)]
+pub struct MemoryBackend {
+    fingerprints: Fingerprints,
+    shards: Shards,
+    clock: SystemClock,
+}
+
+impl MemoryBackend {
+    /// The default of [`with_max_buckets`](Self::with_max_buckets).
+    pub const DEFAULT_MAX_BUCKETS: usize = 1_000_000;
+
+    /// A backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_max_buckets(Self::DEFAULT_MAX_BUCKETS)
+    }
+
+    /// A backend for at most `max_buckets` buckets, at 30 to 40 bytes each when they are there.
+    ///
+    /// The cap is shared out evenly over shards, so that eviction begins a few per cent before it is
+    /// reached.
+    ///
+    /// # Panics
+    ///
+    /// If `max_buckets` is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn with_max_buckets(max_buckets: usize) -> Self {
+        assert!(
+            max_buckets > 0,
+            "a backend for 0 buckets would limit nobody: use at least 1"
+        );
+        Self {
+            fingerprints: Fingerprints::new(),
+            shards: Shards::new(max_buckets),
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// How many buckets are held, among them such that are full again but not yet replaced.
+    ///
+    /// Takes each shard's lock in turn: meant for a gauge, not for each request.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.shards.buckets()
+    }
+
+    #[inline]
+    fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let now = batch.now.unwrap_or_else(|| self.clock.now());
+        match batch.members {
+            [member] => self.decide_one(batch, member, now),
+            _ => self.decide_all(batch, now),
+        }
+    }
+
+    #[inline]
+    fn decide_one(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        now: Timestamp,
+    ) -> Result<Outcome, BackendError> {
+        let print = self.fingerprints.of(&member.key);
+        let mut table = self.shards.lock(&print);
+        let stored = State::Gcra(table.get(&print));
+        let outcome = Outcome::decide(batch, now, &[stored])?;
+        store(
+            &mut table,
+            member,
+            &print,
+            stored,
+            &outcome.answers()[0],
+            now,
+        );
+        Ok(outcome)
+    }
+
+    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Result<Outcome, BackendError> {
+        let prints: SmallVec<[_; 4]> = batch
+            .members
+            .iter()
+            .map(|member| self.fingerprints.of(&member.key))
+            .collect();
+        let mut tables = self.shards.lock_all(&prints);
+        let stored: SmallVec<[_; 4]> = prints
+            .iter()
+            .map(|print| State::Gcra(tables.of(print).get(print)))
+            .collect();
+        let outcome = Outcome::decide(batch, now, &stored)?;
+        for (i, answer) in outcome.answers().iter().enumerate() {
+            store(
+                tables.of(&prints[i]),
+                &batch.members[i],
+                &prints[i],
+                stored[i],
+                answer,
+                now,
+            );
+        }
+        Ok(outcome)
+    }
+}
+
+/// Stores an answer's state if it is another than was stored.
+#[inline]
+fn store(
+    table: &mut Table,
+    member: &Member<'_>,
+    print: &Fingerprint,
+    stored: State,
+    answer: &Answer,
+    now: Timestamp,
+) {
+    if answer.state != stored {
+        let (State::Gcra(tat), Algorithm::Gcra(gcra)) = (answer.state, member.algorithm);
+        table.set(print, tat, gcra.tolerance(), now);
+    }
+}
+
+impl Default for MemoryBackend {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.decide(batch)
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        Some(self.decide(batch))
+    }
+}

@@ -1,0 +1,135 @@
+//! Where state lives: the [`Backend`] trait and its implementations.
+//!
+//! [`MemoryBackend`] keeps buckets in this process. A backend of your own is one `impl`; so is a
+//! wrapper that adds something to another backend.
+//!
+//! # A custom backend
+//!
+//! Load a [`State`](crate::decision::State) for each member, let [`Outcome::decide`] judge the
+//! batch, store what changed, all under one lock or in one transaction:
+//!
+//! ```
+//! use std::{collections::HashMap, sync::Mutex};
+//!
+//! use tollgate::{
+//!     Limit, Limiter, Limits, Transaction,
+//!     backend::{Backend, BackendError, async_trait},
+//!     clock::{Clock, SystemClock},
+//!     decision::{Outcome, State},
+//!     transaction::Batch,
+//! };
+//!
+//! #[derive(Debug, Default)]
+//! struct MapBackend {
+//!     buckets: Mutex<HashMap<String, State>>,
+//!     clock: SystemClock,
+//! }
+//!
+//! #[async_trait]
+//! impl Backend for MapBackend {
+//!     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+//!         let mut buckets = self.buckets.lock().expect("no decision panics");
+//!         let now = batch.now.unwrap_or_else(|| self.clock.now());
+//!         let keys: Vec<_> = batch.members.iter().map(|member| member.key.to_string()).collect();
+//!         let stored: Vec<_> =
+//!             keys.iter().map(|key| buckets.get(key).copied().unwrap_or(State::MISSING)).collect();
+//!         let outcome = Outcome::decide(batch, now, &stored)?;
+//!         for (key, answer) in keys.into_iter().zip(outcome.answers()) {
+//!             buckets.insert(key, answer.state);
+//!         }
+//!         Ok(outcome)
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let limits = Limits::builder().limit("uploads", Limit::per_hour(100).burst(5)).build()?;
+//! let limiter = Limiter::new(limits, MapBackend::default());
+//! assert!(limiter.spend(&Transaction::new("uploads", "alice")).await?.allowed());
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod memory;
+
+use std::{error::Error as StdError, fmt, sync::Arc};
+
+pub use async_trait::async_trait;
+use thiserror::Error;
+
+pub use self::memory::MemoryBackend;
+use crate::{clock::InvalidNow, decision::Outcome, transaction::Batch};
+
+/// Where buckets are kept, and where batches are decided.
+///
+/// # Contract
+///
+/// - **Atomic.** The states of all members are read, the batch is decided and what changed is
+///   stored as one step: no other batch sees or changes these buckets in between, and a batch is
+///   stored whole or not at all. Reading and writing in two steps admits as many requests too
+///   many as run beside each other.
+/// - **Exact.** The answers are those of [`Outcome::decide`], bit for bit. A missing bucket is a full
+///   one ([`State::MISSING`](crate::decision::State::MISSING)), so a full bucket may be forgotten,
+///   and no other may, except at a documented bound.
+/// - **Order.** Answers come in the order of the batch's members.
+/// - **Clock.** [`Batch::now`] decides where it is set; else the backend's own clock, read once for
+///   the whole batch.
+/// - **Cancellation.** The future may be dropped at any await point. What was sent may still be
+///   stored, but never half a batch. Blocking, panicking or waiting without an end is not allowed.
+/// - **Sharing.** A backend is used from many threads and by several limiters at once. It is not
+///   cloned: [`Arc`] implements the trait for whatever it holds.
+///
+/// The [module's documentation](self) has a complete example.
+#[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot keep rate limit buckets",
+    label = "not a `Backend`",
+    note = "`MemoryBackend` is one; see `tollgate::backend` for how to write another"
+)]
+pub trait Backend: fmt::Debug + Send + Sync + 'static {
+    /// Decides a batch and stores what it changed, in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// If the batch could not be decided. Then nothing is stored, unless the error is
+    /// [`BackendError::Unavailable`], after which that is unknown.
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError>;
+
+    /// Does the same without waiting, or answers `None` where that is not possible; then nothing
+    /// has happened.
+    ///
+    /// A backend that never waits answers here and spares its callers a boxed future.
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        let _ = batch;
+        None
+    }
+}
+
+#[async_trait]
+impl<B: Backend + ?Sized> Backend for Arc<B> {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        (**self).apply(batch).await
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        (**self).try_apply(batch)
+    }
+}
+
+/// Why a backend has not decided a batch.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The instant of the decision is out of range.
+    #[error(transparent)]
+    InvalidNow(#[from] InvalidNow),
+    /// The store did not answer, or not with an answer.
+    #[error("the rate limit store is unavailable")]
+    Unavailable(#[source] Box<dyn StdError + Send + Sync>),
+}
+
+impl BackendError {
+    /// The error of a store that did not answer.
+    pub fn unavailable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Unavailable(source.into())
+    }
+}

@@ -1,0 +1,178 @@
+//! What time it is: whole microseconds since the Unix epoch, from a clock that can be replaced.
+//!
+//! A backend has a clock of its own: [`SystemClock`] in memory, the server's on Redis. A
+//! [`Limiter`](crate::Limiter) that is given a [`Clock`] decides by that one instead, on every
+//! backend alike. Tests give it a [`ManualClock`] and never sleep:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Limit, Limiter, Limits, MemoryBackend, Transaction, clock::ManualClock};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let limits = Limits::builder().limit("login", Limit::per_minute(1)).build()?;
+//! let clock = ManualClock::default();
+//! let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+//!
+//! let alice = Transaction::new("login", "alice");
+//! assert!(limiter.spend(&alice).await?.allowed());
+//! assert!(!limiter.spend(&alice).await?.allowed());
+//! clock.advance(Duration::from_secs(60));
+//! assert!(limiter.spend(&alice).await?.allowed());
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use thiserror::Error;
+
+/// An instant: whole microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The first instant at which nothing is decided any more: 2⁵² µs, in the year 2112.
+    ///
+    /// Below it, an instant plus the deepest debt stays below 2⁵³, which every store keeps exactly.
+    pub const END: Self = Self(1 << 52);
+
+    /// The instant `us` microseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_micros(us: u64) -> Self {
+        Self(us)
+    }
+
+    /// Microseconds since the Unix epoch.
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
+        if self.0 < Self::END.0 {
+            Ok(())
+        } else {
+            Err(InvalidNow(self))
+        }
+    }
+}
+
+/// The error of an instant at which nothing is decided, because it is at or beyond
+/// [`Timestamp::END`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the instant {} us is at or beyond 2^52 us after the Unix epoch (the year 2112): \
+     check the clock, and that it counts in microseconds",
+    .0.as_micros()
+)]
+pub struct InvalidNow(Timestamp);
+
+impl From<SystemTime> for Timestamp {
+    /// Rounds down to microseconds; a time before 1970 is the epoch itself.
+    fn from(time: SystemTime) -> Self {
+        Self(micros(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+}
+
+/// A source of time.
+///
+/// It should not step back: a bucket charged at a later time counts as charged until then.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The current instant.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// An instant is a clock that stands still.
+impl Clock for Timestamp {
+    fn now(&self) -> Timestamp {
+        *self
+    }
+}
+
+/// The time of day when the clock was made, and from there a monotonic clock: a wall clock that is
+/// set back freezes no bucket.
+#[derive(Clone, Debug)]
+pub struct SystemClock {
+    epoch: Timestamp,
+    clock: quanta::Clock,
+    start: u64,
+}
+
+impl SystemClock {
+    /// Starts a clock at the current time of day.
+    #[must_use]
+    pub fn new() -> Self {
+        let clock = quanta::Clock::new();
+        Self {
+            epoch: SystemTime::now().into(),
+            start: clock.raw(),
+            clock,
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let elapsed = self.clock.delta_as_nanos(self.start, self.clock.raw());
+        Timestamp(self.epoch.0 + elapsed / 1000)
+    }
+}
+
+/// A clock that stands still until it is moved. Clones share the time.
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self(Arc::new(AtomicU64::new(now.0)))
+    }
+
+    /// Moves the clock to `now`, forwards or back.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.0, Ordering::SeqCst);
+    }
+
+    /// Moves the clock forwards, by whole microseconds.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(micros(by), Ordering::SeqCst);
+    }
+}
+
+impl Default for ManualClock {
+    /// A clock that shows the first instant of 2026.
+    fn default() -> Self {
+        Self::new(Timestamp(1_767_225_600_000_000))
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

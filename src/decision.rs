@@ -1,0 +1,422 @@
+//! From what a backend has stored to what people are told: the one place where batches are judged
+//! and figures are computed, for every backend.
+//!
+//! A backend loads a [`State`] per member, lets [`Outcome::decide`] judge the batch, stores what
+//! changed and returns the [`Outcome`]. A [`Decision`] keeps that raw state and computes its figures
+//! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
+
+use std::{cmp::Ordering, fmt, time::Duration};
+
+use smallvec::SmallVec;
+
+use crate::{
+    clock::{InvalidNow, Timestamp},
+    gcra::{Gcra, Tat, Ticks},
+    transaction::{Algorithm, Batch, Member, Mode, Operation},
+};
+
+/// What is stored for one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// The theoretical arrival time of a GCRA bucket.
+    Gcra(Tat),
+}
+
+impl State {
+    /// The state of a bucket of which nothing is stored: full.
+    pub const MISSING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
+}
+
+/// A backend's answer for one member of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// What is stored afterwards.
+    pub state: State,
+    /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
+    /// be), if it does not; whether anything was given back, for a refund.
+    pub passed: bool,
+}
+
+impl Answer {
+    /// An answer.
+    #[must_use]
+    pub const fn new(state: State, passed: bool) -> Self {
+        Self { state, passed }
+    }
+}
+
+/// A backend's answer to a [`Batch`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The instant at which the batch was decided.
+    pub now: Timestamp,
+    answers: SmallVec<[Answer; 4]>,
+}
+
+impl Outcome {
+    /// An outcome whose answers are in the order of the batch's members.
+    #[must_use]
+    pub fn new(now: Timestamp, answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self {
+            now,
+            answers: answers.into_iter().collect(),
+        }
+    }
+
+    /// Judges a batch at `now` from what is stored for each member, in the members' order.
+    ///
+    /// Writes nothing: whatever [`Answer::state`] differs from what was stored is for the caller
+    /// to store, before anyone else reads it.
+    ///
+    /// # Errors
+    ///
+    /// If `now` is at or beyond [`Timestamp::END`].
+    #[inline]
+    pub fn decide(batch: &Batch<'_>, now: Timestamp, stored: &[State]) -> Result<Self, InvalidNow> {
+        debug_assert_eq!(batch.members.len(), stored.len());
+        now.validate()?;
+        let mut answers = SmallVec::<[Answer; 4]>::new();
+        let mut passes = true;
+        for (member, state) in batch.members.iter().zip(stored) {
+            let answer = judge(batch.operation, member, *state, now);
+            passes &= answer.passed || !may_deny(batch.operation, member);
+            answers.push(answer);
+        }
+        if !passes {
+            for ((member, state), answer) in batch.members.iter().zip(stored).zip(&mut answers) {
+                answer.state = *state;
+                answer.passed &= member.mode.votes();
+            }
+        }
+        Ok(Self { now, answers })
+    }
+
+    /// The answers, in the order of the batch's members.
+    #[must_use]
+    pub fn answers(&self) -> &[Answer] {
+        &self.answers
+    }
+
+    /// The decisions on the batch's members, in their order.
+    #[inline]
+    pub(crate) fn decisions(&self, batch: &Batch<'_>) -> impl Iterator<Item = Decision> {
+        let standing = Standing {
+            now: self.now,
+            passes: self.passes(batch),
+        };
+        let members = batch.members.iter().zip(&self.answers);
+        members
+            .map(move |(member, answer)| Decision::new(batch.operation, member, *answer, standing))
+    }
+
+    /// Whether no voting member of `batch` is denied.
+    #[must_use]
+    #[inline]
+    pub fn passes(&self, batch: &Batch<'_>) -> bool {
+        let mut members = batch.members.iter().zip(&self.answers);
+        members.all(|(member, answer)| answer.passed || !may_deny(batch.operation, member))
+    }
+}
+
+/// Whether the batch is denied if this member does not pass.
+#[inline]
+fn may_deny(operation: Operation, member: &Member<'_>) -> bool {
+    matches!(operation, Operation::Check | Operation::Spend) && member.mode.votes()
+}
+
+/// What a member's decision needs to know of its batch.
+#[derive(Clone, Copy)]
+struct Standing {
+    now: Timestamp,
+    passes: bool,
+}
+
+/// What becomes of one member if the batch passes.
+#[inline]
+fn judge(operation: Operation, member: &Member<'_>, state: State, now: Timestamp) -> Answer {
+    let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (member.algorithm, state);
+    match operation {
+        Operation::Check | Operation::Spend => {
+            let next = charged(gcra, tat, now, member);
+            let writes = operation == Operation::Spend && member.mode.spends() && member.cost > 0;
+            Answer {
+                state: State::Gcra(next.filter(|_| writes).unwrap_or(tat)),
+                passed: next.is_some(),
+            }
+        }
+        Operation::Refund if member.mode.spends() => {
+            let after = gcra.refund(tat, now.as_micros(), member.cost);
+            Answer {
+                state: State::Gcra(after.unwrap_or(tat)),
+                passed: after.is_some(),
+            }
+        }
+        Operation::Refund => Answer {
+            state,
+            passed: false,
+        },
+        Operation::Reset => Answer {
+            state: State::MISSING,
+            passed: true,
+        },
+    }
+}
+
+#[inline]
+fn charged(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>) -> Option<Tat> {
+    match member.mode {
+        Mode::Debit => Some(gcra.debit(tat, now.as_micros(), member.cost)),
+        _ => gcra.spend(tat, now.as_micros(), member.cost),
+    }
+}
+
+/// What was decided for one transaction.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Decision {
+    verdict: Verdict,
+    bucket: Option<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    Denied,
+    Refunded,
+    NotRefunded,
+}
+
+/// A bucket as a decision shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bucket {
+    algorithm: Algorithm,
+    state: State,
+    now: Timestamp,
+    cost: u32,
+}
+
+impl Decision {
+    /// The decision where no limit is configured.
+    pub const NOT_LIMITED: Self = Self {
+        verdict: Verdict::Allowed,
+        bucket: None,
+    };
+
+    fn new(operation: Operation, member: &Member<'_>, answer: Answer, standing: Standing) -> Self {
+        let verdict = match (operation, answer.passed) {
+            (Operation::Refund, true) => Verdict::Refunded,
+            (Operation::Refund, false) => Verdict::NotRefunded,
+            (_, true) => Verdict::Allowed,
+            (_, false) => Verdict::Denied,
+        };
+        let taken = answer.passed && standing.passes && is_hypothetical(operation, member);
+        let bucket = Bucket {
+            algorithm: member.algorithm.clone(),
+            state: if taken {
+                as_if_charged(member, answer.state, standing.now)
+            } else {
+                answer.state
+            },
+            now: standing.now,
+            cost: member.cost,
+        };
+        Self {
+            verdict,
+            bucket: Some(bucket),
+        }
+    }
+
+    /// Whether the request may proceed. For a member of a batch that does not vote, whether it was
+    /// charged; for a refund, whether anything was given back.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        matches!(self.verdict, Verdict::Allowed | Verdict::Refunded)
+    }
+
+    /// Whether a limit is configured. If not, there is nothing to wait for and nothing remains.
+    #[must_use]
+    pub fn limited(&self) -> bool {
+        self.bucket.is_some()
+    }
+
+    /// The algorithm by which it was decided, or `None` if no limit is configured.
+    #[must_use]
+    pub fn algorithm(&self) -> Option<&Algorithm> {
+        self.bucket.as_ref().map(|bucket| &bucket.algorithm)
+    }
+
+    /// How many whole tokens the bucket holds now, or `None` if no limit is configured.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u32> {
+        self.bucket.as_ref().map(Bucket::remaining)
+    }
+
+    /// How long to wait before the same cost would pass, when denied; zero when allowed.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        if self.verdict == Verdict::Denied {
+            self.next_after()
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once.
+    #[must_use]
+    pub fn next_after(&self) -> Duration {
+        self.bucket
+            .as_ref()
+            .map_or(Duration::ZERO, |bucket| bucket.next_after().ceil())
+    }
+
+    /// How long until the bucket is full.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.bucket
+            .as_ref()
+            .map_or(Duration::ZERO, |bucket| bucket.reset_after().ceil())
+    }
+
+    /// How long until one more token can be spent than now, or `None` if the bucket is full or no
+    /// limit is configured.
+    #[must_use]
+    pub fn next_token_after(&self) -> Option<Duration> {
+        self.bucket.as_ref()?.next_token().map(Ticks::ceil)
+    }
+
+    /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
+    fn strictness(&self, other: &Self) -> Ordering {
+        let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
+            return self.limited().cmp(&other.limited());
+        };
+        let denied = |decision: &Self| decision.verdict == Verdict::Denied;
+        denied(self)
+            .cmp(&denied(other))
+            .then_with(|| a.compare_waits(b))
+            .then_with(|| b.remaining().cmp(&a.remaining()))
+    }
+}
+
+/// Whether a member shows what a charge would leave although none was stored.
+fn is_hypothetical(operation: Operation, member: &Member<'_>) -> bool {
+    match operation {
+        Operation::Check => true,
+        Operation::Spend => member.mode == Mode::CheckOnly,
+        Operation::Refund | Operation::Reset => false,
+    }
+}
+
+fn as_if_charged(member: &Member<'_>, state: State, now: Timestamp) -> State {
+    let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (member.algorithm, state);
+    State::Gcra(charged(gcra, tat, now, member).unwrap_or(tat))
+}
+
+impl Bucket {
+    fn gcra(&self) -> (&Gcra, Tat, u64) {
+        let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (&self.algorithm, self.state);
+        (gcra, tat, self.now.as_micros())
+    }
+
+    fn remaining(&self) -> u32 {
+        let (gcra, tat, now) = self.gcra();
+        gcra.remaining(tat, now)
+    }
+
+    fn next_after(&self) -> Ticks {
+        let (gcra, tat, now) = self.gcra();
+        gcra.wait(tat, now, self.cost)
+    }
+
+    fn reset_after(&self) -> Ticks {
+        let (gcra, tat, now) = self.gcra();
+        gcra.reset_after(tat, now)
+    }
+
+    fn next_token(&self) -> Option<Ticks> {
+        let (gcra, tat, now) = self.gcra();
+        gcra.next_token(tat, now)
+    }
+
+    fn compare_waits(&self, other: &Self) -> Ordering {
+        self.gcra()
+            .0
+            .compare(self.next_after(), other.gcra().0, other.next_after())
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("verdict", &self.verdict)
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("next_after", &self.next_after())
+            .field("reset_after", &self.reset_after())
+            .finish()
+    }
+}
+
+/// What was decided for a batch: the strictest voting member's decision, and every member's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchDecision {
+    members: SmallVec<[Decision; 4]>,
+    strictest: Option<usize>,
+}
+
+impl BatchDecision {
+    /// Gathers members' decisions, in the order sent, each with whether it votes.
+    pub(crate) fn new(members: impl Iterator<Item = (Decision, bool)>) -> Self {
+        let mut batch = Self {
+            members: SmallVec::new(),
+            strictest: None,
+        };
+        for (decision, votes) in members {
+            if votes && decision.limited() && batch.is_outdone_by(&decision) {
+                batch.strictest = Some(batch.members.len());
+            }
+            batch.members.push(decision);
+        }
+        batch
+    }
+
+    fn is_outdone_by(&self, decision: &Decision) -> bool {
+        self.strictest
+            .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
+    }
+
+    /// The decision on the whole batch: its strictest voting member's, or
+    /// [`Decision::NOT_LIMITED`] if no member with a limit votes.
+    #[must_use]
+    pub fn decision(&self) -> &Decision {
+        self.strictest
+            .map_or(&Decision::NOT_LIMITED, |i| &self.members[i])
+    }
+
+    /// Whether the request may proceed.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        self.decision().verdict != Verdict::Denied
+    }
+
+    /// Whether a refund gave anything back to any member.
+    #[must_use]
+    pub fn refunded(&self) -> bool {
+        self.members
+            .iter()
+            .any(|member| member.verdict == Verdict::Refunded)
+    }
+
+    /// Which member is the strictest, by its place in the batch.
+    #[must_use]
+    pub fn strictest(&self) -> Option<usize> {
+        self.strictest
+    }
+
+    /// Every member's decision, in the order sent.
+    #[must_use]
+    pub fn members(&self) -> &[Decision] {
+        &self.members
+    }
+}

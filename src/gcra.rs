@@ -1,0 +1,323 @@
+//! The Generic Cell Rate Algorithm in exact rational arithmetic: pure functions from a stored
+//! state, an instant and a cost to a new state.
+//!
+//! A bucket is one number, its *theoretical arrival time* (TAT): the instant at which it will be
+//! full again. With burst `b`, count `c` and period `p`, a token comes back every *emission
+//! interval* `T = p / c`, and a request may run ahead of the clock by the *tolerance* `τ = b · T`:
+//!
+//! ```text
+//! allowed  ⇔  max(TAT, now) + cost · T  ≤  now + τ        then TAT := the left side
+//! ```
+//!
+//! `T` is rarely a whole number of microseconds (seven per second is not), so a [`Tat`] carries a
+//! fraction over the limit's count, and nothing here is ever rounded. Only what people read is:
+//! tokens down, waits up. There is no clock, no I/O and no floating point in this file, and no
+//! input that its types admit makes it panic.
+//!
+//! Source: ITU-T I.371 (GCRA), in the form that Let's Encrypt's Boulder made known, with the
+//! tolerance of one whole burst.
+
+use std::{cmp::Ordering, time::Duration};
+
+use thiserror::Error;
+
+/// The longest tolerance of a limit and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
+pub const MAX_TICKS_US: u64 = 1 << 51;
+
+/// An exact span of time or instant: `us + frac / count` microseconds, where `count` is that of
+/// the [`Gcra`] it belongs to and `frac < count`.
+///
+/// Two values order rightly if they belong to the same count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticks {
+    /// Whole microseconds.
+    pub us: u64,
+    /// What remains, in parts of the count.
+    pub frac: u32,
+}
+
+/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch: all that a
+/// backend stores for it.
+pub type Tat = Ticks;
+
+impl Ticks {
+    /// A whole number of microseconds.
+    #[must_use]
+    pub const fn from_micros(us: u64) -> Self {
+        Self { us, frac: 0 }
+    }
+
+    /// Rounds up to whole microseconds.
+    #[must_use]
+    pub const fn ceil_micros(self) -> u64 {
+        self.us.saturating_add((self.frac > 0) as u64)
+    }
+
+    /// Rounds up to a [`Duration`] of whole microseconds.
+    #[must_use]
+    pub const fn ceil(self) -> Duration {
+        Duration::from_micros(self.ceil_micros())
+    }
+}
+
+/// Why a burst, a count and a period make no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GcraError {
+    /// The burst is zero.
+    #[error("burst is 0, so nothing would ever pass: use at least 1")]
+    ZeroBurst,
+    /// The count is zero.
+    #[error("count is 0, so no token would ever come back: use at least 1")]
+    ZeroCount,
+    /// The period is zero.
+    #[error("period is 0: use the time in which `count` tokens come back, as `1s` or `3h`")]
+    ZeroPeriod,
+    /// The period has a fraction of a microsecond.
+    #[error("period is not a whole number of microseconds: round it to one")]
+    PeriodTooFine,
+    /// An empty bucket would take longer than 2⁵¹ µs to fill.
+    #[error(
+        "an empty bucket would take more than 71 years (2^51 µs) to fill: \
+         lower the burst or the period, or raise the count"
+    )]
+    ToleranceTooLong,
+}
+
+/// The parameters of one bucket, validated: burst, count, and the two spans that follow from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gcra {
+    burst: u32,
+    count: u32,
+    interval: Ticks,
+    tolerance: Ticks,
+}
+
+impl Gcra {
+    /// Builds the parameters for `burst` tokens at most, of which `count` come back each `period`.
+    ///
+    /// # Errors
+    ///
+    /// If one of the three is zero, if the period is not a whole number of microseconds, or if
+    /// `burst · period / count` is above [`MAX_TICKS_US`].
+    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
+        if burst == 0 {
+            return Err(GcraError::ZeroBurst);
+        }
+        if count == 0 {
+            return Err(GcraError::ZeroCount);
+        }
+        if period.is_zero() {
+            return Err(GcraError::ZeroPeriod);
+        }
+        if !period.subsec_nanos().is_multiple_of(1000) {
+            return Err(GcraError::PeriodTooFine);
+        }
+        let period_us = period.as_micros();
+        let total = period_us * burst as u128;
+        if total > MAX_TICKS_US as u128 * count as u128 {
+            return Err(GcraError::ToleranceTooLong);
+        }
+        Ok(Self {
+            burst,
+            count,
+            interval: divide(period_us, count),
+            tolerance: divide(total, count),
+        })
+    }
+
+    /// The most tokens that the bucket holds.
+    #[must_use]
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// How many tokens come back each period; also what [`Ticks::frac`] counts in.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The time in which `count` tokens come back.
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        micros(self.period_us())
+    }
+
+    /// The emission interval `T`: the time in which one token comes back.
+    #[must_use]
+    pub const fn interval(&self) -> Ticks {
+        self.interval
+    }
+
+    /// The tolerance `τ`: the time in which an empty bucket fills.
+    #[must_use]
+    pub const fn tolerance(&self) -> Ticks {
+        self.tolerance
+    }
+
+    /// The new TAT if a request of `cost` passes at `now` (µs since the epoch), or `None` if it is
+    /// denied.
+    #[must_use]
+    #[inline]
+    pub fn spend(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
+        let next = self.add(self.lifted(tat, now), self.increment(cost));
+        (next <= self.horizon(now)).then_some(next)
+    }
+
+    /// The new TAT once `cost` is charged whatever the bucket holds, even into debt.
+    ///
+    /// The debt stops growing at [`MAX_TICKS_US`] after `now`.
+    #[must_use]
+    pub fn debit(&self, tat: Tat, now: u64, cost: u32) -> Tat {
+        let tat = self.lifted(tat, now);
+        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
+        self.add(tat, self.increment(cost)).min(deepest).max(tat)
+    }
+
+    /// The new TAT once `cost` is given back, never beyond full, or `None` where nothing can be:
+    /// a full bucket stays as it is.
+    #[must_use]
+    pub fn refund(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
+        let (tat, now) = (self.normal(tat), Ticks::from_micros(now));
+        let owed = tat > now && cost > 0;
+        owed.then(|| self.subtract(tat, self.increment(cost)).max(now))
+    }
+
+    /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.
+    #[must_use]
+    pub fn remaining(&self, tat: Tat, now: u64) -> u32 {
+        let tat = self.normal(tat);
+        if tat <= Ticks::from_micros(now) {
+            return self.burst;
+        }
+        let headroom = self.subtract(self.horizon(now), tat);
+        let tokens = self.units(headroom) / self.period_us();
+        u32::try_from(tokens).unwrap_or(self.burst)
+    }
+
+    /// How long after `now` a request of `cost` would pass if nothing else came; zero if at once.
+    #[must_use]
+    pub fn wait(&self, tat: Tat, now: u64, cost: u32) -> Ticks {
+        let target = self.add(self.lifted(tat, now), self.increment(cost));
+        self.subtract(target, self.horizon(now))
+    }
+
+    /// How long after `now` one more token than now can be spent, or `None` for a full bucket.
+    #[must_use]
+    pub fn next_token(&self, tat: Tat, now: u64) -> Option<Ticks> {
+        let held = self.remaining(tat, now);
+        (held < self.burst).then(|| self.wait(tat, now, held + 1))
+    }
+
+    /// How long after `now` the bucket is full.
+    #[must_use]
+    pub fn reset_after(&self, tat: Tat, now: u64) -> Ticks {
+        self.subtract(self.normal(tat), Ticks::from_micros(now))
+    }
+
+    /// Compares two spans that belong to different limits, exactly.
+    #[must_use]
+    pub fn compare(&self, span: Ticks, other: &Gcra, other_span: Ticks) -> Ordering {
+        let ours = u64::from(span.frac) * u64::from(other.count);
+        let theirs = u64::from(other_span.frac) * u64::from(self.count);
+        span.us.cmp(&other_span.us).then(ours.cmp(&theirs))
+    }
+
+    const fn period_us(&self) -> u128 {
+        self.units(self.interval)
+    }
+
+    const fn units(&self, span: Ticks) -> u128 {
+        span.us as u128 * self.count as u128 + span.frac as u128
+    }
+
+    /// The latest TAT that is still within the tolerance at `now`.
+    #[inline]
+    fn horizon(&self, now: u64) -> Ticks {
+        self.add(Ticks::from_micros(now), self.tolerance)
+    }
+
+    /// A stored TAT in this limit's terms: its fraction may stem from a limit with another count.
+    #[inline]
+    fn normal(&self, tat: Tat) -> Tat {
+        Ticks {
+            us: tat.us,
+            frac: tat.frac.min(self.count - 1),
+        }
+    }
+
+    /// A TAT in the past is "now": idleness saves nothing up beyond the burst.
+    #[inline]
+    fn lifted(&self, tat: Tat, now: u64) -> Tat {
+        self.normal(tat).max(Ticks::from_micros(now))
+    }
+
+    /// `cost · T`. Saturates far beyond [`MAX_TICKS_US`], where only a debit can bring it.
+    #[inline]
+    fn increment(&self, cost: u32) -> Ticks {
+        if cost == 1 {
+            return self.interval;
+        }
+        let parts = u64::from(self.interval.frac) * u64::from(cost);
+        let us = self.interval.us.saturating_mul(u64::from(cost));
+        Ticks {
+            us: us.saturating_add(parts / u64::from(self.count)),
+            frac: narrow(parts % u64::from(self.count)),
+        }
+    }
+
+    #[inline]
+    fn add(&self, a: Ticks, b: Ticks) -> Ticks {
+        let frac = u64::from(a.frac) + u64::from(b.frac);
+        let count = u64::from(self.count);
+        let carry = frac >= count;
+        let us = a.us.saturating_add(b.us).saturating_add(u64::from(carry));
+        Ticks {
+            us,
+            frac: narrow(if carry { frac - count } else { frac }),
+        }
+    }
+
+    /// `a - b`, or zero where that would be negative.
+    #[inline]
+    fn subtract(&self, a: Ticks, b: Ticks) -> Ticks {
+        if a <= b {
+            return Ticks::default();
+        }
+        let borrow = a.frac < b.frac;
+        let frac = if borrow {
+            a.frac + (self.count - b.frac)
+        } else {
+            a.frac - b.frac
+        };
+        Ticks {
+            us: a.us - b.us - u64::from(borrow),
+            frac,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a fraction is below the count, a u32"
+)]
+const fn narrow(frac: u64) -> u32 {
+    frac as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it came out of a Duration")]
+const fn micros(us: u128) -> Duration {
+    Duration::new((us / 1_000_000) as u64, (us % 1_000_000) as u32 * 1000)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the quotient is at most 2^51"
+)]
+const fn divide(units: u128, count: u32) -> Ticks {
+    Ticks {
+        us: (units / count as u128) as u64,
+        frac: (units % count as u128) as u32,
+    }
+}

@@ -1,0 +1,73 @@
+use std::net::IpAddr;
+
+use http::request::Parts;
+
+use super::{Extracted, Id, KeyExtractor, ipv6_range::network, peer::Peer};
+
+/// The bits of an IPv6 address that one subscriber cannot choose.
+const SUBSCRIBER: u8 = 64;
+
+/// The client's IP address.
+///
+/// An IPv6 address counts by its /64 (`2001:db8:1:2::/64`), because a subscriber has at least that
+/// many addresses, unless told [`exact`](Self::exact). An IPv4-mapped one (`::ffff:203.0.113.7`) is
+/// the IPv4 address, before anything else.
+///
+/// ```
+/// use tollgate::{ClientIp, Rule};
+///
+/// let rule = Rule::new("requests", ClientIp::peer());
+/// # let _ = rule;
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientIp {
+    peer: Peer,
+    exact: bool,
+}
+
+impl ClientIp {
+    /// The address at the other end of the connection.
+    ///
+    /// It is found where axum leaves it (feature `axum`: `ConnectInfo<SocketAddr>`, of
+    /// `into_make_service_with_connect_info`), where tonic does (feature `tonic`: `TcpConnectInfo`),
+    /// or as a bare [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
+    ///
+    /// Behind a proxy that is the proxy's address, one for all clients.
+    #[must_use]
+    pub fn peer() -> Self {
+        Self {
+            peer: Peer::Known,
+            exact: false,
+        }
+    }
+
+    /// The address that a function finds, for servers that leave it elsewhere (TLS or unix sockets,
+    /// PROXY protocol, serverless platforms).
+    ///
+    /// A header that any client can set is no such place.
+    #[must_use]
+    pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self {
+            peer: Peer::custom(find),
+            exact: false,
+        }
+    }
+
+    /// Counts each IPv6 address on its own. One subscriber then has 2⁶⁴ buckets or more, so add a
+    /// rule by [`Ipv6Range`](super::Ipv6Range).
+    #[must_use]
+    pub fn exact(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+}
+
+impl KeyExtractor for ClientIp {
+    fn extract(&self, parts: &Parts) -> Extracted {
+        match self.peer.find(parts) {
+            Ok(IpAddr::V6(ip)) if !self.exact => network(ip, SUBSCRIBER).into(),
+            Ok(ip) => Id::from(ip).into(),
+            Err(missing) => Extracted::Missing(missing),
+        }
+    }
+}

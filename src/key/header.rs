@@ -1,0 +1,63 @@
+use http::{HeaderName, request::Parts};
+
+use super::{Extracted, KeyExtractor, Missing};
+
+/// The value of a header, such as the account that a gateway has authenticated.
+///
+/// It must be there once and hold visible ASCII, at most [`MAX_LEN`](Self::MAX_LEN) bytes once
+/// trimmed; else the request has no id. A client that can set the header itself chooses its bucket:
+/// let only what stands before the server set it.
+///
+/// ```
+/// use tollgate::{Rule, key::HeaderId};
+///
+/// let rule = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id"));
+/// # let _ = rule;
+/// ```
+#[derive(Clone, Debug)]
+pub struct HeaderId {
+    name: HeaderName,
+}
+
+impl HeaderId {
+    /// The longest value that is an id, in bytes.
+    pub const MAX_LEN: usize = 1024;
+
+    /// The id in the header `name`.
+    ///
+    /// # Panics
+    ///
+    /// If `name` is no header name.
+    #[must_use]
+    #[track_caller]
+    pub fn new(name: &str) -> Self {
+        match name.parse() {
+            Ok(name) => Self { name },
+            Err(_) => panic!("`{name}` is not a header name: use ASCII letters, digits and `-`"),
+        }
+    }
+
+    fn missing(&self, problem: &str) -> Extracted {
+        let Self { name } = self;
+        let reason = format!("header `{name}` {problem}: send it once, with the id as its value");
+        Extracted::Missing(Missing::client(reason))
+    }
+}
+
+impl KeyExtractor for HeaderId {
+    fn extract(&self, parts: &Parts) -> Extracted {
+        let mut values = parts.headers.get_all(&self.name).iter();
+        let Some(value) = values.next() else {
+            return self.missing("is missing");
+        };
+        if values.next().is_some() {
+            return self.missing("is there more than once");
+        }
+        match value.to_str().map(str::trim) {
+            Ok("") => self.missing("is empty"),
+            Ok(id) if id.len() > Self::MAX_LEN => self.missing("is too long"),
+            Ok(id) => id.into(),
+            Err(_) => self.missing("is not visible ASCII"),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::request::Parts;
+
+use super::{Extracted, Id, KeyExtractor, peer::Peer};
+
+/// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
+/// is typically given.
+///
+/// A client with an IPv4 address (an IPv4-mapped one too) has none: the rule is skipped.
+///
+/// ```
+/// use tollgate::{ClientIp, RateLimitLayer, Rule, key::Ipv6Range};
+/// # use tollgate::{Limit, Limiter, Limits, MemoryBackend};
+/// # let limits = Limits::builder()
+/// #     .limit("PerAddress", Limit::per_minute(10))
+/// #     .limit("PerRange", Limit::per_minute(500))
+/// #     .build()?;
+/// # let limiter = Limiter::new(limits, MemoryBackend::new());
+///
+/// let layer = RateLimitLayer::new(limiter)
+///     .rule(Rule::new("PerAddress", ClientIp::peer().exact()))
+///     .rule(Rule::new("PerRange", Ipv6Range::peer()));
+/// # Ok::<_, tollgate::limit::LimitsError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ipv6Range {
+    peer: Peer,
+    prefix: u8,
+}
+
+impl Ipv6Range {
+    /// The range of the address at the other end of the connection, found as
+    /// [`ClientIp::peer`](super::ClientIp::peer) finds it.
+    #[must_use]
+    pub fn peer() -> Self {
+        Self {
+            peer: Peer::Known,
+            prefix: 48,
+        }
+    }
+
+    /// The range of the address that a function finds.
+    #[must_use]
+    pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self {
+            peer: Peer::custom(find),
+            prefix: 48,
+        }
+    }
+
+    /// Sets the length of the prefix, in bits.
+    ///
+    /// # Panics
+    ///
+    /// If `bits` is not between 32, what a provider is given, and 64, what a subscriber chooses
+    /// addresses from.
+    #[must_use]
+    #[track_caller]
+    pub fn prefix(mut self, bits: u8) -> Self {
+        assert!(
+            (32..=64).contains(&bits),
+            "an IPv6 prefix of /{bits}: use one from /32 to /64"
+        );
+        self.prefix = bits;
+        self
+    }
+}
+
+impl KeyExtractor for Ipv6Range {
+    fn extract(&self, parts: &Parts) -> Extracted {
+        match self.peer.find(parts) {
+            Ok(IpAddr::V6(ip)) => network(ip, self.prefix).into(),
+            Ok(IpAddr::V4(_)) => Extracted::Skip,
+            Err(missing) => Extracted::Missing(missing),
+        }
+    }
+}
+
+/// The network that an address is in, in CIDR notation. `bits` is at least 1.
+pub(super) fn network(ip: Ipv6Addr, bits: u8) -> Id {
+    let mask = u128::MAX << (128 - u32::from(bits));
+    Id::display(format_args!(
+        "{}/{bits}",
+        Ipv6Addr::from_bits(ip.to_bits() & mask)
+    ))
+}

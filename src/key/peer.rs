@@ -1,0 +1,76 @@
+//! Where servers leave the address of a request's peer.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use http::request::Parts;
+#[cfg(feature = "tonic")]
+use tonic::transport::server::TcpConnectInfo;
+#[cfg(feature = "tonic-tls")]
+use tonic::transport::server::TlsConnectInfo;
+
+use super::Missing;
+
+/// A way to find the peer's address.
+#[derive(Clone, Default)]
+pub(super) enum Peer {
+    /// Where the servers that are known leave it.
+    #[default]
+    Known,
+    /// A user's function.
+    Custom(Arc<Find>),
+}
+
+type Find = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
+
+impl Peer {
+    pub(super) fn custom(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self::Custom(Arc::new(find))
+    }
+
+    /// The peer's address, an IPv4-mapped one unmapped.
+    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
+        let found = match self {
+            Self::Known => known(parts).ok_or(UNKNOWN),
+            Self::Custom(find) => find(parts).ok_or(NOT_FOUND),
+        };
+        found.map(|ip| ip.to_canonical()).map_err(Missing::server)
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Known => "Known",
+            Self::Custom(_) => "Custom(..)",
+        })
+    }
+}
+
+const UNKNOWN: &str = "the server does not pass on the peer's address: serve axum with \
+    `app.into_make_service_with_connect_info::<SocketAddr>()` and tollgate's feature `axum`, tonic \
+    with feature `tonic` (and `tonic-tls`), or put a `SocketAddr` into the request's extensions";
+
+const NOT_FOUND: &str = "the function given to find the peer's address returned none";
+
+fn known(parts: &Parts) -> Option<IpAddr> {
+    #[cfg(feature = "axum")]
+    if let Some(info) = parts
+        .extensions
+        .get::<axum::extract::ConnectInfo<SocketAddr>>()
+    {
+        return Some(info.0.ip());
+    }
+    #[cfg(feature = "tonic")]
+    if let Some(info) = parts.extensions.get::<TcpConnectInfo>() {
+        return Some(info.remote_addr()?.ip());
+    }
+    #[cfg(feature = "tonic-tls")]
+    if let Some(info) = parts.extensions.get::<TlsConnectInfo<TcpConnectInfo>>() {
+        return Some(info.get_ref().remote_addr()?.ip());
+    }
+    parts.extensions.get::<SocketAddr>().map(SocketAddr::ip)
+}

@@ -1,0 +1,137 @@
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{Request, Response, request::Parts};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::{
+    body::ResponseBody,
+    plan::{Conclusion, Mark, Waiting},
+};
+
+pin_project! {
+    /// The response of [`RateLimit`](super::RateLimit).
+    pub struct ResponseFuture<S, ReqBody>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        #[pin]
+        state: State<S, ReqBody>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<S, ReqBody>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        Waiting { waiting: Waiting, held: Option<Held<S, ReqBody>> },
+        Inner { #[pin] future: S::Future, mark: Mark },
+        Refused { response: Option<Response<Bytes>> },
+    }
+}
+
+/// A request that waits for its decision, and the ready service to call with it.
+struct Held<S, ReqBody> {
+    inner: S,
+    parts: Parts,
+    body: ReqBody,
+}
+
+impl<S, ReqBody> ResponseFuture<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    pub(super) fn decided(
+        inner: &mut S,
+        parts: Parts,
+        body: ReqBody,
+        conclusion: Conclusion,
+    ) -> Self {
+        Self {
+            state: State::after(inner, parts, body, conclusion),
+        }
+    }
+
+    pub(super) fn waiting(inner: S, parts: Parts, body: ReqBody, waiting: Waiting) -> Self {
+        Self {
+            state: State::Waiting {
+                waiting,
+                held: Some(Held { inner, parts, body }),
+            },
+        }
+    }
+}
+
+impl<S, ReqBody> State<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    fn after(inner: &mut S, mut parts: Parts, body: ReqBody, conclusion: Conclusion) -> Self {
+        match conclusion {
+            Conclusion::Proceed(mark) => {
+                mark.announce(&mut parts);
+                Self::Inner {
+                    future: inner.call(Request::from_parts(parts, body)),
+                    mark,
+                }
+            }
+            Conclusion::Refuse(response) => Self::Refused {
+                response: Some(response),
+            },
+        }
+    }
+}
+
+impl<S, ReqBody, ResBody> Future for ResponseFuture<S, ReqBody>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ResBody: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProj::Waiting { waiting, held } => {
+                    let request = &held.as_ref().expect("held until it is decided").parts;
+                    let conclusion = ready!(waiting.poll(request, cx));
+                    let Held {
+                        mut inner,
+                        parts,
+                        body,
+                    } = held.take().expect("as above");
+                    State::after(&mut inner, parts, body, conclusion)
+                }
+                StateProj::Inner { future, mark } => {
+                    let response = ready!(future.poll(cx))?;
+                    let response = std::mem::take(mark).put_on(response);
+                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                }
+                StateProj::Refused { response } => {
+                    let response = response.take().expect("polled again after it was ready");
+                    return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
+                }
+            };
+            state.set(next);
+        }
+    }
+}
+
+impl<S, ReqBody> fmt::Debug for ResponseFuture<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    body::ResponseBody,
+    future::ResponseFuture,
+    plan::{Plan, Progress},
+};
+
+/// A service whose requests are limited.
+///
+/// See the [module docs](crate::layer) for an example.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
+    inner: S,
+    plan: Arc<Plan>,
+}
+
+impl<S> RateLimit<S> {
+    pub(super) fn new(inner: S, plan: Arc<Plan>) -> Self {
+        Self { inner, plan }
+    }
+
+    /// The service that is wrapped.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service that is wrapped.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The service that was wrapped.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+    ResBody: Body<Data = Bytes>,
+{
+    type Response = Response<ResponseBody<ResBody>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, ReqBody>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let (parts, body) = request.into_parts();
+        match self.plan.assess(&parts) {
+            Progress::Decided(conclusion) => {
+                ResponseFuture::decided(&mut self.inner, parts, body, conclusion)
+            }
+            Progress::Waiting(waiting) => {
+                // The service that was polled ready is the one to call; its clone is not.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                ResponseFuture::waiting(ready, parts, body, waiting)
+            }
+        }
+    }
+}
+
+/// Keeps the name under which tonic routes to the service.
+#[cfg(feature = "tonic")]
+impl<S: tonic::server::NamedService> tonic::server::NamedService for RateLimit<S> {
+    const NAME: &'static str = S::NAME;
+}

@@ -1,0 +1,79 @@
+//! Exact rate limiting as a tower layer, for axum, tonic and everything else that speaks `http`.
+//!
+//! Limits have names; clients have ids; a client's use of a limit is a bucket. Each bucket is
+//! decided by the Generic Cell Rate Algorithm in exact rational arithmetic: no request too many, none
+//! too few.
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+//!
+//! # fn main() -> Result<(), tollgate::limit::LimitsError> {
+//! // 10 requests per second per client IP, bursts of 20, in memory.
+//! let limits = Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()?;
+//! let limiter = Limiter::new(limits, MemoryBackend::new());
+//! let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(layer);
+//! # Ok(()) }
+//! ```
+//!
+//! Serve it with `app.into_make_service_with_connect_info::<SocketAddr>()`, so that it sees who is
+//! calling. [`Limiter`] does the same without HTTP.
+//!
+//! # The flow of a request
+//!
+//! Each step is a module, and imports point down this list only:
+//!
+//! ```text
+//! layer         a request comes in, a response goes out: tower
+//!   response      what a refused client sees, and the RateLimit fields
+//!   rule          which limits a request meets          ┐
+//!     key           who is asking                       │ what is asked
+//!   limiter       the engine: names to members, answers to decisions
+//!     limit         what is allowed: names, limits, files
+//!   backend       where buckets are kept, and decided in one atomic step
+//!     decision      judges a batch; computes what people are told
+//!     transaction   what is asked of a backend
+//!       gcra          the arithmetic, pure
+//!       clock         what time it is
+//! ```
+//!
+//! # Features
+//!
+//! | feature | default | what for |
+//! |---|---|---|
+//! | `axum` | yes | finds the peer address that axum passes on |
+//! | `yaml` | yes | reads limits from YAML files |
+//! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService` |
+//! | `tonic-tls` | | the same on TLS connections |
+//!
+//! Features only add. Without any, neither axum nor an async runtime comes in.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod backend;
+pub mod clock;
+pub mod decision;
+pub mod gcra;
+pub mod key;
+pub mod layer;
+pub mod limit;
+pub mod limiter;
+pub mod response;
+pub mod rule;
+pub mod transaction;
+
+pub use self::{
+    backend::MemoryBackend,
+    decision::Decision,
+    key::ClientIp,
+    layer::RateLimitLayer,
+    limit::{Limit, Limits},
+    limiter::Limiter,
+    rule::Rule,
+    transaction::Transaction,
+};
+
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

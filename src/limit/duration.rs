@@ -1,0 +1,228 @@
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
+const UNITS: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("\u{b5}s", 1_000),
+    ("\u{3bc}s", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Parses a duration as Go writes them: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
+///
+/// Units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`; numbers may have a fraction. Unlike Go,
+/// a negative one, a bare `0` and a part of a nanosecond are errors, and nothing is rounded.
+///
+/// # Errors
+///
+/// If the text is none of this, or longer than [`Duration::MAX`].
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let error = |kind| DurationError {
+        text: text.into(),
+        kind,
+    };
+    if text.is_empty() {
+        return Err(error(ErrorKind::Syntax));
+    }
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    while !rest.is_empty() {
+        let part;
+        (part, rest) = parse_part(rest).map_err(error)?;
+        total = total.checked_add(part).ok_or(error(ErrorKind::TooLong))?;
+    }
+    Ok(total)
+}
+
+/// Writes a duration as Go does: `1s`, `3h0m0s`, `1.5ms`, `0s`.
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    let (minutes, seconds) = (duration.as_secs() / 60, duration.as_secs() % 60);
+    match nanos {
+        0 => "0s".into(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => decimal(nanos, 1_000, "µs"),
+        1_000_000..1_000_000_000 => decimal(nanos, 1_000_000, "ms"),
+        1_000_000_000..60_000_000_000 => decimal(nanos, 1_000_000_000, "s"),
+        _ => {
+            let rest = Duration::new(seconds, duration.subsec_nanos()).as_nanos();
+            let seconds = decimal(rest, 1_000_000_000, "s");
+            match (minutes / 60, minutes % 60) {
+                (0, minutes) => format!("{minutes}m{seconds}"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
+            }
+        }
+    }
+}
+
+fn decimal(nanos: u128, unit: u128, name: &str) -> String {
+    let width = unit.ilog10() as usize;
+    let fraction = format!("{:0width$}", nanos % unit);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{}{name}", nanos / unit),
+        digits => format!("{}.{digits}{name}", nanos / unit),
+    }
+}
+
+/// Parses a number with its unit off the front.
+fn parse_part(text: &str) -> Result<(Duration, &str), ErrorKind> {
+    let number_end = text
+        .find(|c: char| c != '.' && !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, rest) = text.split_at(number_end);
+    let unit_end = rest
+        .find(|c: char| c == '.' || c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (unit, rest) = rest.split_at(unit_end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.len() + fraction.len() == 0 || fraction.contains('.') {
+        return Err(ErrorKind::Syntax);
+    }
+    if unit.is_empty() {
+        return Err(ErrorKind::NoUnit);
+    }
+    let (_, nanos) = UNITS
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or(ErrorKind::Unit)?;
+    let whole = if whole.is_empty() {
+        0
+    } else {
+        whole.parse::<u64>().map_err(|_| ErrorKind::TooLong)?
+    };
+    let nanos = u128::from(whole) * u128::from(*nanos) + part_of(fraction, *nanos)?;
+    let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| ErrorKind::TooLong)?;
+    let subsec = u32::try_from(nanos % 1_000_000_000).expect("below a billion");
+    Ok((Duration::new(secs, subsec), rest))
+}
+
+/// The nanoseconds of the decimals `digits` of a unit.
+fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
+    let digits = digits.trim_end_matches('0');
+    if digits.is_empty() {
+        return Ok(0);
+    }
+    // Whole nanoseconds never need more than 13 decimals, not even of an hour.
+    let decimals = u32::try_from(digits.len())
+        .ok()
+        .filter(|n| *n <= 18)
+        .ok_or(ErrorKind::TooFine)?;
+    let scale = 10_u128.pow(decimals);
+    let scaled = digits.parse::<u128>().map_err(|_| ErrorKind::Syntax)? * u128::from(unit);
+    if scaled % scale == 0 {
+        Ok(scaled / scale)
+    } else {
+        Err(ErrorKind::TooFine)
+    }
+}
+
+/// The error of a text that is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{text}` is not a duration: {kind}")]
+pub struct DurationError {
+    text: String,
+    kind: ErrorKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+enum ErrorKind {
+    #[error("write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`")]
+    Syntax,
+    #[error("add a unit, one of ns, us, ms, s, m, h")]
+    NoUnit,
+    #[error("units are ns, us, ms, s, m and h")]
+    Unit,
+    #[error("it is too long")]
+    TooLong,
+    #[error("it has a part of a nanosecond")]
+    TooFine,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_go_writes() {
+        let cases = [
+            ("1s", 1_000_000_000),
+            ("180m", 10_800_000_000_000),
+            ("168h", 604_800_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("1.5h", 5_400_000_000_000),
+            (".5s", 500_000_000),
+            ("5.s", 5_000_000_000),
+            ("0s", 0),
+            ("100ns", 100),
+            ("1us", 1_000),
+            ("1\u{b5}s", 1_000),
+            ("1\u{3bc}s", 1_000),
+            ("1.5ms", 1_500_000),
+            ("1h1m1s1ms1us1ns", 3_661_001_001_001),
+            ("0.000000001s", 1),
+        ];
+        for (text, nanos) in cases {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_nanos(nanos)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_with_a_reason() {
+        let cases = [
+            ("", "write numbers"),
+            ("s", "write numbers"),
+            (".s", "write numbers"),
+            ("1.2.3s", "write numbers"),
+            ("-1s", "write numbers"),
+            ("1s ", "units are"),
+            ("1 s", "units are"),
+            ("1d", "units are"),
+            ("1S", "units are"),
+            ("infinite", "write numbers"),
+            ("0", "add a unit"),
+            ("60", "add a unit"),
+            ("1h30", "add a unit"),
+            ("99999999999999999999h", "too long"),
+            ("18446744073709551615h", "too long"),
+            ("0.1ns", "part of a nanosecond"),
+            ("0.0000000001s", "part of a nanosecond"),
+        ];
+        for (text, reason) in cases {
+            let error = parse_duration(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn writes_what_go_writes() {
+        let cases = [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_100, "1.1µs"),
+            (2_200_000, "2.2ms"),
+            (3_300_000_000, "3.3s"),
+            (60_000_000_000, "1m0s"),
+            (245_000_000_000, "4m5s"),
+            (10_800_000_000_000, "3h0m0s"),
+            (5_400_001_000_000_000, "1500h0m1s"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(format_duration(Duration::from_nanos(nanos)), text);
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_nanos(nanos)),
+                "{text}"
+            );
+        }
+    }
+}

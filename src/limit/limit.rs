@@ -1,0 +1,180 @@
+use std::{fmt, time::Duration};
+
+use super::duration::format_duration;
+use crate::{
+    gcra::{Gcra, GcraError},
+    transaction::Algorithm,
+};
+
+/// How much a client may do: so many at once, and so many per period in the long run.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Limit;
+///
+/// // Ten per second (not one per ten seconds), twenty of them at once.
+/// let limit = Limit::per_second(10).burst(20);
+/// // The same in full: burst, count, period.
+/// assert_eq!(limit, Limit::new(20, 10, Duration::from_secs(1))?);
+/// # Ok::<_, tollgate::gcra::GcraError>(())
+/// ```
+///
+/// The constructors that cannot fail panic on values that make no limit, at compile time if they
+/// stand in a `const`. For values from elsewhere there is [`Limit::new`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Limit(Algorithm);
+
+impl Limit {
+    /// At most `burst` at once, of which `count` come back each `period`.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty
+    /// bucket would take more than 2⁵¹ µs (71 years) to fill.
+    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
+        match Gcra::new(burst, count, period) {
+            Ok(gcra) => Ok(Self(Algorithm::Gcra(gcra))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `count` per second, all of them at once if need be.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_second(count: u32) -> Self {
+        Self::per(count, 1)
+    }
+
+    /// `count` per minute, all of them at once if need be.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_minute(count: u32) -> Self {
+        Self::per(count, 60)
+    }
+
+    /// `count` per hour, all of them at once if need be.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_hour(count: u32) -> Self {
+        Self::per(count, 60 * 60)
+    }
+
+    /// `count` per day of 24 hours, all of them at once if need be.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_day(count: u32) -> Self {
+        Self::per(count, 24 * 60 * 60)
+    }
+
+    /// Sets how many may come at once. The rate stays.
+    ///
+    /// # Panics
+    ///
+    /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill.
+    #[must_use]
+    #[track_caller]
+    pub const fn burst(self, burst: u32) -> Self {
+        let Algorithm::Gcra(gcra) = self.0;
+        Self::checked(burst, gcra.count(), gcra.period())
+    }
+
+    #[track_caller]
+    const fn per(count: u32, seconds: u64) -> Self {
+        Self::checked(count, count, Duration::from_secs(seconds))
+    }
+
+    #[track_caller]
+    const fn checked(burst: u32, count: u32, period: Duration) -> Self {
+        match Self::new(burst, count, period) {
+            Ok(limit) => limit,
+            Err(GcraError::ZeroBurst) => panic!("a burst of 0 lets nothing pass: use at least 1"),
+            Err(GcraError::ZeroCount) => panic!("a count of 0 lets nothing pass: use at least 1"),
+            Err(_) => {
+                panic!("an empty bucket would take more than 71 years to fill: lower the burst")
+            }
+        }
+    }
+
+    /// How buckets of this limit are decided.
+    #[must_use]
+    pub const fn algorithm(&self) -> &Algorithm {
+        &self.0
+    }
+
+    /// The highest cost that can ever pass.
+    #[must_use]
+    pub const fn max_cost(&self) -> u32 {
+        let Algorithm::Gcra(gcra) = &self.0;
+        gcra.burst()
+    }
+}
+
+impl fmt::Display for Limit {
+    /// Writes `10 per 1s, 20 at once`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Algorithm::Gcra(gcra) = &self.0;
+        let period = format_duration(gcra.period());
+        write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_per_second_is_ten_per_second() {
+        assert_eq!(
+            Limit::per_second(10),
+            Limit::new(10, 10, Duration::from_secs(1)).unwrap()
+        );
+        assert_eq!(
+            Limit::per_minute(7),
+            Limit::new(7, 7, Duration::from_secs(60)).unwrap()
+        );
+        assert_eq!(
+            Limit::per_hour(7),
+            Limit::new(7, 7, Duration::from_secs(3600)).unwrap()
+        );
+        assert_eq!(
+            Limit::per_day(7),
+            Limit::new(7, 7, Duration::from_secs(86_400)).unwrap()
+        );
+    }
+
+    #[test]
+    fn burst_keeps_the_rate() {
+        const LIMIT: Limit = Limit::per_minute(60).burst(100);
+        assert_eq!(LIMIT, Limit::new(100, 60, Duration::from_secs(60)).unwrap());
+        assert_eq!(LIMIT.max_cost(), 100);
+        assert_eq!(LIMIT.to_string(), "60 per 1m0s, 100 at once");
+    }
+
+    #[test]
+    #[should_panic(expected = "a count of 0 lets nothing pass")]
+    fn zero_per_second_panics() {
+        let _ = Limit::per_second(0);
+    }
+
+    #[test]
+    #[should_panic(expected = "a burst of 0 lets nothing pass")]
+    fn zero_burst_panics() {
+        let _ = Limit::per_second(1).burst(0);
+    }
+}

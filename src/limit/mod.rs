@@ -1,0 +1,54 @@
+//! What is allowed: limits, their names, and the files they come from.
+//!
+//! A [`Limit`] is a burst and a rate. It belongs to a [`LimitName`], which clients' buckets are
+//! keyed by; [`Limits`] holds every name with its limit, from code or from a file:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Limit, Limits, limit::LimitName};
+//!
+//! let limits = Limits::builder()
+//!     .limit("requests", Limit::per_second(10).burst(20))
+//!     .limit(LimitName::numbered("NewOrdersPerAccount", 6), Limit::new(300, 300, Duration::from_secs(3 * 60 * 60))?)
+//!     .build()?;
+//! # let _ = limits;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Files
+//!
+//! With feature `yaml`, [`LimitsBuilder::defaults_file`] reads a map of names:
+//!
+//! ```yaml
+//! NewRegistrationsPerIPAddress:
+//!   burst: 20
+//!   count: 20
+//!   period: 1s
+//! NewOrdersPerAccount:
+//!   number: 6
+//!   burst: 300
+//!   count: 300
+//!   period: 180m
+//! ```
+//!
+//! `burst` is the most that passes at once; `count` tokens come back each `period`, which is written
+//! as Go writes durations (`1s`, `1h30m`, `1.5h`). `number` names the limit in bucket keys and must
+//! never change once clients have buckets; without it, the name does. A name without values is
+//! known, but not limited.
+
+mod duration;
+#[cfg(feature = "yaml")]
+mod file;
+#[expect(clippy::module_inception, reason = "a limit is where one looks for it")]
+mod limit;
+mod limits;
+mod name;
+
+#[cfg(feature = "yaml")]
+pub use self::file::FileError;
+pub use self::{
+    duration::{DurationError, format_duration, parse_duration},
+    limit::Limit,
+    limits::{Limits, LimitsBuilder, LimitsError, NamedLimit},
+    name::{LimitName, NameError},
+};

@@ -1,0 +1,110 @@
+use std::{fmt, sync::Arc};
+
+use thiserror::Error;
+
+use crate::transaction::LimitKey;
+
+/// A limit's name, and what stands for it in bucket keys: its number or, if it has none, the name.
+///
+/// A number is the application's to assign. It must stay the same for as long as there are buckets,
+/// across deploys: it is what state is stored under, so that a limit may be renamed.
+///
+/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. A name that does not is refused by
+/// [`LimitsBuilder::build`](super::LimitsBuilder::build).
+///
+/// ```
+/// use tollgate::limit::LimitName;
+///
+/// assert_eq!(LimitName::numbered("NewOrdersPerAccount", 6).key().to_string(), "6");
+/// assert_eq!(LimitName::new("uploads").key().to_string(), "uploads");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LimitName {
+    name: Arc<str>,
+    number: Option<u32>,
+}
+
+impl LimitName {
+    /// A name that stands for itself in bucket keys.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            number: None,
+        }
+    }
+
+    /// A name with a number.
+    #[must_use]
+    pub fn numbered(name: &str, number: u32) -> Self {
+        Self {
+            name: name.into(),
+            number: Some(number),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    /// The number, if it has one.
+    #[must_use]
+    pub fn number(&self) -> Option<u32> {
+        self.number
+    }
+
+    /// What stands for the name in bucket keys.
+    #[must_use]
+    pub fn key(&self) -> LimitKey<'_> {
+        self.number
+            .map_or(LimitKey::Name(&self.name), LimitKey::Number)
+    }
+
+    pub(super) fn validate(&self) -> Result<(), NameError> {
+        let mut chars = self.name.chars();
+        let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
+        let goes_on = chars.all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        if starts && goes_on {
+            Ok(())
+        } else {
+            Err(NameError(self.name.as_ref().into()))
+        }
+    }
+}
+
+impl From<&str> for LimitName {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl fmt::Display for LimitName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
+}
+
+/// The error of a name that no limit can have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` is not a limit name: begin with an ASCII letter, \
+     and go on with letters, digits, `_`, `.` or `-`"
+)]
+pub struct NameError(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_begin_with_a_letter() {
+        for good in ["a", "NewOrdersPerAccount", "api.v2", "A-b_c.9"] {
+            assert_eq!(LimitName::new(good).validate(), Ok(()), "{good}");
+        }
+        for bad in ["", "6", "_a", "a b", "a:b", "a\"", "ä", "aä", "a\n"] {
+            assert!(LimitName::new(bad).validate().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The engine: from limit names and ids to decisions. It does no I/O of its own and knows no HTTP.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use ahash::RandomState;
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::{
+    backend::{Backend, BackendError},
+    clock::{Clock, InvalidNow, Timestamp},
+    decision::{BatchDecision, Decision, Outcome},
+    limit::{Limit, LimitName, Limits, NamedLimit},
+    transaction::{Batch, BucketKey, Member, Mode, Operation, Transaction},
+};
+
+/// Decides what clients may do: limits, and the backend that keeps their buckets.
+///
+/// A clone is a handle on the same limits and buckets.
+///
+/// ```
+/// use tollgate::{Limit, Limiter, Limits, MemoryBackend, Transaction, transaction::Mode};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limits = Limits::builder()
+///     .limit("orders", Limit::per_hour(100).burst(10))
+///     .limit("certificates", Limit::per_day(50))
+///     .build()?;
+/// let limiter = Limiter::new(limits, MemoryBackend::new());
+///
+/// // One client, one limit.
+/// let decision = limiter.spend(&Transaction::new("orders", "alice")).await?;
+/// assert!(decision.allowed());
+/// assert_eq!(decision.remaining(), Some(9));
+///
+/// // Several at once: all are charged, or none.
+/// let batch = [
+///     Transaction::new("orders", "alice"),
+///     Transaction::new("certificates", "example.com").mode(Mode::CheckOnly),
+/// ];
+/// assert!(limiter.spend_batch(&batch).await?.allowed());
+///
+/// // The order failed: it shall not count.
+/// limiter.refund(&Transaction::new("orders", "alice")).await?;
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Limiter {
+    shared: Arc<Shared>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+struct Shared {
+    limits: ArcSwap<Limits>,
+    backend: Box<dyn Backend>,
+}
+
+impl Limiter {
+    /// A limiter that decides by the backend's own clock.
+    pub fn new(limits: Limits, backend: impl Backend) -> Self {
+        let shared = Shared {
+            limits: ArcSwap::from_pointee(limits),
+            backend: Box::new(backend),
+        };
+        Self {
+            shared: Arc::new(shared),
+            clock: None,
+        }
+    }
+
+    /// Decides by `clock` instead of the backend's own. Other handles keep theirs.
+    ///
+    /// A [`Timestamp`] is a clock that stands still, so `limiter.clone().with_clock(instant)`
+    /// decides what would have been decided then.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> Arc<Limits> {
+        self.shared.limits.load_full()
+    }
+
+    /// Answers what [`spend`](Self::spend) would, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is not known, the id or the cost is not one for it, or the backend does not
+    /// answer.
+    pub async fn check(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
+        self.decide(Operation::Check, transaction).await
+    }
+
+    /// Answers what [`spend_batch`](Self::spend_batch) would, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`spend_batch`](Self::spend_batch).
+    pub async fn check_batch(
+        &self,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        self.decide_batch(Operation::Check, transactions).await
+    }
+
+    /// Charges the transaction if it fits.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is not known, the id or the cost is not one for it, or the backend does not
+    /// answer. A denial is not an error.
+    pub async fn spend(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
+        self.decide(Operation::Spend, transaction).await
+    }
+
+    /// Charges all transactions, or none if one that votes does not fit.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is an error for [`spend`](Self::spend), or two are for the same bucket. Then
+    /// nothing is charged.
+    pub async fn spend_batch(
+        &self,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        self.decide_batch(Operation::Spend, transactions).await
+    }
+
+    /// Does what [`spend`](Self::spend) does without waiting, or answers `None`, having done
+    /// nothing, if the backend has to wait. A [`MemoryBackend`](crate::MemoryBackend) never has.
+    ///
+    /// # Errors
+    ///
+    /// As [`spend`](Self::spend).
+    #[must_use = "`None` means that nothing has been decided"]
+    pub fn try_spend(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Option<Result<Decision, LimiterError>> {
+        let limits = self.shared.limits.load();
+        let in_force = match look_up(&limits, Operation::Spend, transaction) {
+            Ok(Some(in_force)) => in_force,
+            Ok(None) => return Some(Ok(Decision::NOT_LIMITED)),
+            Err(error) => return Some(Err(error)),
+        };
+        let members = [in_force.member(transaction)];
+        let batch = Batch::new(Operation::Spend, &members).at(self.now());
+        match self.shared.backend.try_apply(&batch) {
+            Some(Ok(ref outcome)) => Some(only(&batch, outcome)),
+            Some(Err(error)) => Some(Err(error.into())),
+            None => None,
+        }
+    }
+
+    /// Does what [`spend_batch`](Self::spend_batch) does without waiting, or answers `None`, having
+    /// done nothing, if the backend has to wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`spend_batch`](Self::spend_batch).
+    #[must_use = "`None` means that nothing has been decided"]
+    pub fn try_spend_batch(
+        &self,
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<BatchDecision, LimiterError>> {
+        let limits = self.shared.limits.load();
+        let resolved = match Resolved::new(&limits, Operation::Spend, transactions) {
+            Ok(resolved) => resolved,
+            Err(error) => return Some(Err(error)),
+        };
+        let batch = resolved.batch(Operation::Spend, self.now());
+        if batch.members.is_empty() {
+            return Some(Ok(resolved.not_limited()));
+        }
+        match self.shared.backend.try_apply(&batch) {
+            Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
+            Some(Err(error)) => Some(Err(error.into())),
+            None => None,
+        }
+    }
+
+    /// Gives a transaction's cost back, never beyond full. Refunding a
+    /// [`CheckOnly`](Mode::CheckOnly) transaction gives nothing.
+    ///
+    /// The decision shows the state afterwards, and [`allowed`](Decision::allowed) says whether
+    /// anything was given back.
+    ///
+    /// # Errors
+    ///
+    /// As [`spend`](Self::spend).
+    pub async fn refund(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
+        self.decide(Operation::Refund, transaction).await
+    }
+
+    /// Gives the costs of all transactions back.
+    ///
+    /// # Errors
+    ///
+    /// As [`spend_batch`](Self::spend_batch).
+    pub async fn refund_batch(
+        &self,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        self.decide_batch(Operation::Refund, transactions).await
+    }
+
+    /// Makes the buckets of these transactions full, whatever their costs and modes.
+    ///
+    /// # Errors
+    ///
+    /// As [`spend_batch`](Self::spend_batch), but for the cost.
+    pub async fn reset(&self, transactions: &[Transaction<'_>]) -> Result<(), LimiterError> {
+        self.decide_batch(Operation::Reset, transactions)
+            .await
+            .map(drop)
+    }
+
+    async fn decide(
+        &self,
+        operation: Operation,
+        transaction: &Transaction<'_>,
+    ) -> Result<Decision, LimiterError> {
+        let limits = self.shared.limits.load();
+        let Some(in_force) = look_up(&limits, operation, transaction)? else {
+            return Ok(Decision::NOT_LIMITED);
+        };
+        let members = [in_force.member(transaction)];
+        let batch = Batch::new(operation, &members).at(self.now());
+        only(&batch, &self.apply(&batch).await?)
+    }
+
+    async fn decide_batch(
+        &self,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        let limits = self.shared.limits.load();
+        let resolved = Resolved::new(&limits, operation, transactions)?;
+        let batch = resolved.batch(operation, self.now());
+        if batch.members.is_empty() {
+            return Ok(resolved.not_limited());
+        }
+        resolved.conclude(&batch, &self.apply(&batch).await?)
+    }
+
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match self.shared.backend.try_apply(batch) {
+            Some(outcome) => outcome,
+            None => self.shared.backend.apply(batch).await,
+        }
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter")
+            .field("limits", &self.limits().names())
+            .field("backend", &self.shared.backend)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A batch's transactions, looked up.
+struct Resolved<'a> {
+    members: SmallVec<[Member<'a>; 4]>,
+    /// For each transaction, its mode if it has a limit and so a member.
+    modes: SmallVec<[Option<Mode>; 8]>,
+}
+
+impl<'a> Resolved<'a> {
+    fn new(
+        limits: &'a Limits,
+        operation: Operation,
+        transactions: &[Transaction<'a>],
+    ) -> Result<Self, LimiterError> {
+        let mut resolved = Self {
+            members: SmallVec::new(),
+            modes: SmallVec::new(),
+        };
+        for transaction in transactions {
+            let in_force = look_up(limits, operation, transaction)?;
+            resolved.modes.push(in_force.map(|_| transaction.mode));
+            if let Some(in_force) = in_force {
+                resolved.members.push(in_force.member(transaction));
+            }
+        }
+        match duplicate(&resolved.members) {
+            Some(key) => Err(LimiterError::DuplicateBucket {
+                key: key.to_string(),
+            }),
+            None => Ok(resolved),
+        }
+    }
+
+    fn batch(&self, operation: Operation, now: Option<Timestamp>) -> Batch<'_> {
+        Batch::new(operation, &self.members).at(now)
+    }
+
+    fn conclude(
+        &self,
+        batch: &Batch<'_>,
+        outcome: &Outcome,
+    ) -> Result<BatchDecision, LimiterError> {
+        ensure_complete(batch, outcome)?;
+        let mut decisions = outcome.decisions(batch);
+        Ok(BatchDecision::new(self.modes.iter().map(
+            |mode| match mode {
+                Some(mode) => (
+                    decisions.next().unwrap_or(Decision::NOT_LIMITED),
+                    mode.votes(),
+                ),
+                None => (Decision::NOT_LIMITED, false),
+            },
+        )))
+    }
+
+    fn not_limited(&self) -> BatchDecision {
+        BatchDecision::new(self.modes.iter().map(|_| (Decision::NOT_LIMITED, false)))
+    }
+}
+
+/// Looks one transaction's limit up, and returns what is in force if it has one.
+#[inline]
+fn look_up<'a>(
+    limits: &'a Limits,
+    operation: Operation,
+    transaction: &Transaction<'_>,
+) -> Result<Option<InForce<'a>>, LimiterError> {
+    let Some(NamedLimit { name, limit }) = limits.get(transaction.limit) else {
+        return Err(LimiterError::unknown_limit(transaction.limit, limits));
+    };
+    if transaction.id.is_empty() {
+        return Err(LimiterError::EmptyId {
+            limit: name.to_string(),
+        });
+    }
+    let Some(limit) = limit else { return Ok(None) };
+    let bounded = transaction.mode != Mode::Debit && operation != Operation::Reset;
+    if bounded && transaction.cost > limit.max_cost() {
+        return Err(LimiterError::CostAboveBurst {
+            limit: name.to_string(),
+            cost: transaction.cost,
+            burst: limit.max_cost(),
+        });
+    }
+    Ok(Some(InForce { name, limit }))
+}
+
+/// The limit that a transaction is decided by.
+#[derive(Clone, Copy)]
+struct InForce<'a> {
+    name: &'a LimitName,
+    limit: &'a Limit,
+}
+
+impl<'a> InForce<'a> {
+    #[inline]
+    fn member(self, transaction: &Transaction<'a>) -> Member<'a> {
+        let key = BucketKey::new(self.name.key(), transaction.id);
+        Member::new(
+            key,
+            self.limit.algorithm(),
+            transaction.cost,
+            transaction.mode,
+        )
+    }
+}
+
+fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
+    const FEW: usize = 16;
+    if members.len() <= FEW {
+        let repeats = |(i, member): &(usize, &Member<'a>)| {
+            members[..*i]
+                .iter()
+                .any(|earlier| earlier.key == member.key)
+        };
+        return members
+            .iter()
+            .enumerate()
+            .find(repeats)
+            .map(|(_, member)| member.key);
+    }
+    let mut seen = HashSet::with_capacity_and_hasher(members.len(), RandomState::new());
+    members
+        .iter()
+        .map(|member| member.key)
+        .find(|key| !seen.insert(*key))
+}
+
+#[inline]
+fn only(batch: &Batch<'_>, outcome: &Outcome) -> Result<Decision, LimiterError> {
+    ensure_complete(batch, outcome)?;
+    Ok(outcome
+        .decisions(batch)
+        .next()
+        .unwrap_or(Decision::NOT_LIMITED))
+}
+
+/// A backend that breaks its contract is an error, never a request let through.
+#[inline]
+fn ensure_complete(batch: &Batch<'_>, outcome: &Outcome) -> Result<(), BackendError> {
+    let (members, answers) = (batch.members.len(), outcome.answers().len());
+    if members == answers {
+        return Ok(());
+    }
+    let broken = format!("the backend gave {answers} answers for {members} members");
+    Err(BackendError::unavailable(broken))
+}
+
+/// Why a transaction was not decided.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LimiterError {
+    /// No limit has this name.
+    #[error("unknown limit `{name}`: {}", listed(.known))]
+    UnknownLimit {
+        /// The name.
+        name: String,
+        /// The names that are known, sorted.
+        known: Vec<String>,
+    },
+    /// The id is empty.
+    #[error("an id of limit `{limit}` is empty: leave the transaction out if there is no client")]
+    EmptyId {
+        /// The limit.
+        limit: String,
+    },
+    /// The cost could never pass.
+    #[error(
+        "cost {cost} is above the burst of limit `{limit}`, {burst}, so it could never pass: \
+         lower the cost, raise the burst, or debit it"
+    )]
+    CostAboveBurst {
+        /// The limit.
+        limit: String,
+        /// The cost.
+        cost: u32,
+        /// The limit's burst.
+        burst: u32,
+    },
+    /// Two transactions of a batch are for one bucket.
+    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
+    DuplicateBucket {
+        /// The bucket's key.
+        key: String,
+    },
+    /// The clock shows an instant at which nothing is decided.
+    #[error(transparent)]
+    InvalidNow(InvalidNow),
+    /// The backend has not decided.
+    #[error(transparent)]
+    Backend(BackendError),
+}
+
+impl LimiterError {
+    pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {
+        let known = limits.names().into_iter().map(Into::into).collect();
+        Self::UnknownLimit {
+            name: name.into(),
+            known,
+        }
+    }
+}
+
+impl From<BackendError> for LimiterError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::InvalidNow(error) => Self::InvalidNow(error),
+            error => Self::Backend(error),
+        }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "no limits are defined".into(),
+        names => format!("known are {}", names.join(", ")),
+    }
+}

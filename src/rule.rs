@@ -1,0 +1,230 @@
+//! Which limits a request meets: rules, and what they make of one.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use http::request::Parts;
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::{
+    key::{Extracted, Id, KeyExtractor, Missing},
+    limiter::{Limiter, LimiterError},
+    transaction::{Mode, Transaction},
+};
+
+/// One limit that requests meet: its name, who is asking, and what it costs.
+///
+/// ```
+/// use tollgate::{ClientIp, Rule, key::HeaderId, rule::OnMissing};
+///
+/// let per_ip = Rule::new("requests", ClientIp::peer());
+/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id"))
+///     .cost(5)
+///     .on_missing(OnMissing::Skip);
+/// # let _ = (per_ip, per_account);
+/// ```
+#[derive(Clone)]
+#[must_use = "a rule does nothing until it is given to a layer"]
+pub struct Rule {
+    limit: Arc<str>,
+    extractor: Arc<dyn KeyExtractor>,
+    cost: u32,
+    mode: Mode,
+    on_missing: OnMissing,
+    logged: Arc<AtomicBool>,
+}
+
+/// What happens to a request that should have an id and has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnMissing {
+    /// It is refused: with 400 if the client left the id out, with 500 if the server is not set up
+    /// to know it, which is logged once with what to change.
+    #[default]
+    Refuse,
+    /// The rule is skipped. Whoever leaves the id out escapes the limit.
+    Skip,
+    /// All such requests share one bucket.
+    Shared,
+}
+
+impl Rule {
+    /// A rule that charges 1 to the limit `limit` for each request, in the bucket of the id that
+    /// `extractor` finds.
+    pub fn new(limit: impl Into<Arc<str>>, extractor: impl KeyExtractor) -> Self {
+        Self {
+            limit: limit.into(),
+            extractor: Arc::new(extractor),
+            cost: 1,
+            mode: Mode::default(),
+            on_missing: OnMissing::default(),
+            logged: Arc::default(),
+        }
+    }
+
+    /// Sets what a request costs, in tokens.
+    pub fn cost(mut self, cost: u32) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Sets how the rule takes part in the request's batch.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets what happens to a request without an id.
+    pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
+        self.on_missing = on_missing;
+        self
+    }
+
+    /// Checks the rule against the limits in force.
+    fn validate(&self, limiter: &Limiter) -> Result<(), LimiterError> {
+        let limits = limiter.limits();
+        let Some(named) = limits.get(&self.limit) else {
+            return Err(LimiterError::unknown_limit(&self.limit, &limits));
+        };
+        let burst = named
+            .limit
+            .as_ref()
+            .map_or(u32::MAX, |limit| limit.max_cost());
+        if self.cost > burst && self.mode != Mode::Debit {
+            let (limit, cost) = (self.limit.to_string(), self.cost);
+            return Err(LimiterError::CostAboveBurst { limit, cost, burst });
+        }
+        Ok(())
+    }
+
+    fn id(&self, parts: &Parts) -> Result<Option<Id>, Missing> {
+        match (self.extractor.extract(parts), self.on_missing) {
+            (Extracted::Id(id), _) => Ok(Some(id)),
+            (Extracted::Skip, _) | (Extracted::Missing(_), OnMissing::Skip) => Ok(None),
+            (Extracted::Missing(_), OnMissing::Shared) => Ok(Some(Id::shared())),
+            (Extracted::Missing(missing), OnMissing::Refuse) => {
+                self.log_once(&missing);
+                Err(missing)
+            }
+        }
+    }
+
+    fn log_once(&self, missing: &Missing) {
+        if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
+            let limit = &*self.limit;
+            tracing::error!(
+                limit,
+                "requests are refused for want of an id: {}",
+                missing.reason()
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule")
+            .field("limit", &self.limit)
+            .field("cost", &self.cost)
+            .field("mode", &self.mode)
+            .field("on_missing", &self.on_missing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a rule does not fit the limits, or the rules before it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// The limit is not known, or the cost is above its burst.
+    #[error(transparent)]
+    Limiter(LimiterError),
+    /// Two rules of one limit have different modes, so that their charges could not be added up.
+    #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
+    MixedModes {
+        /// The limit.
+        limit: String,
+        /// The modes.
+        modes: [Mode; 2],
+    },
+}
+
+/// The rules of a layer, all checked against its limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules(Vec<Rule>);
+
+impl Rules {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
+        rule.validate(limiter).map_err(RuleError::Limiter)?;
+        let conflicts = |other: &&Rule| other.limit == rule.limit && other.mode != rule.mode;
+        if let Some(other) = self.0.iter().find(conflicts) {
+            let (limit, modes) = (rule.limit.to_string(), [other.mode, rule.mode]);
+            return Err(RuleError::MixedModes { limit, modes });
+        }
+        self.0.push(rule);
+        Ok(())
+    }
+
+    /// What a request is to be charged. Rules that meet in one bucket are one charge.
+    pub(crate) fn charges(&self, parts: &Parts) -> Result<Charges, Missing> {
+        let mut charges = Charges::new();
+        for (i, rule) in self.0.iter().enumerate() {
+            let Some(id) = rule.id(parts)? else { continue };
+            let meets =
+                |charge: &&mut Charge| self.0[charge.rule].limit == rule.limit && charge.id == id;
+            match charges.iter_mut().find(meets) {
+                Some(charge) => charge.cost = charge.cost.saturating_add(rule.cost),
+                None => charges.push(Charge {
+                    rule: i,
+                    id,
+                    cost: rule.cost,
+                }),
+            }
+        }
+        Ok(charges)
+    }
+
+    /// The name of the limit that is charged.
+    pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
+        &self.0[charge.rule].limit
+    }
+
+    /// How it is charged.
+    pub(crate) fn mode(&self, charge: &Charge) -> Mode {
+        self.0[charge.rule].mode
+    }
+
+    /// The transactions of a request's charges.
+    pub(crate) fn transactions<'a>(
+        &'a self,
+        charges: &'a [Charge],
+    ) -> SmallVec<[Transaction<'a>; 2]> {
+        let mut transactions = SmallVec::new();
+        for Charge { rule, id, cost } in charges {
+            let Rule { limit, mode, .. } = &self.0[*rule];
+            transactions.push(Transaction::new(limit, id.as_str()).cost(*cost).mode(*mode));
+        }
+        transactions
+    }
+}
+
+pub(crate) type Charges = SmallVec<[Charge; 2]>;
+
+/// What one request is charged in one bucket.
+#[derive(Clone, Debug)]
+pub(crate) struct Charge {
+    /// The first rule that met there.
+    rule: usize,
+    pub(crate) id: Id,
+    pub(crate) cost: u32,
+}

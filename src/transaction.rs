@@ -1,0 +1,219 @@
+//! What is asked of a backend: a [`Batch`] of members, each a bucket key, an algorithm, a cost and
+//! a [`Mode`], all decided and stored in one atomic step.
+//!
+//! Users of a [`Limiter`](crate::Limiter) write [`Transaction`]s, which name a limit and an id; the
+//! limiter looks the limit up and turns them into [`Member`]s. Whoever writes a
+//! [`Backend`](crate::backend::Backend) meets the members.
+
+use std::{fmt, hash::Hash};
+
+use crate::{clock::Timestamp, gcra::Gcra};
+
+/// One client's use of one limit, by name and id.
+///
+/// ```
+/// use tollgate::{Transaction, transaction::Mode};
+///
+/// let one = Transaction::new("NewOrdersPerAccount", "12345678");
+/// let five = Transaction::new("NewOrdersPerAccount", "12345678").cost(5);
+/// let look = Transaction::new("CertificatesPerDomain", "example.com").mode(Mode::CheckOnly);
+/// # assert_eq!((one.cost, five.cost, look.mode), (1, 5, Mode::CheckOnly));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Transaction<'a> {
+    /// The limit's name.
+    pub limit: &'a str,
+    /// Whose bucket it is.
+    pub id: &'a str,
+    /// How many tokens it takes.
+    pub cost: u32,
+    /// How it takes part in a batch.
+    pub mode: Mode,
+}
+
+impl<'a> Transaction<'a> {
+    /// A transaction of cost 1 that is checked and spent.
+    #[must_use]
+    pub const fn new(limit: &'a str, id: &'a str) -> Self {
+        Self {
+            limit,
+            id,
+            cost: 1,
+            mode: Mode::CheckAndSpend,
+        }
+    }
+
+    /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt.
+    #[must_use]
+    pub const fn cost(mut self, cost: u32) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Sets how the transaction takes part in its batch.
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
+/// How a transaction takes part in its batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Votes, and is charged if the whole batch passes.
+    #[default]
+    CheckAndSpend,
+    /// Votes, and is never charged.
+    CheckOnly,
+    /// Never votes; charged if the batch passes and the cost fits, else skipped whole.
+    SpendOnly,
+    /// Never votes; charged if the batch passes, even into debt, whatever the cost.
+    Debit,
+}
+
+impl Mode {
+    /// Whether a denial of this member denies the batch.
+    #[must_use]
+    pub const fn votes(self) -> bool {
+        matches!(self, Self::CheckAndSpend | Self::CheckOnly)
+    }
+
+    /// Whether this member is charged when the batch passes and its cost fits.
+    #[must_use]
+    pub const fn spends(self) -> bool {
+        !matches!(self, Self::CheckOnly)
+    }
+}
+
+/// What a batch does with its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Answers what [`Spend`](Self::Spend) would, and writes nothing.
+    Check,
+    /// Charges every member that spends, or nobody if a voting member is denied.
+    Spend,
+    /// Gives the members' costs back, never beyond full.
+    Refund,
+    /// Makes the buckets full.
+    Reset,
+}
+
+/// How a bucket is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// A token bucket by the Generic Cell Rate Algorithm.
+    Gcra(Gcra),
+}
+
+/// What names a limit within a bucket key: its number or, if it has none, its name.
+///
+/// The two can never be mistaken for each other: a name begins with a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitKey<'a> {
+    /// The number that the application assigned, stable across deploys.
+    Number(u32),
+    /// The name.
+    Name(&'a str),
+}
+
+impl fmt::Display for LimitKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The key of one bucket, written `number:id` (or `name:id`).
+///
+/// ```
+/// use tollgate::transaction::{BucketKey, LimitKey};
+///
+/// let key = BucketKey::new(LimitKey::Number(6), "12345678");
+/// assert_eq!(key.to_string(), "6:12345678");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketKey<'a> {
+    /// The limit.
+    pub limit: LimitKey<'a>,
+    /// The client, in the limit's canonical form.
+    pub id: &'a str,
+}
+
+impl<'a> BucketKey<'a> {
+    /// The key of the bucket that `id` has under `limit`.
+    #[must_use]
+    pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
+        Self { limit, id }
+    }
+}
+
+impl fmt::Display for BucketKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.limit, self.id)
+    }
+}
+
+/// One bucket's part in a [`Batch`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Member<'a> {
+    /// The bucket.
+    pub key: BucketKey<'a>,
+    /// How it is decided.
+    pub algorithm: &'a Algorithm,
+    /// How many tokens it takes, at most the burst unless the mode is [`Mode::Debit`].
+    pub cost: u32,
+    /// How it takes part.
+    pub mode: Mode,
+}
+
+impl<'a> Member<'a> {
+    /// A member of a batch.
+    #[must_use]
+    pub const fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
+        Self {
+            key,
+            algorithm,
+            cost,
+            mode,
+        }
+    }
+}
+
+/// Everything that is decided and stored in one step. No two members share a bucket.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Batch<'a> {
+    /// What is done with the buckets.
+    pub operation: Operation,
+    /// The instant to decide at, or `None` for the backend's own clock.
+    pub now: Option<Timestamp>,
+    /// The buckets.
+    pub members: &'a [Member<'a>],
+}
+
+impl<'a> Batch<'a> {
+    /// A batch that is decided by the backend's clock.
+    #[must_use]
+    pub const fn new(operation: Operation, members: &'a [Member<'a>]) -> Self {
+        Self {
+            operation,
+            now: None,
+            members,
+        }
+    }
+
+    /// Sets the instant at which the batch is decided, instead of the backend's clock.
+    #[must_use]
+    pub const fn at(mut self, now: Option<Timestamp>) -> Self {
+        self.now = now;
+        self
+    }
+}
