@@ -74,7 +74,7 @@ impl Outcome {
     /// # Errors
     ///
     /// If `now` is at or beyond [`Timestamp::END`].
-    #[inline]
+    #[inline(always)]
     pub fn decide(batch: &Batch<'_>, now: Timestamp, stored: &[State]) -> Result<Self, InvalidNow> {
         debug_assert_eq!(batch.members.len(), stored.len());
         now.validate()?;
@@ -122,7 +122,7 @@ impl Outcome {
 }
 
 /// Whether the batch is denied if this member does not pass.
-#[inline]
+#[inline(always)]
 fn may_deny(operation: Operation, member: &Member<'_>) -> bool {
     matches!(operation, Operation::Check | Operation::Spend) && member.mode.votes()
 }
@@ -135,7 +135,7 @@ struct Standing {
 }
 
 /// What becomes of one member if the batch passes.
-#[inline]
+#[inline(always)]
 fn judge(operation: Operation, member: &Member<'_>, state: State, now: Timestamp) -> Answer {
     let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (member.algorithm, state);
     match operation {
@@ -165,7 +165,7 @@ fn judge(operation: Operation, member: &Member<'_>, state: State, now: Timestamp
     }
 }
 
-#[inline]
+#[inline(always)]
 fn charged(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>) -> Option<Tat> {
     match member.mode {
         Mode::Debit => Some(gcra.debit(tat, now.as_micros(), member.cost)),
@@ -204,6 +204,7 @@ impl Decision {
         bucket: None,
     };
 
+    #[inline(always)]
     fn new(operation: Operation, member: &Member<'_>, answer: Answer, standing: Standing) -> Self {
         let verdict = match (operation, answer.passed) {
             (Operation::Refund, true) => Verdict::Refunded,
@@ -279,11 +280,21 @@ impl Decision {
             .map_or(Duration::ZERO, |bucket| bucket.reset_after().ceil())
     }
 
+    /// What [`remaining`](Self::remaining) and [`next_token_after`](Self::next_token_after) say, with
+    /// the algorithm, at the cost of one.
+    pub(crate) fn quota(&self) -> Option<(&Algorithm, u32, Option<Duration>)> {
+        let bucket = self.bucket.as_ref()?;
+        let (gcra, tat, now) = bucket.gcra();
+        let remaining = gcra.remaining(tat, now);
+        let next = (remaining < gcra.burst()).then(|| gcra.wait(tat, now, remaining + 1).ceil());
+        Some((&bucket.algorithm, remaining, next))
+    }
+
     /// How long until one more token can be spent than now, or `None` if the bucket is full or no
     /// limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
-        self.bucket.as_ref()?.next_token().map(Ticks::ceil)
+        self.quota()?.2
     }
 
     /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
@@ -332,11 +343,6 @@ impl Bucket {
     fn reset_after(&self) -> Ticks {
         let (gcra, tat, now) = self.gcra();
         gcra.reset_after(tat, now)
-    }
-
-    fn next_token(&self) -> Option<Ticks> {
-        let (gcra, tat, now) = self.gcra();
-        gcra.next_token(tat, now)
     }
 
     fn compare_waits(&self, other: &Self) -> Ordering {

@@ -101,11 +101,11 @@ impl Gcra {
     /// If one of the three is zero, if the period is not a whole number of microseconds, or if
     /// `burst · period / count` is above [`MAX_TICKS_US`].
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
-        if burst == 0 {
-            return Err(GcraError::ZeroBurst);
-        }
         if count == 0 {
             return Err(GcraError::ZeroCount);
+        }
+        if burst == 0 {
+            return Err(GcraError::ZeroBurst);
         }
         if period.is_zero() {
             return Err(GcraError::ZeroPeriod);

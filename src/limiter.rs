@@ -396,7 +396,7 @@ fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
         .find(|key| !seen.insert(*key))
 }
 
-#[inline]
+#[inline(always)]
 fn only(batch: &Batch<'_>, outcome: &Outcome) -> Result<Decision, LimiterError> {
     ensure_complete(batch, outcome)?;
     Ok(outcome

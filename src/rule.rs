@@ -175,9 +175,8 @@ impl Rules {
         Ok(())
     }
 
-    /// What a request is to be charged. Rules that meet in one bucket are one charge.
-    pub(crate) fn charges(&self, parts: &Parts) -> Result<Charges, Missing> {
-        let mut charges = Charges::new();
+    /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
+    pub(crate) fn charge(&self, parts: &Parts, charges: &mut Charges) -> Result<(), Missing> {
         for (i, rule) in self.0.iter().enumerate() {
             let Some(id) = rule.id(parts)? else { continue };
             let meets =
@@ -191,7 +190,7 @@ impl Rules {
                 }),
             }
         }
-        Ok(charges)
+        Ok(())
     }
 
     /// The name of the limit that is charged.
@@ -204,27 +203,33 @@ impl Rules {
         self.0[charge.rule].mode
     }
 
+    /// The transaction of a charge.
+    pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
+        let Rule { limit, mode, .. } = &self.0[charge.rule];
+        Transaction::new(limit, charge.id.as_str())
+            .cost(charge.cost)
+            .mode(*mode)
+    }
+
     /// The transactions of a request's charges.
     pub(crate) fn transactions<'a>(
         &'a self,
         charges: &'a [Charge],
-    ) -> SmallVec<[Transaction<'a>; 2]> {
-        let mut transactions = SmallVec::new();
-        for Charge { rule, id, cost } in charges {
-            let Rule { limit, mode, .. } = &self.0[*rule];
-            transactions.push(Transaction::new(limit, id.as_str()).cost(*cost).mode(*mode));
-        }
-        transactions
+    ) -> SmallVec<[Transaction<'a>; 4]> {
+        charges
+            .iter()
+            .map(|charge| self.transaction(charge))
+            .collect()
     }
 }
 
-pub(crate) type Charges = SmallVec<[Charge; 2]>;
+pub(crate) type Charges = SmallVec<[Charge; 4]>;
 
 /// What one request is charged in one bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
     /// The first rule that met there.
-    rule: usize,
+    pub(crate) rule: usize,
     pub(crate) id: Id,
     pub(crate) cost: u32,
 }

@@ -1,9 +1,7 @@
 use std::sync::Arc;
 
-use http::Extensions;
-
 use crate::{
-    decision::{BatchDecision, Decision},
+    decision::Decision,
     key::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules},
@@ -52,26 +50,23 @@ pub struct Assessed {
 
 impl Assessment {
     /// Adds a layer's decisions to those of the layers outside of it.
-    pub(super) fn new(
-        outer: &Extensions,
+    pub(super) fn new<'a>(
+        outer: Option<&Self>,
         limiter: &Limiter,
         rules: &Rules,
-        charges: &[Charge],
-        batch: &BatchDecision,
+        decisions: impl Iterator<Item = (&'a Charge, &'a Decision)>,
+        allowed: bool,
     ) -> Self {
-        let ours = charges
-            .iter()
-            .zip(batch.members())
-            .map(|(charge, decision)| Assessed {
-                limit: Arc::clone(rules.limit(charge)),
-                id: charge.id.clone(),
-                cost: charge.cost,
-                decision: decision.clone(),
-                limiter: limiter.clone(),
-                mode: rules.mode(charge),
-                charged: batch.allowed() && decision.allowed(),
-            });
-        match outer.get::<Self>() {
+        let ours = decisions.map(|(charge, decision)| Assessed {
+            limit: Arc::clone(rules.limit(charge)),
+            id: charge.id.clone(),
+            cost: charge.cost,
+            mode: rules.mode(charge),
+            decision: decision.clone(),
+            limiter: limiter.clone(),
+            charged: allowed && decision.allowed(),
+        });
+        match outer {
             Some(Self(outer)) => Self(outer.iter().cloned().chain(ours).collect()),
             None => Self(ours.collect()),
         }

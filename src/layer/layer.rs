@@ -7,7 +7,7 @@ use tower_layer::Layer;
 use super::{plan::Plan, service::RateLimit};
 use crate::{
     limiter::Limiter,
-    response::{Denial, Responder},
+    response::{Denial, Policy, Responder},
     rule::{Rule, RuleError, Rules},
 };
 
@@ -29,6 +29,7 @@ impl RateLimitLayer {
         let plan = Plan {
             limiter,
             rules: Rules::default(),
+            policies: Vec::new(),
             responder: Responder::default(),
             headers: true,
             extensions: true,
@@ -59,6 +60,7 @@ impl RateLimitLayer {
     pub fn try_rule(mut self, rule: Rule) -> Result<Self, RuleError> {
         let plan = self.plan_mut();
         plan.rules.push(rule, &plan.limiter)?;
+        plan.policies.push(Policy::default());
         Ok(self)
     }
 

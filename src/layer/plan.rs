@@ -1,6 +1,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    slice,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -10,10 +11,10 @@ use http::{Response, request::Parts};
 
 use super::assessment::Assessment;
 use crate::{
-    decision::BatchDecision,
+    decision::{BatchDecision, Decision},
     limiter::{Limiter, LimiterError},
-    response::{Denial, Fields, Responder},
-    rule::{Charges, Rules},
+    response::{Denial, Fields, Policy, Responder, Shown},
+    rule::{Charge, Charges, Rules},
 };
 
 /// What a layer does, shared by its services.
@@ -21,6 +22,8 @@ use crate::{
 pub(super) struct Plan {
     pub(super) limiter: Limiter,
     pub(super) rules: Rules,
+    /// For each rule, its limit's policy.
+    pub(super) policies: Vec<Policy>,
     pub(super) responder: Responder,
     pub(super) headers: bool,
     pub(super) extensions: bool,
@@ -48,61 +51,100 @@ pub(super) struct Mark {
 impl Plan {
     /// Decides a request, or begins to if the backend has to wait.
     pub(super) fn assess(self: &Arc<Self>, request: &Parts) -> Progress {
-        let charges = match self.rules.charges(request) {
-            Ok(charges) => charges,
-            Err(missing) => {
-                return Progress::Decided(Conclusion::Refuse(Responder::missing(
-                    request, &missing,
-                )));
-            }
-        };
-        let spent = self
-            .limiter
-            .try_spend_batch(&self.rules.transactions(&charges));
-        match spent {
-            Some(spent) => Progress::Decided(self.conclude(request, &charges, spent)),
+        let mut charges = Charges::new();
+        if let Err(missing) = self.rules.charge(request, &mut charges) {
+            return Progress::Decided(Conclusion::Refuse(Responder::missing(request, &missing)));
+        }
+        if charges.is_empty() {
+            return Progress::Decided(Conclusion::Proceed(Mark::default()));
+        }
+        match self.try_spend(request, &charges) {
+            Some(conclusion) => Progress::Decided(conclusion),
             None => Progress::Waiting(Waiting::new(Arc::clone(self), charges)),
         }
     }
 
-    fn conclude(&self, request: &Parts, charges: &Charges, spent: Spent) -> Conclusion {
-        let batch = match spent {
-            Ok(batch) => batch,
-            Err(error) => {
-                tracing::error!(%error, "a request could not be rate limited");
-                return Conclusion::Refuse(Responder::failed(request, &error));
-            }
-        };
-        let mark = self.mark(request, charges, &batch);
-        match batch.strictest().filter(|_| !batch.allowed()) {
-            Some(strictest) => Conclusion::Refuse(mark.put_on(self.responder.denied(&Denial {
-                limit: self.rules.limit(&charges[strictest]),
-                id: charges[strictest].id.as_str(),
-                decision: batch.decision(),
+    /// Decides at once, if the backend does not have to wait.
+    fn try_spend(&self, request: &Parts, charges: &[Charge]) -> Option<Conclusion> {
+        if let [charge] = charges {
+            let spent = self.limiter.try_spend(&self.rules.transaction(charge))?;
+            return Some(match &spent {
+                Ok(decision) => {
+                    let votes = self.rules.mode(charge).votes() && decision.limited();
+                    let decisions = slice::from_ref(decision);
+                    self.conclude(request, charges, decisions, votes.then_some(0))
+                }
+                Err(error) => fail(request, error),
+            });
+        }
+        let spent = self
+            .limiter
+            .try_spend_batch(&self.rules.transactions(charges))?;
+        Some(self.conclude_batch(request, charges, &spent))
+    }
+
+    fn conclude_batch(&self, request: &Parts, charges: &[Charge], spent: &Spent) -> Conclusion {
+        match spent {
+            Ok(batch) => self.conclude(request, charges, batch.members(), batch.strictest()),
+            Err(error) => fail(request, error),
+        }
+    }
+
+    #[inline]
+    fn conclude(
+        &self,
+        request: &Parts,
+        charges: &[Charge],
+        decisions: &[Decision],
+        strictest: Option<usize>,
+    ) -> Conclusion {
+        let denied = strictest.filter(|i| !decisions[*i].allowed());
+        let mark = self.mark(request, charges, decisions, denied.is_none());
+        match denied {
+            Some(i) => Conclusion::Refuse(mark.put_on(self.responder.denied(&Denial {
+                limit: self.rules.limit(&charges[i]),
+                id: charges[i].id.as_str(),
+                decision: &decisions[i],
                 request,
             }))),
             None => Conclusion::Proceed(mark),
         }
     }
 
-    fn mark(&self, request: &Parts, charges: &Charges, batch: &BatchDecision) -> Mark {
-        let limits = charges.iter().map(|charge| &**self.rules.limit(charge));
-        Mark {
-            assessment: self.extensions.then(|| {
-                Assessment::new(
-                    &request.extensions,
-                    &self.limiter,
-                    &self.rules,
-                    charges,
-                    batch,
-                )
-            }),
-            fields: self
-                .headers
-                .then(|| Fields::new(limits.zip(batch.members())))
-                .flatten(),
+    #[inline]
+    fn mark(
+        &self,
+        request: &Parts,
+        charges: &[Charge],
+        decisions: &[Decision],
+        allowed: bool,
+    ) -> Mark {
+        let decided = charges.iter().zip(decisions);
+        let mut mark = Mark::default();
+        if self.headers {
+            mark.fields = Fields::new(decided.clone().map(|(charge, decision)| Shown {
+                limit: self.rules.limit(charge),
+                decision,
+                policy: &self.policies[charge.rule],
+            }));
         }
+        if self.extensions {
+            let outer = request.extensions.get();
+            mark.assessment = Some(Assessment::new(
+                outer,
+                &self.limiter,
+                &self.rules,
+                decided,
+                allowed,
+            ));
+        }
+        mark
     }
+}
+
+fn fail(request: &Parts, error: &LimiterError) -> Conclusion {
+    tracing::error!(%error, "a request could not be rate limited");
+    Conclusion::Refuse(Responder::failed(request, error))
 }
 
 impl Mark {
@@ -149,6 +191,6 @@ impl Waiting {
 
     pub(super) fn poll(&mut self, request: &Parts, cx: &mut Context<'_>) -> Poll<Conclusion> {
         let (charges, spent) = ready!(self.deciding.as_mut().poll(cx));
-        Poll::Ready(self.plan.conclude(request, &charges, spent))
+        Poll::Ready(self.plan.conclude_batch(request, &charges, &spent))
     }
 }

@@ -1,6 +1,9 @@
 //! The `RateLimit` and `RateLimit-Policy` fields.
 
+use std::sync::OnceLock;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
 
 use super::ceil_secs;
 use crate::{decision::Decision, transaction::Algorithm};
@@ -17,28 +20,36 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
-    pub(crate) fn new<'a>(
-        decisions: impl Iterator<Item = (&'a str, &'a Decision)> + Clone,
-    ) -> Option<Self> {
-        let denied = decisions.clone().any(|(_, decision)| !decision.allowed());
-        let (mut policy, mut state) = (List::new(), List::new());
-        for (limit, decision) in decisions {
-            let Some((quota, window)) = decision.algorithm().map(quota) else {
+    #[inline]
+    pub(crate) fn new<'a>(decisions: impl Iterator<Item = Shown<'a>> + Clone) -> Option<Self> {
+        let denied = decisions.clone().any(|shown| !shown.decision.allowed());
+        let (mut policy, mut state) = (None, List::default());
+        for Shown {
+            limit,
+            decision,
+            policy: known,
+        } in decisions
+        {
+            let Some((algorithm, remaining, next)) = decision.quota() else {
                 continue;
             };
-            policy.item(limit, &[(";q=", quota), (";w=", window)]);
-            if decision.allowed() && denied {
+            let item = known.value(limit, algorithm);
+            policy = Some(match policy {
+                Some(items) => join(&items, &item),
+                None => item,
+            });
+            if denied && decision.allowed() {
                 continue;
             }
-            let remaining = decision.remaining().map_or(0, u64::from);
-            match decision.next_token_after() {
-                Some(wait) => state.item(limit, &[(";r=", remaining), (";t=", ceil_secs(wait))]),
-                None => state.item(limit, &[(";r=", remaining)]),
+            state.name(limit);
+            state.parameter(b";r=", remaining.into());
+            if let Some(wait) = next {
+                state.parameter(b";t=", ceil_secs(wait));
             }
         }
         Some(Self {
-            policy: policy.finish()?,
-            state: state.finish()?,
+            policy: policy?,
+            state: state.finish(),
         })
     }
 
@@ -49,37 +60,67 @@ impl Fields {
     }
 }
 
+/// A limit with its decision, and what remembers its policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    pub(crate) limit: &'a str,
+    pub(crate) decision: &'a Decision,
+    pub(crate) policy: &'a Policy,
+}
+
+/// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
+
+impl Policy {
+    #[inline]
+    fn value(&self, limit: &str, algorithm: &Algorithm) -> HeaderValue {
+        let (cached, value) = self
+            .0
+            .get_or_init(|| (algorithm.clone(), policy(limit, algorithm)));
+        if cached == algorithm {
+            value.clone()
+        } else {
+            policy(limit, algorithm)
+        }
+    }
+}
+
 /// How much passes at once, and the seconds in which an empty bucket fills.
-fn quota(algorithm: &Algorithm) -> (u64, u64) {
+fn policy(limit: &str, algorithm: &Algorithm) -> HeaderValue {
     let Algorithm::Gcra(gcra) = algorithm;
-    (
-        gcra.burst().into(),
-        ceil_secs(gcra.tolerance().ceil()).max(1),
-    )
+    let mut list = List::default();
+    list.name(limit);
+    list.parameter(b";q=", gcra.burst().into());
+    list.parameter(b";w=", ceil_secs(gcra.tolerance().ceil()).max(1));
+    list.finish()
+}
+
+fn join(items: &HeaderValue, item: &HeaderValue) -> HeaderValue {
+    let joined = [items.as_bytes(), item.as_bytes()].join(&b", "[..]);
+    HeaderValue::try_from(joined).expect("both were header values")
 }
 
 /// A list of structured field items (RFC 9651): strings with integer parameters.
-struct List(String);
+#[derive(Default)]
+struct List(SmallVec<[u8; 128]>);
 
 impl List {
-    fn new() -> Self {
-        Self(String::with_capacity(64))
-    }
-
-    /// Limit names need no escaping.
-    fn item(&mut self, name: &str, parameters: &[(&str, u64)]) {
+    /// Begins an item. Limit names need no escaping.
+    fn name(&mut self, name: &str) {
         self.0
-            .push_str(if self.0.is_empty() { "\"" } else { ", \"" });
-        self.0.push_str(name);
-        self.0.push('"');
-        for (key, value) in parameters {
-            self.0.push_str(key);
-            self.0.push_str(itoa::Buffer::new().format(*value));
-        }
+            .extend_from_slice(if self.0.is_empty() { b"\"" } else { b", \"" });
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.push(b'"');
     }
 
-    fn finish(self) -> Option<HeaderValue> {
-        let value = HeaderValue::from_str(&self.0).expect("limit names are ASCII");
-        (!value.is_empty()).then_some(value)
+    fn parameter(&mut self, key: &[u8; 3], value: u64) {
+        self.0.extend_from_slice(key);
+        self.0
+            .extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    fn finish(self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.0).expect("limit names are ASCII")
     }
 }

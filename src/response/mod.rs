@@ -28,7 +28,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
 
-pub(crate) use self::fields::Fields;
+pub(crate) use self::fields::{Fields, Policy, Shown};
 use crate::{decision::Decision, key::Missing, limiter::LimiterError};
 
 /// A request that is refused because a limit is exhausted.

@@ -1,10 +1,13 @@
 //! What stands for a bucket key in the table: 128 bits of keyed hash.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher},
+};
 
 use ahash::RandomState;
 
-use crate::transaction::BucketKey;
+use crate::transaction::{BucketKey, LimitKey};
 
 /// A bucket key's hash under keys that only this backend knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +37,23 @@ impl Fingerprints {
     #[inline]
     pub(super) fn of(&self, key: &BucketKey<'_>) -> Fingerprint {
         Fingerprint {
-            low: self.low.hash_one(key),
-            high: self.high.hash_one(key),
+            low: hash(&self.low, key),
+            high: hash(&self.high, key),
         }
     }
+}
+
+/// Hashes a key in as few steps as tell any two apart: a number and a name are fed differently, and
+/// the hasher takes the lengths of texts into account.
+#[inline]
+fn hash(keys: &RandomState, key: &BucketKey<'_>) -> u64 {
+    let mut hasher = keys.build_hasher();
+    match key.limit {
+        LimitKey::Number(number) => hasher.write_u32(number),
+        LimitKey::Name(name) => hasher.write(name.as_bytes()),
+    }
+    hasher.write(key.id.as_bytes());
+    hasher.finish()
 }
 
 impl fmt::Debug for Fingerprints {
@@ -55,7 +71,6 @@ pub(super) fn pick(hash: u32, n: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::LimitKey;
 
     #[test]
     fn keys_of_two_backends_differ() {

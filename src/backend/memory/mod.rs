@@ -7,12 +7,12 @@ mod table;
 use self::{
     fingerprint::{Fingerprint, Fingerprints},
     shard::Shards,
-    table::Table,
+    table::{Place, Table},
 };
 use super::{Backend, BackendError};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, Outcome, State},
+    decision::{Outcome, State},
     transaction::{Algorithm, Batch, Member},
 };
 use async_trait::async_trait;
@@ -89,7 +89,7 @@ impl MemoryBackend {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide_one(
         &self,
         batch: &Batch<'_>,
@@ -98,59 +98,57 @@ impl MemoryBackend {
     ) -> Result<Outcome, BackendError> {
         let print = self.fingerprints.of(&member.key);
         let mut table = self.shards.lock(&print);
-        let stored = State::Gcra(table.get(&print));
+        let place = table.find(&print);
+        let stored = State::Gcra(table.tat(place));
         let outcome = Outcome::decide(batch, now, &[stored])?;
-        store(
-            &mut table,
-            member,
-            &print,
-            stored,
-            &outcome.answers()[0],
-            now,
-        );
+        let state = outcome.answers()[0].state;
+        if state != stored {
+            store(&mut table, place, &print, member, state, now);
+        }
         Ok(outcome)
     }
 
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Result<Outcome, BackendError> {
-        let prints: SmallVec<[_; 4]> = batch
+        let prints: SmallVec<[Fingerprint; 4]> = batch
             .members
             .iter()
             .map(|member| self.fingerprints.of(&member.key))
             .collect();
         let mut tables = self.shards.lock_all(&prints);
-        let stored: SmallVec<[_; 4]> = prints
+        let stored: SmallVec<[State; 4]> = prints
             .iter()
             .map(|print| State::Gcra(tables.of(print).get(print)))
             .collect();
         let outcome = Outcome::decide(batch, now, &stored)?;
         for (i, answer) in outcome.answers().iter().enumerate() {
-            store(
-                tables.of(&prints[i]),
-                &batch.members[i],
-                &prints[i],
-                stored[i],
-                answer,
-                now,
-            );
+            if answer.state != stored[i] {
+                let table = tables.of(&prints[i]);
+                let place = table.find(&prints[i]);
+                store(
+                    table,
+                    place,
+                    &prints[i],
+                    &batch.members[i],
+                    answer.state,
+                    now,
+                );
+            }
         }
         Ok(outcome)
     }
 }
 
-/// Stores an answer's state if it is another than was stored.
 #[inline]
 fn store(
     table: &mut Table,
-    member: &Member<'_>,
+    place: Option<Place>,
     print: &Fingerprint,
-    stored: State,
-    answer: &Answer,
+    member: &Member<'_>,
+    state: State,
     now: Timestamp,
 ) {
-    if answer.state != stored {
-        let (State::Gcra(tat), Algorithm::Gcra(gcra)) = (answer.state, member.algorithm);
-        table.set(print, tat, gcra.tolerance(), now);
-    }
+    let (State::Gcra(tat), Algorithm::Gcra(gcra)) = (state, member.algorithm);
+    table.set(place, print, tat, gcra.tolerance(), now);
 }
 
 impl Default for MemoryBackend {

@@ -1,9 +1,12 @@
 //! A bounded hash table of TATs, in which a bucket that is full again *is* a free place.
 //!
-//! Each fingerprint belongs to two rows of eight slots. It is looked for in both, and a new one goes
-//! to the emptier. That keeps every operation to at most sixteen slots, needs no tombstones, lets
-//! the table fill to about nine tenths before it grows, and makes those sixteen slots a random
-//! sample of the table when a bucket has to go.
+//! Each fingerprint belongs to two rows of sixteen slots. It is looked for in both, and a new one
+//! goes to the emptier if the first is crowded. That needs no tombstones, lets the table fill to
+//! about nine tenths before it grows, and makes the slots of two rows a random sample of the table
+//! when a bucket has to go.
+//!
+//! What is searched is a cache line of tags, 32 bits of fingerprint each. The rest of a bucket lies
+//! apart and is touched once it is found: two cache misses for any bucket, however many there are.
 
 use std::fmt;
 
@@ -13,45 +16,61 @@ use crate::{
     gcra::{Tat, Ticks},
 };
 
-const SLOTS: usize = 8;
+const SLOTS: usize = 16;
 const MIN_ROWS: usize = 2;
+/// A row with fewer free slots is crowded.
+const ROOMY: usize = 5;
 /// How many buckets are compared before one is evicted.
-const SAMPLE: usize = 16;
+const SAMPLE: usize = 2 * SLOTS;
+/// How many rows at most are looked through, at the cap, for buckets that are full again.
+const SWEEP: usize = 8;
 
 pub(super) struct Table {
     rows: Vec<Row>,
+    buckets: Vec<Bucket>,
     occupied: usize,
     cap: usize,
+    /// The row that was swept last.
+    hand: usize,
 }
 
-/// Three cache lines.
+/// The tags of the slots in a row: one cache line. Zero: no bucket.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Row([Slot; SLOTS]);
+struct Row([u32; SLOTS]);
 
-/// One bucket: 96 bits of fingerprint, its TAT, and about how long its limit's tolerance is.
+/// What is stored of a bucket beside its tag, in 20 bytes.
 #[derive(Clone, Copy, Default)]
-struct Slot {
-    low: u64,
-    /// The TAT's microseconds in the lower 53 bits, a [`Scale`] above them. Zero: no bucket.
-    tat: u64,
-    high: u32,
+struct Bucket {
+    /// The 64 bits of the fingerprint that choose the rows.
+    low: [u32; 2],
+    /// The TAT's microseconds in the lower 53 bits, a [`Scale`] above them.
+    tat: [u32; 2],
     frac: u32,
 }
 
-/// Where a slot is.
+/// Where a slot is: good until the table is next changed.
 #[derive(Clone, Copy)]
-struct Place {
-    row: usize,
-    slot: usize,
+pub(super) struct Place(usize);
+
+impl Place {
+    fn new(row: usize, slot: usize) -> Self {
+        Self(row * SLOTS + slot)
+    }
+
+    fn row(self) -> usize {
+        self.0 / SLOTS
+    }
 }
 
 impl Table {
     pub(super) fn new(cap: usize) -> Self {
         Self {
             rows: Vec::new(),
+            buckets: Vec::new(),
             occupied: 0,
             cap,
+            hand: 0,
         }
     }
 
@@ -59,37 +78,61 @@ impl Table {
         self.occupied
     }
 
-    /// The TAT of a bucket, 0 if there is none.
+    /// Where a bucket is.
     #[inline]
-    pub(super) fn get(&self, print: &Fingerprint) -> Tat {
-        self.find(print)
-            .map_or(Tat::default(), |place| self.slot(place).tat())
-    }
-
-    /// Stores the TAT of a bucket. Takes the place of another one if it must.
-    pub(super) fn set(&mut self, print: &Fingerprint, tat: Tat, tolerance: Ticks, now: Timestamp) {
-        let full = tat <= Tat::from_micros(now.as_micros());
-        let place = match self.find(print) {
-            Some(place) => place,
-            None if full => return,
-            None => self.vacate(print, now),
-        };
-        if full {
-            self.clear(place);
-        } else {
-            *self.slot_mut(place) = Slot::new(print, tat, tolerance);
-        }
-    }
-
-    #[inline]
-    fn find(&self, print: &Fingerprint) -> Option<Place> {
+    pub(super) fn find(&self, print: &Fingerprint) -> Option<Place> {
         if self.rows.is_empty() {
             return None;
         }
-        self.rows_of(print.low).into_iter().find_map(|row| {
-            let slot = self.rows[row].0.iter().position(|slot| slot.is(print))?;
-            Some(Place { row, slot })
-        })
+        let [first, second] = self.rows_of(print.low);
+        self.find_in(first, print)
+            .or_else(|| self.find_in(second, print))
+    }
+
+    #[inline]
+    fn find_in(&self, row: usize, print: &Fingerprint) -> Option<Place> {
+        let mut matches = self.rows[row].matches(tag(print));
+        while matches != 0 {
+            let place = Place::new(row, matches.trailing_zeros() as usize);
+            if self.buckets[place.0].low == split(print.low) {
+                return Some(place);
+            }
+            matches &= matches - 1;
+        }
+        None
+    }
+
+    /// The TAT of the bucket at a place, 0 if there is none.
+    #[inline]
+    pub(super) fn tat(&self, place: Option<Place>) -> Tat {
+        place.map_or(Tat::default(), |place| self.buckets[place.0].tat())
+    }
+
+    pub(super) fn get(&self, print: &Fingerprint) -> Tat {
+        self.tat(self.find(print))
+    }
+
+    /// Stores the TAT of the bucket that was found at `place`. A new one takes the place of
+    /// another if it must.
+    #[inline]
+    pub(super) fn set(
+        &mut self,
+        place: Option<Place>,
+        print: &Fingerprint,
+        tat: Tat,
+        tolerance: Ticks,
+        now: Timestamp,
+    ) {
+        let full = tat <= Tat::from_micros(now.as_micros());
+        match place {
+            Some(place) if full => self.forget(place),
+            Some(place) => self.buckets[place.0] = Bucket::new(print, tat, tolerance),
+            None if full => {}
+            None => {
+                let place = self.vacate(print, now);
+                self.put(place, tag(print), Bucket::new(print, tat, tolerance));
+            }
+        }
     }
 
     /// The two rows in which a fingerprint may be.
@@ -105,16 +148,60 @@ impl Table {
     /// larger table or, at the cap, that of the bucket nearest to full.
     fn vacate(&mut self, print: &Fingerprint, now: Timestamp) -> Place {
         loop {
+            if self.occupied >= self.cap {
+                self.sweep(now);
+            }
             if !self.rows.is_empty() {
                 let rows = self.rows_of(print.low);
                 if let Some(place) = self.vacancy(rows, now) {
                     return place;
                 }
-                if self.occupied >= self.cap || self.rows.len() >= self.max_rows() {
+                let grown = self.rows.len() >= self.max_rows();
+                if let Some(place) = grown.then(|| self.make_way(rows)).flatten() {
+                    return place;
+                }
+                if grown || self.occupied >= self.cap {
                     return self.evict(rows, now);
                 }
             }
             self.grow(now);
+        }
+    }
+
+    /// Moves a bucket of two rows that have no free place to the other of its own two, and returns
+    /// the place that it leaves.
+    fn make_way(&mut self, rows: [usize; 2]) -> Option<Place> {
+        if self.occupied >= self.cap {
+            return None;
+        }
+        let (place, free) = self.occupied_in(rows).find_map(|place| {
+            let own = self.rows_of(self.buckets[place.0].low());
+            let other = if place.row() == own[0] {
+                own[1]
+            } else {
+                own[0]
+            };
+            Some((place, self.free([other, other])?))
+        })?;
+        self.put(free, self.tag(place), self.buckets[place.0]);
+        self.occupied += 1;
+        Some(place)
+    }
+
+    /// Forgets what is full again in the next few rows, up to the first that has any.
+    fn sweep(&mut self, now: Timestamp) {
+        let before = self.occupied;
+        for _ in 0..SWEEP.min(self.rows.len()) {
+            self.hand = (self.hand + 1) % self.rows.len();
+            for slot in 0..SLOTS {
+                let place = Place::new(self.hand, slot);
+                if self.tag(place) != 0 && self.buckets[place.0].is_full(now) {
+                    self.forget(place);
+                }
+            }
+            if self.occupied < before {
+                return;
+            }
         }
     }
 
@@ -126,40 +213,34 @@ impl Table {
             self.occupied += 1;
             return Some(place);
         }
-        places(rows).find(|place| self.slot(*place).is_full(now))
+        self.occupied_in(rows)
+            .find(|place| self.buckets[place.0].is_full(now))
     }
 
-    /// A free place in the emptier of two rows.
-    fn free(&self, rows: [usize; 2]) -> Option<Place> {
-        let free = |row: usize| {
-            self.rows[row]
-                .0
-                .iter()
-                .filter(|slot| slot.is_free())
-                .count()
+    /// A free place in the first of two rows or, if that is crowded, in the emptier.
+    fn free(&self, [first, second]: [usize; 2]) -> Option<Place> {
+        let free = |row: usize| self.rows[row].matches(0).count_ones() as usize;
+        let row = match free(first) {
+            room if room < ROOMY && free(second) > room => second,
+            _ => first,
         };
-        let row = if free(rows[1]) > free(rows[0]) {
-            rows[1]
-        } else {
-            rows[0]
-        };
-        let slot = self.rows[row].0.iter().position(Slot::is_free)?;
-        Some(Place { row, slot })
+        let slot = self.rows[row].0.iter().position(|tag| *tag == 0)?;
+        Some(Place::new(row, slot))
     }
 
     /// Evicts the bucket nearest to full of a sample and returns a place in one of two rows.
     fn evict(&mut self, rows: [usize; 2], now: Timestamp) -> Place {
         let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
-        let sample = places(rows.into_iter().chain(following));
+        let sample = self
+            .occupied_in(rows.into_iter().chain(following))
+            .take(SAMPLE);
         let nearest = sample
-            .filter(|place| !self.slot(*place).is_free())
-            .take(SAMPLE)
-            .min_by_key(|place| self.slot(*place).debt(now))
+            .min_by_key(|place| self.buckets[place.0].debt(now))
             .expect("a table at its cap holds a bucket");
         let Some(free) = self.free(rows) else {
             return nearest;
         };
-        *self.slot_mut(nearest) = Slot::default();
+        self.clear(nearest);
         free
     }
 
@@ -172,21 +253,18 @@ impl Table {
     }
 
     fn move_to(&mut self, rows: usize, now: Timestamp) -> bool {
-        let mut table = Self {
-            rows: vec![Row::default(); rows],
-            occupied: 0,
-            cap: self.cap,
-        };
-        for slot in self
-            .rows
-            .iter()
-            .flat_map(|row| &row.0)
-            .filter(|slot| !slot.is_full(now))
-        {
-            let Some(place) = table.free(table.rows_of(slot.low)) else {
+        let mut table = Self::new(self.cap);
+        table.rows = vec![Row::default(); rows];
+        table.buckets = vec![Bucket::default(); rows * SLOTS];
+        for place in self.occupied_in(0..self.rows.len()) {
+            let bucket = self.buckets[place.0];
+            if bucket.is_full(now) {
+                continue;
+            }
+            let Some(free) = table.free(table.rows_of(bucket.low())) else {
                 return false;
             };
-            *table.slot_mut(place) = *slot;
+            table.put(free, self.tag(place), bucket);
             table.occupied += 1;
         }
         *self = table;
@@ -198,23 +276,31 @@ impl Table {
         (self.cap + self.cap / 3) / SLOTS + MIN_ROWS
     }
 
-    fn clear(&mut self, place: Place) {
-        *self.slot_mut(place) = Slot::default();
+    fn tag(&self, place: Place) -> u32 {
+        self.rows[place.row()].0[place.0 % SLOTS]
+    }
+
+    fn put(&mut self, place: Place, tag: u32, bucket: Bucket) {
+        self.rows[place.row()].0[place.0 % SLOTS] = tag;
+        self.buckets[place.0] = bucket;
+    }
+
+    fn forget(&mut self, place: Place) {
+        self.clear(place);
         self.occupied -= 1;
     }
 
-    fn slot(&self, place: Place) -> &Slot {
-        &self.rows[place.row].0[place.slot]
+    fn clear(&mut self, place: Place) {
+        self.put(place, 0, Bucket::default());
     }
 
-    fn slot_mut(&mut self, place: Place) -> &mut Slot {
-        &mut self.rows[place.row].0[place.slot]
+    fn occupied_in(&self, rows: impl IntoIterator<Item = usize>) -> impl Iterator<Item = Place> {
+        rows.into_iter().flat_map(|row| {
+            let tags = self.rows[row].0.into_iter().enumerate();
+            tags.filter(|(_, tag)| *tag != 0)
+                .map(move |(slot, _)| Place::new(row, slot))
+        })
     }
-}
-
-fn places(rows: impl IntoIterator<Item = usize>) -> impl Iterator<Item = Place> {
-    rows.into_iter()
-        .flat_map(|row| (0..SLOTS).map(move |slot| Place { row, slot }))
 }
 
 impl fmt::Debug for Table {
@@ -226,37 +312,52 @@ impl fmt::Debug for Table {
     }
 }
 
-impl Slot {
+impl Row {
+    /// One bit for each slot that has this tag. Without branches, so that it becomes a few vector
+    /// instructions.
+    #[inline]
+    fn matches(&self, tag: u32) -> u32 {
+        let bit = |(slot, other): (usize, &u32)| u32::from(*other == tag) << slot;
+        self.0
+            .iter()
+            .enumerate()
+            .map(bit)
+            .fold(0, |bits, bit| bits | bit)
+    }
+}
+
+/// The part of a fingerprint that is searched for. Never zero.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+fn tag(print: &Fingerprint) -> u32 {
+    (print.high as u32).max(1)
+}
+
+impl Bucket {
     const TAT_BITS: u32 = 53;
 
     fn new(print: &Fingerprint, tat: Tat, tolerance: Ticks) -> Self {
-        let scale = Scale::new(tolerance);
+        let scale = u64::from(Scale::new(tolerance).0);
+        let tat_us = split(scale << Self::TAT_BITS | tat.us);
         Self {
-            low: print.low,
-            tat: u64::from(scale.0) << Self::TAT_BITS | tat.us,
-            high: half(print),
+            low: split(print.low),
+            tat: tat_us,
             frac: tat.frac,
         }
     }
 
-    #[inline]
-    fn is(&self, print: &Fingerprint) -> bool {
-        self.low == print.low && self.high == half(print) && !self.is_free()
-    }
-
-    fn is_free(&self) -> bool {
-        self.tat == 0
+    fn low(&self) -> u64 {
+        join(self.low)
     }
 
     #[inline]
     fn tat(&self) -> Tat {
         Tat {
-            us: self.tat & ((1 << Self::TAT_BITS) - 1),
+            us: join(self.tat) & ((1 << Self::TAT_BITS) - 1),
             frac: self.frac,
         }
     }
 
-    /// Whether nothing is lost if the slot is reused: an empty one, or a bucket that is full.
+    /// Whether nothing is lost if the bucket is forgotten.
     fn is_full(&self, now: Timestamp) -> bool {
         self.tat() <= Tat::from_micros(now.as_micros())
     }
@@ -268,17 +369,24 @@ impl Slot {
     }
 
     fn scale(&self) -> Scale {
-        Scale(u16::try_from(self.tat >> Self::TAT_BITS).expect("11 bits are left"))
+        Scale(u16::try_from(join(self.tat) >> Self::TAT_BITS).expect("11 bits are left"))
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-fn half(print: &Fingerprint) -> u32 {
-    print.high as u32
+/// Two halves, so that a bucket is aligned to four bytes and takes no more than its 20.
+#[expect(clippy::cast_possible_truncation, reason = "each half is meant")]
+#[inline]
+fn split(n: u64) -> [u32; 2] {
+    [n as u32, (n >> 32) as u32]
 }
 
-/// A tolerance in eleven bits, exact to one part in 32: the power of two plus one, then five bits
-/// below the leading one. Never zero.
+#[inline]
+fn join([lower, upper]: [u32; 2]) -> u64 {
+    u64::from(upper) << 32 | u64::from(lower)
+}
+
+/// A tolerance in eleven bits, exact to one part in 32: the power of two, then five bits below
+/// the leading one.
 struct Scale(u16);
 
 impl Scale {
@@ -288,13 +396,175 @@ impl Scale {
         let us = tolerance.us.max(1);
         let power = us.ilog2();
         let mantissa = (us << Self::MANTISSA_BITS >> power) & 31;
-        let bits = u64::from(power + 1) << Self::MANTISSA_BITS | mantissa;
+        let bits = u64::from(power) << Self::MANTISSA_BITS | mantissa;
         Self(u16::try_from(bits).expect("a tolerance is at most 2^51"))
     }
 
     /// At least 1.
     fn micros(&self) -> u64 {
-        let power = (self.0 >> Self::MANTISSA_BITS).saturating_sub(1);
+        let power = self.0 >> Self::MANTISSA_BITS;
         (32 + u64::from(self.0 & 31)) << power >> Self::MANTISSA_BITS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+    const SECOND: Ticks = Ticks::from_micros(1_000_000);
+
+    /// Well-spread fingerprints, the same in each run.
+    fn print(n: u64) -> Fingerprint {
+        let mix = |n: u64| {
+            let n = (n ^ n >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        };
+        Fingerprint {
+            low: mix(2 * n + 1),
+            high: mix(2 * n + 2),
+        }
+    }
+
+    fn tat(after_us: u64) -> Tat {
+        Tat {
+            us: NOW.as_micros() + after_us,
+            frac: 0,
+        }
+    }
+
+    fn put(table: &mut Table, n: u64, after_us: u64, tolerance: Ticks) {
+        let place = table.find(&print(n));
+        table.set(place, &print(n), tat(after_us), tolerance, NOW);
+    }
+
+    fn held(table: &Table, range: std::ops::Range<u64>) -> usize {
+        range
+            .filter(|n| table.get(&print(*n)) != Tat::default())
+            .count()
+    }
+
+    #[test]
+    fn keeps_every_bucket_up_to_nearly_the_cap() {
+        let mut table = Table::new(4096);
+        for n in 0..4096 {
+            put(&mut table, n, 1 + n, SECOND);
+        }
+        assert_eq!(table.occupied(), 4096);
+        for n in 0..4096 {
+            assert_eq!(table.get(&print(n)), tat(1 + n), "bucket {n}");
+        }
+        let slots = table.rows.len() * SLOTS;
+        assert!(slots <= 4096 * 4 / 3 + 2 * SLOTS, "{slots} slots");
+    }
+
+    #[test]
+    fn table_stays_at_least_half_full_while_it_grows() {
+        let mut table = Table::new(1_000_000);
+        for n in 0..100_000 {
+            put(&mut table, n, 1 + n, SECOND);
+            let slots = table.rows.len() * SLOTS;
+            assert!(
+                slots <= 64 || slots <= 2 * table.occupied(),
+                "{slots} for {n}"
+            );
+        }
+        assert_eq!(held(&table, 0..100_000), 100_000);
+    }
+
+    #[test]
+    fn never_holds_more_than_the_cap() {
+        for cap in [1, 2, 7, 16, 17, 100] {
+            let mut table = Table::new(cap);
+            for n in 0..1000 {
+                put(&mut table, n, 500_000, SECOND);
+                assert!(table.occupied() <= cap);
+                assert_eq!(table.get(&print(n)), tat(500_000), "the newcomer {n} is in");
+            }
+            assert_eq!(held(&table, 0..1000), cap);
+        }
+    }
+
+    #[test]
+    fn bucket_nearest_to_full_goes_first() {
+        let mut table = Table::new(1000);
+        for n in 0..10 {
+            put(&mut table, n, 1_000_000, SECOND);
+        }
+        for n in 10..100_000 {
+            put(&mut table, n, 50_000, SECOND);
+        }
+        assert_eq!(
+            held(&table, 0..10),
+            10,
+            "an empty bucket outlives a flood of nearly full ones"
+        );
+    }
+
+    #[test]
+    fn nearness_is_relative_to_the_limit() {
+        let mut table = Table::new(1000);
+        let day = Ticks::from_micros(86_400_000_000);
+        for n in 0..10 {
+            put(&mut table, n, 1_000_000, SECOND);
+        }
+        for n in 10..100_000 {
+            put(&mut table, n, 60_000_000, day);
+        }
+        assert_eq!(
+            held(&table, 0..10),
+            10,
+            "a long limit's flood does not free a short one's client"
+        );
+    }
+
+    #[test]
+    fn full_buckets_are_taken_before_the_table_grows() {
+        let mut table = Table::new(1_000_000);
+        for n in 0..10_000 {
+            put(&mut table, n, 1, SECOND);
+        }
+        let rows = table.rows.len();
+        let later = Timestamp::from_micros(NOW.as_micros() + 1);
+        for n in 10_000..15_000 {
+            let tat = Tat {
+                us: later.as_micros() + 1_000,
+                frac: 0,
+            };
+            table.set(None, &print(n), tat, SECOND, later);
+        }
+        assert_eq!(table.rows.len(), rows);
+        assert_eq!(held(&table, 10_000..15_000), 5_000);
+    }
+
+    #[test]
+    fn bucket_that_is_made_full_is_forgotten() {
+        let mut table = Table::new(16);
+        put(&mut table, 1, 10, SECOND);
+        put(&mut table, 1, 0, SECOND);
+        put(&mut table, 2, 0, SECOND);
+        assert_eq!(
+            (table.occupied(), table.get(&print(1))),
+            (0, Tat::default())
+        );
+    }
+
+    #[test]
+    fn extreme_tats_and_tolerances_fit_a_bucket() {
+        for us in [1, 2, 31, 32, 33, 1_000_000, (1 << 51) - 1, 1 << 51] {
+            let scale = Scale::new(Ticks::from_micros(us));
+            let about = scale.micros();
+            assert!(about <= us && us - about <= us / 32, "{us}: {about}");
+            let tat = Tat {
+                us: (1 << 53) - 1,
+                frac: u32::MAX - 1,
+            };
+            let bucket = Bucket::new(&print(1), tat, Ticks::from_micros(us));
+            assert_eq!(bucket.tat(), tat);
+            assert!(bucket.debt(NOW) > 0);
+        }
+        let fraction = Tat { us: 0, frac: 1 };
+        let bucket = Bucket::new(&print(1), fraction, Ticks { us: 0, frac: 1 });
+        assert_eq!(bucket.tat(), fraction);
     }
 }

@@ -1,0 +1,57 @@
+//! Tells how much resident memory a live bucket takes.
+//!
+//! `memory [tollgate | tollgate-long | governor] [buckets]`, each in a process of its own: an allocator
+//! that has given memory out once tells nothing any more. `tollgate-long` has ids of 200 bytes.
+
+use std::{env, fs};
+
+use tollgate::MemoryBackend;
+use tollgate_benches::{Rate, client, spend};
+
+fn main() {
+    let mut args = env::args().skip(1);
+    let subject = args.next().unwrap_or_else(|| "tollgate".into());
+    let buckets = args.next().map_or(Ok(10_000_000), |n| n.parse());
+    let buckets: u32 = buckets.expect("the second argument is how many buckets");
+    let before = resident_kib();
+    let (held, after) = match &*subject {
+        "tollgate" => tollgate(buckets, |n| client(n).to_string()),
+        "tollgate-long" => tollgate(buckets, |n| format!("{n:0200}")),
+        "governor" => governor(buckets),
+        other => panic!("`{other}` is not one of tollgate, tollgate-long and governor"),
+    };
+    let bytes = (after - before) * 1024;
+    let tenths = bytes * 10 / held;
+    println!(
+        "{subject}: {held} buckets, {} MiB, {}.{} bytes per bucket",
+        bytes >> 20,
+        tenths / 10,
+        tenths % 10
+    );
+}
+
+/// How many buckets are held, and what is resident then.
+fn tollgate(buckets: u32, id: impl Fn(u32) -> String) -> (u64, u64) {
+    let backend = MemoryBackend::with_max_buckets(buckets as usize);
+    let limit = Rate::ONCE.limit();
+    for n in 0..buckets {
+        assert!(spend(&backend, &limit, &id(n)), "a new client is allowed");
+    }
+    (backend.buckets() as u64, resident_kib())
+}
+
+fn governor(buckets: u32) -> (u64, u64) {
+    let governor = Rate::ONCE.governor();
+    for n in 0..buckets {
+        let decision = governor.check_key(&client(n));
+        assert!(decision.is_ok(), "a new client is allowed");
+    }
+    (governor.len() as u64, resident_kib())
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("this is a Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+        .expect("proc(5): `VmRSS: 1234 kB`")
+}

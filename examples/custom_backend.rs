@@ -1,0 +1,96 @@
+//! A backend of one's own, and a wrapper around any backend that counts what it decides.
+//!
+//! ```sh
+//! cargo run --example custom_backend
+//! ```
+
+use std::{
+    collections::HashMap,
+    error::Error,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tollgate::{
+    Limit, Limiter, Limits, Transaction,
+    backend::{Backend, BackendError, async_trait},
+    clock::{Clock, SystemClock},
+    decision::{Outcome, State},
+    transaction::Batch,
+};
+
+/// All buckets in one map behind one lock.
+#[derive(Debug, Default)]
+struct MapBackend {
+    buckets: Mutex<HashMap<String, State>>,
+    clock: SystemClock,
+}
+
+#[async_trait]
+impl Backend for MapBackend {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut buckets = self
+            .buckets
+            .lock()
+            .map_err(|_| BackendError::unavailable("poisoned"))?;
+        let now = batch.now.unwrap_or_else(|| self.clock.now());
+        let keys: Vec<_> = batch
+            .members
+            .iter()
+            .map(|member| member.key.to_string())
+            .collect();
+        let stored: Vec<_> = keys
+            .iter()
+            .map(|key| buckets.get(key).copied().unwrap_or(State::MISSING))
+            .collect();
+        let outcome = Outcome::decide(batch, now, &stored)?;
+        for (key, answer) in keys.into_iter().zip(outcome.answers()) {
+            buckets.insert(key, answer.state);
+        }
+        Ok(outcome)
+    }
+}
+
+/// Counts the batches that another backend decides.
+#[derive(Debug)]
+struct Counted<B> {
+    inner: B,
+    batches: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl<B: Backend> Backend for Counted<B> {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.inner.apply(batch).await
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        let answer = self.inner.try_apply(batch);
+        self.batches
+            .fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
+        answer
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let batches = Arc::new(AtomicU64::new(0));
+    let backend = Counted {
+        inner: MapBackend::default(),
+        batches: Arc::clone(&batches),
+    };
+    let limits = Limits::builder()
+        .limit("uploads", Limit::per_hour(100).burst(3))
+        .build()?;
+    let limiter = Limiter::new(limits, backend);
+
+    for attempt in 1..=4 {
+        let decision = limiter.spend(&Transaction::new("uploads", "alice")).await?;
+        println!("upload {attempt}: {decision:?}");
+    }
+    println!("{} batches decided", batches.load(Ordering::Relaxed));
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! An axum server that lets each client IP make 10 requests per second, 20 of them at once.
+//!
+//! ```sh
+//! cargo run --example quickstart
+//! for i in $(seq 30); do curl -s -o /dev/null -w '%{http_code} ' http://127.0.0.1:3000/; done
+//! ```
+
+use std::{env, error::Error, net::SocketAddr};
+
+use axum::{Router, routing::get};
+use tokio::net::TcpListener;
+use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_second(10).burst(20))
+        .build()?;
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(layer);
+
+    let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(
+        listener,
+        app.into_make_service_with_connect_info::<SocketAddr>(),
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! What a caller is answered: decisions and limits as JSON.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+use tollgate::{
+    Decision, Limits, Transaction,
+    decision::BatchDecision,
+    limit::{NamedLimit, format_duration},
+    transaction::{Algorithm, Operation},
+};
+
+/// The answer to a batch: its strictest voting member's figures, and every member's own.
+#[derive(Serialize)]
+pub(crate) struct BatchAnswer<'a> {
+    #[serde(flatten)]
+    verdict: Verdict,
+    #[serde(flatten)]
+    figures: Figures,
+    limit: Option<&'a str>,
+    id: Option<&'a str>,
+    transactions: Vec<MemberAnswer<'a>>,
+}
+
+impl<'a> BatchAnswer<'a> {
+    pub(crate) fn new(
+        operation: Operation,
+        transactions: &[Transaction<'a>],
+        batch: &BatchDecision,
+    ) -> Self {
+        let strictest = batch.strictest().map(|i| transactions[i]);
+        let members = transactions.iter().zip(batch.members());
+        Self {
+            verdict: match operation {
+                Operation::Refund => Verdict::Refunded(batch.refunded()),
+                _ => Verdict::Allowed(batch.allowed()),
+            },
+            figures: Figures::of(batch.decision()),
+            limit: strictest.map(|transaction| transaction.limit),
+            id: strictest.map(|transaction| transaction.id),
+            transactions: members
+                .map(|(transaction, decision)| MemberAnswer {
+                    limit: transaction.limit,
+                    id: transaction.id,
+                    verdict: Verdict::of(operation, decision),
+                    figures: Figures::of(decision),
+                })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct MemberAnswer<'a> {
+    limit: &'a str,
+    id: &'a str,
+    #[serde(flatten)]
+    verdict: Verdict,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Allowed(bool),
+    Refunded(bool),
+}
+
+impl Verdict {
+    fn of(operation: Operation, decision: &Decision) -> Self {
+        match operation {
+            // Where nothing is limited, the request may proceed, but there is nothing to give back.
+            Operation::Refund => Self::Refunded(decision.limited() && decision.allowed()),
+            _ => Self::Allowed(decision.allowed()),
+        }
+    }
+}
+
+/// How a bucket stands; nothing but `limited` where there is none.
+#[derive(Serialize)]
+struct Figures {
+    limited: bool,
+    remaining: Option<u32>,
+    retry_after_us: Option<u64>,
+    next_after_us: Option<u64>,
+    reset_after_us: Option<u64>,
+}
+
+impl Figures {
+    fn of(decision: &Decision) -> Self {
+        let limited = decision.limited();
+        let us = |wait| limited.then(|| micros(wait));
+        Self {
+            limited,
+            remaining: decision.remaining(),
+            retry_after_us: us(decision.retry_after()),
+            next_after_us: us(decision.next_after()),
+            reset_after_us: us(decision.reset_after()),
+        }
+    }
+}
+
+/// The limits in force.
+#[derive(Serialize)]
+pub(crate) struct LimitsAnswer<'a> {
+    defaults: BTreeMap<&'a str, DefaultAnswer>,
+    /// Always empty: overrides are not built in yet.
+    overrides: [(); 0],
+}
+
+impl<'a> LimitsAnswer<'a> {
+    pub(crate) fn new(limits: &'a Limits) -> Self {
+        Self {
+            defaults: limits
+                .iter()
+                .map(|named| (named.name.as_str(), DefaultAnswer::new(named)))
+                .collect(),
+            overrides: [],
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+struct DefaultAnswer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period: Option<String>,
+}
+
+impl DefaultAnswer {
+    fn new(named: &NamedLimit) -> Self {
+        let number = named.name.number();
+        match named.limit.as_ref().map(|limit| limit.algorithm()) {
+            Some(Algorithm::Gcra(gcra)) => Self {
+                number,
+                burst: Some(gcra.burst()),
+                count: Some(gcra.count()),
+                period: Some(format_duration(gcra.period())),
+            },
+            _ => Self {
+                number,
+                ..Self::default()
+            },
+        }
+    }
+}
+
+fn micros(wait: Duration) -> u64 {
+    u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)
+}

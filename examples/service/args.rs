@@ -1,0 +1,128 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use thiserror::Error;
+
+const USAGE: &str = "usage: service --listen 127.0.0.1:8080 --defaults defaults.yml \
+    [--overrides overrides.yml] [--redis redis://127.0.0.1:6379] [--manual-clock] \
+    [--on-failure refuse|allow|local] [--deadline-ms 1000]";
+
+/// Where the time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClockSource {
+    /// The backend's own clock.
+    Backend,
+    /// `now_us` of each request.
+    Requests,
+}
+
+/// What the service was started with.
+pub(crate) struct Args {
+    pub(crate) listen: String,
+    pub(crate) defaults: PathBuf,
+    pub(crate) clock: ClockSource,
+    unbuilt: Option<&'static str>,
+}
+
+impl Args {
+    /// Parses the arguments that follow the program's name.
+    pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, ArgsError> {
+        let mut given = Given::default();
+        let mut args = args.map(|arg| arg.into_string().map_err(ArgsError::Encoding));
+        while let Some(arg) = args.next() {
+            given.take(&arg?, &mut args)?;
+        }
+        let failure_policies = ["refuse", "allow", "local"];
+        if let Some(policy) = given.on_failure
+            && !failure_policies.contains(&policy.as_str())
+        {
+            return Err(ArgsError::OnFailure(policy));
+        }
+        if let Some(deadline) = given.deadline_ms
+            && !deadline.parse::<u64>().is_ok_and(|ms| ms > 0)
+        {
+            return Err(ArgsError::Deadline(deadline));
+        }
+        let unbuilt = [("--overrides", given.overrides), ("--redis", given.redis)];
+        Ok(Self {
+            listen: given.listen.ok_or(ArgsError::Missing("--listen"))?,
+            defaults: given
+                .defaults
+                .ok_or(ArgsError::Missing("--defaults"))?
+                .into(),
+            clock: given.clock.unwrap_or(ClockSource::Backend),
+            unbuilt: unbuilt
+                .into_iter()
+                .find_map(|(name, value)| value.map(|_| name)),
+        })
+    }
+
+    /// Refuses what the service shall be able to do and cannot do yet: better than to run without.
+    pub(crate) fn refuse_unbuilt(&self) -> Result<(), ArgsError> {
+        self.unbuilt
+            .map_or(Ok(()), |name| Err(ArgsError::Unbuilt(name)))
+    }
+}
+
+/// What stood on the command line, not yet looked at.
+#[derive(Default)]
+struct Given {
+    listen: Option<String>,
+    defaults: Option<String>,
+    overrides: Option<String>,
+    redis: Option<String>,
+    on_failure: Option<String>,
+    deadline_ms: Option<String>,
+    clock: Option<ClockSource>,
+}
+
+impl Given {
+    fn take(
+        &mut self,
+        arg: &str,
+        rest: &mut impl Iterator<Item = Result<String, ArgsError>>,
+    ) -> Result<(), ArgsError> {
+        let (slot, name) = match arg {
+            "--listen" => (&mut self.listen, "--listen"),
+            "--defaults" => (&mut self.defaults, "--defaults"),
+            "--overrides" => (&mut self.overrides, "--overrides"),
+            "--redis" => (&mut self.redis, "--redis"),
+            "--on-failure" => (&mut self.on_failure, "--on-failure"),
+            "--deadline-ms" => (&mut self.deadline_ms, "--deadline-ms"),
+            "--manual-clock" => {
+                let before = self.clock.replace(ClockSource::Requests);
+                return before.map_or(Ok(()), |_| Err(ArgsError::Twice("--manual-clock")));
+            }
+            _ => return Err(ArgsError::Unknown(arg.into())),
+        };
+        let value = rest.next().ok_or(ArgsError::NoValue(name))??;
+        // `--listen --manual-clock` has forgotten an address.
+        if value.is_empty() || value.starts_with("--") {
+            return Err(ArgsError::NoValue(name));
+        }
+        let before = slot.replace(value);
+        before.map_or(Ok(()), |_| Err(ArgsError::Twice(name)))
+    }
+}
+
+/// Why the service cannot start with these arguments.
+#[derive(Debug, Error)]
+pub(crate) enum ArgsError {
+    #[error("the argument {0:?} is not UTF-8\n{USAGE}")]
+    Encoding(OsString),
+    #[error("unknown argument `{0}`\n{USAGE}")]
+    Unknown(String),
+    #[error("{0} needs a value\n{USAGE}")]
+    NoValue(&'static str),
+    #[error("{0} is given twice\n{USAGE}")]
+    Twice(&'static str),
+    #[error("{0} is missing\n{USAGE}")]
+    Missing(&'static str),
+    #[error("--on-failure is `{0}`: use refuse, allow or local\n{USAGE}")]
+    OnFailure(String),
+    #[error("--deadline-ms is `{0}`: use a whole number of milliseconds, at least 1\n{USAGE}")]
+    Deadline(String),
+    #[error("{0} is not built in yet: leave it out")]
+    Unbuilt(&'static str),
+}

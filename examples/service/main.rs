@@ -1,0 +1,90 @@
+//! A small HTTP service around [`tollgate::Limiter`], for callers in any language.
+//!
+//! ```text
+//! cargo run --release --example service --all-features -- \
+//!     --listen 127.0.0.1:8080 --defaults defaults.yml
+//!
+//! curl http://127.0.0.1:8080/v1/decide --data '{"op": "spend",
+//!     "transactions": [{"limit": "NewOrdersPerAccount", "id": "12345678"}]}'
+//! ```
+//!
+//! `POST /v1/decide` decides, `GET /v1/limits` shows the limits in force, `GET /healthz` says that
+//! the service is up. With `--manual-clock`, each request brings its own time in `now_us`, so that
+//! a caller can play hours in a moment.
+
+mod answer;
+mod args;
+mod refusal;
+mod request;
+mod routes;
+mod shutdown;
+
+use std::{
+    error::Error as StdError,
+    io::{self, Write},
+    process::ExitCode,
+    time::Duration,
+};
+
+use axum::Router;
+use tokio::{net::TcpListener, sync::oneshot, time};
+use tollgate::{Limiter, Limits, MemoryBackend};
+
+use self::{args::Args, shutdown::Signals};
+
+/// How long a client that has begun a request may hold a shutdown up.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may be left to read it, and the exit code still counts.
+            let _ = writeln!(io::stderr(), "service: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn StdError>> {
+    let args = Args::parse(std::env::args_os().skip(1))?;
+    args.refuse_unbuilt()?;
+    let limits = Limits::builder().defaults_file(&args.defaults).build()?;
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+    let listener = TcpListener::bind(&args.listen)
+        .await
+        .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
+    // Before the line that says it is ready: from then on a signal must be heard.
+    let signals = Signals::listen()?;
+    writeln!(
+        io::stdout(),
+        "listening on http://{}",
+        listener.local_addr()?
+    )?;
+    io::stdout().flush()?;
+    serve(listener, routes::router(limiter, args.clock), signals).await?;
+    Ok(())
+}
+
+/// Serves until a signal comes, then finishes what is in flight.
+async fn serve(listener: TcpListener, router: Router, mut signals: Signals) -> io::Result<()> {
+    let (stop, stopping) = oneshot::channel();
+    let signalled = async move {
+        signals.recv().await;
+        tracing::info!("shutting down: finishing what is in flight");
+        let _ = stop.send(());
+    };
+    let overdue = async {
+        let _ = stopping.await;
+        time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        served = axum::serve(listener, router).with_graceful_shutdown(signalled) => served,
+        () = overdue => {
+            tracing::warn!("gave up on requests that were not complete {GRACE:?} later");
+            Ok(())
+        }
+    }
+}

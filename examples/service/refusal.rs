@@ -1,0 +1,56 @@
+//! What a caller is told whose request was not decided.
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use tollgate::limiter::LimiterError;
+
+/// An error, for the caller to read: `{"error": {"code": .., "message": ..}}`.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl Refusal {
+    /// A request that must be changed before it can be decided.
+    pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<LimiterError> for Refusal {
+    fn from(error: LimiterError) -> Self {
+        let code = match &error {
+            LimiterError::UnknownLimit { .. } => "unknown_limit",
+            LimiterError::EmptyId { .. } => "invalid_id",
+            LimiterError::CostAboveBurst { .. } => "invalid_cost",
+            LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
+            LimiterError::InvalidNow(_) => "invalid_now",
+            _ => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                return Self::new(status, "backend_unavailable", error.to_string());
+            }
+        };
+        Self::bad_request(code, error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({"error": {"code": self.code, "message": self.message}});
+        (self.status, Json(body)).into_response()
+    }
+}

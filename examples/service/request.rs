@@ -1,0 +1,185 @@
+//! What a caller asks: `POST /v1/decide`'s body, and its mistakes told apart.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde_json::Value;
+use tollgate::{
+    Transaction,
+    clock::Timestamp,
+    transaction::{Mode, Operation},
+};
+
+use crate::{args::ClockSource, refusal::Refusal};
+
+/// A request that makes sense by itself, whatever limits there are.
+pub(crate) struct Request {
+    pub(crate) operation: Operation,
+    /// The instant to decide at, if requests bring their own.
+    pub(crate) now: Option<Timestamp>,
+    transactions: Vec<Asked>,
+}
+
+impl Request {
+    pub(crate) fn parse(body: &[u8], clock: ClockSource) -> Result<Self, Refusal> {
+        let Object(raw) = serde_json::from_slice::<Object<RawRequest>>(body)
+            .map_err(|error| Refusal::bad_request("invalid_json", error.to_string()))?;
+        let transactions = raw.transactions.into_iter().enumerate();
+        Ok(Self {
+            operation: operation(&raw.op)?,
+            now: now(raw.now_us.as_ref(), clock)?,
+            transactions: transactions
+                .map(|(i, Object(transaction))| Asked::parse(i, transaction))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(crate) fn transactions(&self) -> Vec<Transaction<'_>> {
+        self.transactions.iter().map(Asked::transaction).collect()
+    }
+}
+
+/// One transaction, owned.
+struct Asked {
+    limit: String,
+    id: String,
+    cost: u32,
+    mode: Mode,
+}
+
+impl Asked {
+    fn parse(i: usize, raw: RawTransaction) -> Result<Self, Refusal> {
+        let refuse = |code, message| {
+            let message = format!("transactions[{i}].{message}");
+            Refusal::bad_request(code, message)
+        };
+        let Value::String(id) = raw.id else {
+            return Err(refuse(
+                "invalid_id",
+                "id is not a string: write it in quotes",
+            ));
+        };
+        if raw.min_cost.is_some() {
+            let message = "min_cost is for limits with tiers: leave it out";
+            return Err(refuse("invalid_cost", message));
+        }
+        let whole = "cost is not a whole number from 0 to 4294967295";
+        let cost = raw.cost.as_ref().map_or(Some(1), cost);
+        let known = "mode is not one of check_and_spend, check_only, spend_only, debit";
+        let mode = raw.mode.as_ref().map_or(Some(Mode::CheckAndSpend), mode);
+        Ok(Self {
+            limit: raw.limit,
+            id,
+            cost: cost.ok_or_else(|| refuse("invalid_cost", whole))?,
+            mode: mode.ok_or_else(|| refuse("invalid_mode", known))?,
+        })
+    }
+
+    fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(&self.limit, &self.id)
+            .cost(self.cost)
+            .mode(self.mode)
+    }
+}
+
+fn operation(op: &str) -> Result<Operation, Refusal> {
+    match op {
+        "check" => Ok(Operation::Check),
+        "spend" => Ok(Operation::Spend),
+        "refund" => Ok(Operation::Refund),
+        "reset" => Ok(Operation::Reset),
+        _ => Err(Refusal::bad_request(
+            "invalid_json",
+            "op is not one of check, spend, refund, reset",
+        )),
+    }
+}
+
+fn now(now_us: Option<&Value>, clock: ClockSource) -> Result<Option<Timestamp>, Refusal> {
+    match (clock, now_us) {
+        (ClockSource::Backend, None) => Ok(None),
+        (ClockSource::Backend, Some(_)) => Err(Refusal::bad_request(
+            "clock_not_manual",
+            "now_us is only for a service that was started with --manual-clock: leave it out",
+        )),
+        (ClockSource::Requests, None) => Err(Refusal::bad_request(
+            "missing_now",
+            "now_us is missing: with --manual-clock, send microseconds since the Unix epoch",
+        )),
+        (ClockSource::Requests, Some(now_us)) => {
+            let now = now_us.as_u64().map(Timestamp::from_micros);
+            let now = now.filter(|now| *now < Timestamp::END);
+            now.map(Some).ok_or_else(|| {
+                Refusal::bad_request(
+                    "invalid_now",
+                    "now_us is not a whole number of microseconds from 0 to 2^52 - 1",
+                )
+            })
+        }
+    }
+}
+
+fn cost(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|cost| cost.try_into().ok())
+}
+
+fn mode(value: &Value) -> Option<Mode> {
+    match value.as_str()? {
+        "check_and_spend" => Some(Mode::CheckAndSpend),
+        "check_only" => Some(Mode::CheckOnly),
+        "spend_only" => Some(Mode::SpendOnly),
+        "debit" => Some(Mode::Debit),
+        _ => None,
+    }
+}
+
+/// The body's form. Fields with error codes of their own are read as whatever they are.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRequest {
+    op: String,
+    #[serde(default, deserialize_with = "given")]
+    now_us: Option<Value>,
+    transactions: Vec<Object<RawTransaction>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTransaction {
+    limit: String,
+    id: Value,
+    #[serde(default, deserialize_with = "given")]
+    cost: Option<Value>,
+    #[serde(default, deserialize_with = "given")]
+    mode: Option<Value>,
+    #[serde(default, deserialize_with = "given")]
+    min_cost: Option<Value>,
+}
+
+/// Reads `null` as a value that was given: only a field that is left out has a default.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// A struct that is written as an object: derived code takes an array of its fields as well.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
+    }
+}

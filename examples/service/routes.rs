@@ -1,0 +1,113 @@
+//! The routes, and what happens on them.
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tollgate::{Limiter, transaction::Operation};
+
+use crate::{
+    answer::{BatchAnswer, LimitsAnswer},
+    args::ClockSource,
+    refusal::Refusal,
+    request::Request,
+};
+
+const MAX_BODY: usize = 1 << 20;
+
+/// How much of a body that is too large is still read, so that its sender comes to read the answer:
+/// closing on unread data would reset the connection and take the answer with it.
+const MAX_DISCARDED: usize = 64 << 20;
+
+/// All that the service answers to.
+pub(crate) fn router(limiter: Limiter, clock: ClockSource) -> Router {
+    Router::new()
+        .route("/v1/decide", post(decide))
+        .route("/v1/limits", get(limits))
+        .route("/healthz", get(health))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(not_found)
+        .with_state(Service { limiter, clock })
+}
+
+#[derive(Clone)]
+struct Service {
+    limiter: Limiter,
+    clock: ClockSource,
+}
+
+async fn decide(State(service): State<Service>, body: Body) -> Result<Response, Refusal> {
+    let request = Request::parse(&read(body).await?, service.clock)?;
+    let limiter = match request.now {
+        Some(now) => service.limiter.with_clock(now),
+        None => service.limiter,
+    };
+    let transactions = request.transactions();
+    let batch = match request.operation {
+        Operation::Reset => {
+            limiter.reset(&transactions).await?;
+            return Ok(Json(json!({"reset": true})).into_response());
+        }
+        Operation::Refund => limiter.refund_batch(&transactions).await?,
+        Operation::Spend => limiter.spend_batch(&transactions).await?,
+        _ => limiter.check_batch(&transactions).await?,
+    };
+    Ok(Json(BatchAnswer::new(request.operation, &transactions, &batch)).into_response())
+}
+
+async fn limits(State(service): State<Service>) -> Response {
+    Json(LimitsAnswer::new(&service.limiter.limits())).into_response()
+}
+
+async fn health() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+async fn method_not_allowed() -> Refusal {
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "POST to /v1/decide, GET /v1/limits and /healthz",
+    )
+}
+
+async fn not_found() -> Refusal {
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "there is /v1/decide, /v1/limits and /healthz",
+    )
+}
+
+/// Reads a body of at most [`MAX_BODY`] bytes.
+async fn read(mut body: Body) -> Result<Vec<u8>, Refusal> {
+    let (mut kept, mut seen) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            Refusal::bad_request("invalid_json", format!("the body broke off: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        seen += data.len();
+        if seen <= MAX_BODY {
+            kept.extend_from_slice(&data);
+        } else if seen > MAX_DISCARDED {
+            break;
+        }
+    }
+    if seen <= MAX_BODY {
+        return Ok(kept);
+    }
+    Err(Refusal::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        "the body is over 1 MiB: send fewer transactions at once",
+    ))
+}

@@ -1,0 +1,35 @@
+//! gRPC's standard health service behind the layer: 5 calls per second per client, then
+//! `RESOURCE_EXHAUSTED`.
+//!
+//! ```sh
+//! cargo run --example tonic --features tonic
+//! ```
+
+use std::{env, error::Error, net::SocketAddr};
+
+use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+use tonic::transport::Server;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let limits = Limits::builder()
+        .limit("calls", Limit::per_second(5))
+        .build()?;
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+    let layer = RateLimitLayer::new(limiter).rule(Rule::new("calls", ClientIp::peer()));
+
+    let (reporter, health) = tonic_health::server::health_reporter();
+    reporter
+        .set_service_status("", tonic_health::ServingStatus::Serving)
+        .await;
+    let address: SocketAddr = env::var("ADDR")
+        .unwrap_or_else(|_| "127.0.0.1:3000".into())
+        .parse()?;
+    println!("listening on {address}");
+    Server::builder()
+        .layer(layer)
+        .add_service(health)
+        .serve(address)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! What users rely on without asking: types that cross threads, futures that can be spawned, traits
+//! that can be boxed.
+
+use std::{fmt::Debug, panic::UnwindSafe};
+
+use tollgate::{
+    ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, BackendError},
+    clock::{Clock, InvalidNow, ManualClock, SystemClock, Timestamp},
+    decision::{BatchDecision, Outcome},
+    gcra::{Gcra, GcraError, Ticks},
+    key::{Extracted, Id, KeyExtractor},
+    layer::{Assessment, RateLimit},
+    limit::{LimitName, LimitsBuilder, LimitsError},
+    limiter::LimiterError,
+    rule::RuleError,
+    transaction::{Batch, BucketKey, Member, Mode, Operation},
+};
+
+const fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
+const fn cloned<T: Clone + Debug + Send + Sync + Unpin + 'static>() {}
+const fn error<T: std::error::Error + Send + Sync + Unpin + 'static>() {}
+const fn object<T: Debug + Send + Sync + ?Sized + 'static>() {}
+const fn unwinds<T: UnwindSafe>() {}
+
+#[test]
+fn types_are_shared_between_threads() {
+    cloned::<Limiter>();
+    cloned::<RateLimitLayer>();
+    cloned::<RateLimit<()>>();
+    cloned::<Limits>();
+    cloned::<Limit>();
+    cloned::<LimitName>();
+    cloned::<Rule>();
+    cloned::<ClientIp>();
+    cloned::<Id>();
+    cloned::<Decision>();
+    cloned::<BatchDecision>();
+    cloned::<Assessment>();
+    cloned::<Outcome>();
+    cloned::<SystemClock>();
+    cloned::<ManualClock>();
+    cloned::<Timestamp>();
+    cloned::<(Gcra, Ticks, Mode, Operation)>();
+    cloned::<(Transaction<'_>, Member<'_>, BucketKey<'_>, Batch<'_>)>();
+    shared::<MemoryBackend>();
+    shared::<LimitsBuilder>();
+    shared::<Extracted>();
+    unwinds::<Decision>();
+}
+
+#[test]
+fn errors_can_be_boxed_anywhere() {
+    error::<BackendError>();
+    error::<LimiterError>();
+    error::<LimitsError>();
+    error::<RuleError>();
+    error::<GcraError>();
+    error::<InvalidNow>();
+}
+
+#[test]
+fn traits_are_object_safe() {
+    object::<dyn Backend>();
+    object::<dyn Clock>();
+    fn takes(_: Option<&dyn KeyExtractor>, _: Option<Box<dyn KeyExtractor>>) {}
+    takes(None, None);
+}
+
+#[test]
+fn futures_can_be_spawned() {
+    fn spawnable<T>(_: impl Future<Output = T> + Send) {}
+    let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    let one = Transaction::new("requests", "alice");
+    let batch = [one];
+    spawnable(limiter.check(&one));
+    spawnable(limiter.spend(&one));
+    spawnable(limiter.refund(&one));
+    spawnable(limiter.check_batch(&batch));
+    spawnable(limiter.spend_batch(&batch));
+    spawnable(limiter.refund_batch(&batch));
+    spawnable(limiter.reset(&batch));
+}
+
+#[test]
+fn layers_response_future_can_be_spawned() {
+    use http::{Request, Response};
+    use tower::{Layer, Service, service_fn};
+
+    fn spawnable<T>(_: impl Future<Output = T> + Send + 'static) {}
+    let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    let inner = service_fn(|_: Request<String>| async {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    });
+    let mut service = RateLimitLayer::new(limiter).layer(inner);
+    spawnable(service.call(Request::new(String::new())));
+}

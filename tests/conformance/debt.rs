@@ -1,0 +1,164 @@
+//! Section 3 of the design: what is given back, and what is owed beyond the burst.
+
+use tollgate::{Limit, Transaction, transaction::Mode};
+
+use super::world::{Figures, World, figures};
+
+/// T is 1 s, τ is 10 s.
+const TEN: Limit = Limit::per_second(1).burst(10);
+/// T is 142 857 1/7 us.
+const SEVEN: Limit = Limit::per_second(7);
+const DEEPEST: u128 = 1 << 51;
+
+pub(crate) async fn tat_far_ahead_is_never_clamped(world: World) {
+    let slow = world.limiter([("l", Limit::per_day(1))]);
+    let fast = world.limiter([("l", Limit::per_second(1))]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    slow.spend(&bucket.cost(100).mode(Mode::Debit))
+        .await
+        .unwrap();
+    let debt = 100 * 86_400 * 1_000_000;
+    for limiter in [&fast, &slow, &fast] {
+        let denied = limiter.spend(&bucket).await.unwrap();
+        assert_eq!(
+            (denied.allowed(), denied.reset_after().as_micros()),
+            (false, debt)
+        );
+    }
+    let denied = fast.spend(&bucket).await.unwrap();
+    assert_eq!(denied.retry_after().as_micros(), debt);
+}
+
+pub(crate) async fn refund_gives_back_up_to_full(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    // (spent, advance, refunded, figures): `allowed` says whether anything was given back.
+    let steps = [
+        (5, 0, 1, figures(true, 6, 0, 4_000_000)),
+        (0, 0, 0, figures(false, 6, 0, 4_000_000)),
+        (0, 2_500_000, 1, figures(true, 9, 0, 500_000)),
+        (0, 0, 10, figures(true, 10, 0, 0)),
+        (0, 0, 1, figures(false, 10, 0, 0)),
+        (10, 0, 10, figures(true, 10, 0, 0)),
+        (3, 3_000_000, 1, figures(false, 10, 0, 0)),
+        (3, 3_000_001, 3, figures(false, 10, 0, 0)),
+        (3, 2_999_999, 3, figures(true, 10, 0, 0)),
+    ];
+    for (i, (spent, advance, cost, expected)) in steps.into_iter().enumerate() {
+        limiter.spend(&bucket.cost(spent)).await.unwrap();
+        world.advance(advance);
+        let decision = limiter.refund(&bucket.cost(cost)).await.unwrap();
+        assert_eq!(Figures::from(&decision), expected, "step {i}");
+    }
+    limiter.spend(&bucket.cost(10)).await.unwrap();
+    assert!(
+        !limiter.spend(&bucket).await.unwrap().allowed(),
+        "nothing beyond full was kept"
+    );
+}
+
+pub(crate) async fn refund_is_exact_in_fractions(world: World) {
+    let limiter = world.limiter([("l", SEVEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    limiter.spend(&bucket.cost(7)).await.unwrap();
+    for _ in 0..1000 {
+        let refunded = limiter.refund(&bucket.cost(3)).await.unwrap();
+        assert_eq!(Figures::from(&refunded), figures(true, 3, 0, 571_429));
+        let spent = limiter.spend(&bucket.cost(3)).await.unwrap();
+        assert_eq!(Figures::from(&spent), figures(true, 0, 428_572, 1_000_000));
+    }
+}
+
+pub(crate) async fn refund_depends_on_the_mode(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let cases = [
+        (Mode::CheckAndSpend, figures(true, 6, 0, 4_000_000)),
+        (Mode::CheckOnly, figures(false, 4, 0, 6_000_000)),
+        (Mode::SpendOnly, figures(true, 6, 0, 4_000_000)),
+        (Mode::Debit, figures(true, 6, 0, 4_000_000)),
+    ];
+    for (mode, expected) in cases {
+        let id = world.id(&format!("{mode:?}"));
+        let bucket = Transaction::new("l", &id);
+        limiter.spend(&bucket.cost(6)).await.unwrap();
+        let refund = bucket.cost(2).mode(mode);
+        let decision = limiter.refund(&refund).await.unwrap();
+        assert_eq!(Figures::from(&decision), expected, "{mode:?}");
+        let batch = limiter.refund_batch(&[refund]).await.unwrap();
+        assert_eq!(batch.refunded(), mode != Mode::CheckOnly, "{mode:?}");
+    }
+}
+
+pub(crate) async fn debit_goes_into_debt_and_heals(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    let debit = |cost| bucket.cost(cost).mode(Mode::Debit);
+    for (cost, left, owed) in [(4, 6, 4_000_000), (100, 0, 104_000_000)] {
+        let debited = limiter.spend(&debit(cost)).await.unwrap();
+        assert_eq!((debited.allowed(), debited.remaining()), (true, Some(left)));
+        assert_eq!(debited.reset_after().as_micros(), owed);
+    }
+    let denied = limiter.spend(&bucket).await.unwrap();
+    assert_eq!(
+        Figures::from(&denied),
+        figures(false, 0, 95_000_000, 104_000_000)
+    );
+    world.advance(94_000_000 - 1);
+    assert!(!limiter.spend(&bucket.cost(0)).await.unwrap().allowed());
+    world.advance(1);
+    let probe = limiter.spend(&bucket.cost(0)).await.unwrap();
+    assert_eq!(Figures::from(&probe), figures(true, 0, 0, 10_000_000));
+    let refunded = limiter.refund(&debit(100)).await.unwrap();
+    assert_eq!((refunded.allowed(), refunded.remaining()), (true, Some(10)));
+    assert_eq!(refunded.reset_after().as_micros(), 0);
+}
+
+pub(crate) async fn debt_stops_at_its_bound(world: World) {
+    let limiter = world.limiter([("l", Limit::per_day(1)), ("max", Limit::per_day(1))]);
+    let id = world.id("a");
+    for name in ["l", "max"] {
+        let bucket = Transaction::new(name, &id).cost(u32::MAX).mode(Mode::Debit);
+        for advance in [0, 1, 1_000_000_000_000] {
+            world.advance(advance);
+            for _ in 0..2 {
+                let debited = limiter.spend(&bucket).await.unwrap();
+                assert_eq!((debited.allowed(), debited.remaining()), (true, Some(0)));
+                assert_eq!(debited.reset_after().as_micros(), DEEPEST);
+            }
+        }
+        let day = 86_400_000_000;
+        let denied = limiter.spend(&Transaction::new(name, &id)).await.unwrap();
+        assert_eq!(Figures::from(&denied), figures(false, 0, DEEPEST, DEEPEST));
+        let refunded = limiter.refund(&Transaction::new(name, &id)).await.unwrap();
+        assert_eq!(refunded.reset_after().as_micros(), DEEPEST - day);
+    }
+}
+
+pub(crate) async fn reset_makes_full(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    let modes = [
+        Mode::CheckAndSpend,
+        Mode::CheckOnly,
+        Mode::SpendOnly,
+        Mode::Debit,
+    ];
+    for (mode, cost) in modes.into_iter().zip([0, 1, 10, u32::MAX]) {
+        limiter
+            .spend(&bucket.cost(30).mode(Mode::Debit))
+            .await
+            .unwrap();
+        limiter
+            .reset(&[bucket.cost(cost).mode(mode)])
+            .await
+            .unwrap();
+        limiter.reset(&[bucket]).await.unwrap();
+        let probe = limiter.check(&bucket.cost(0)).await.unwrap();
+        assert_eq!(Figures::from(&probe), figures(true, 10, 0, 0), "{mode:?}");
+    }
+}

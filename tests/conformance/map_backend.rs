@@ -1,0 +1,51 @@
+//! The backend that the documentation of `tollgate::backend` shows: a map that forgets nothing.
+
+use std::{collections::HashMap, sync::Mutex};
+
+use tollgate::{
+    backend::{Backend, BackendError, async_trait},
+    clock::{Clock, SystemClock, Timestamp},
+    decision::{Outcome, State},
+    transaction::Batch,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct MapBackend {
+    buckets: Mutex<HashMap<String, State>>,
+    clock: SystemClock,
+}
+
+impl MapBackend {
+    /// The latest TAT that is not after `now`, in whole microseconds: from there on a backend that
+    /// forgets full buckets may differ from this one only if the clock steps back behind it.
+    pub(crate) fn latest_full(&self, now: Timestamp) -> Timestamp {
+        let buckets = self.buckets.lock().unwrap();
+        let tats = buckets.values().map(|state| match state {
+            State::Gcra(tat) => Timestamp::from_micros(tat.ceil_micros()),
+            other => panic!("unknown state {other:?}"),
+        });
+        tats.filter(|tat| *tat <= now).max().unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Backend for MapBackend {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut buckets = self.buckets.lock().expect("no decision panics");
+        let now = batch.now.unwrap_or_else(|| self.clock.now());
+        let keys: Vec<_> = batch
+            .members
+            .iter()
+            .map(|member| member.key.to_string())
+            .collect();
+        let stored: Vec<_> = keys
+            .iter()
+            .map(|key| buckets.get(key).copied().unwrap_or(State::MISSING))
+            .collect();
+        let outcome = Outcome::decide(batch, now, &stored)?;
+        for (key, answer) in keys.into_iter().zip(outcome.answers()) {
+            buckets.insert(key, answer.state);
+        }
+        Ok(outcome)
+    }
+}

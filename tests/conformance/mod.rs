@@ -1,0 +1,87 @@
+//! What every backend must do: written once, instantiated per backend with one line.
+//!
+//! ```ignore
+//! conformance!(memory, MemoryBackend::new());
+//! ```
+//!
+//! The expression may await: it is evaluated in each test. Ids are unique to each test, so a store
+//! may be shared between tests and outlive them.
+
+pub(crate) mod batch;
+pub(crate) mod debt;
+pub(crate) mod limits;
+pub(crate) mod map_backend;
+pub(crate) mod single;
+pub(crate) mod world;
+
+macro_rules! conformance {
+    ($module:ident, $backend:expr) => {
+        conformance! {
+            @tests $module, $backend;
+            single: [
+                twenty_pass_at_once_and_the_next_after_fifty_milliseconds,
+                sixty_per_minute_lets_a_hundred_and_first_pass_after_a_second,
+                figures_follow_the_walkthrough,
+                equality_passes_and_a_microsecond_less_does_not,
+                fractions_of_a_microsecond_never_drift,
+                cost_zero_probes,
+                cost_above_the_burst_is_an_error,
+                denied_request_spends_nothing,
+                idleness_saves_up_nothing,
+                missing_bucket_is_full,
+                check_answers_what_spend_would_and_writes_nothing,
+                clock_that_steps_back_frees_nobody,
+                instants_at_and_beyond_the_end_are_errors,
+                next_token_is_counted_from_now,
+                backends_own_clock_decides_without_another,
+                simultaneous_spends_admit_the_burst,
+            ]
+            debt: [
+                refund_gives_back_up_to_full,
+                refund_is_exact_in_fractions,
+                refund_depends_on_the_mode,
+                debit_goes_into_debt_and_heals,
+                debt_stops_at_its_bound,
+                reset_makes_full,
+                tat_far_ahead_is_never_clamped,
+            ]
+            batch: [
+                check_only_votes_and_is_never_charged,
+                spend_only_never_votes_and_is_skipped_whole,
+                debit_never_votes,
+                denied_batch_writes_nothing_for_anyone,
+                batch_shows_every_member_as_it_stands,
+                checked_batch_shows_what_a_spend_would_leave,
+                strictest_is_denied_then_waits_longer_then_has_fewer,
+                strictest_compares_fractions_exactly,
+                batch_without_a_vote_is_not_limited,
+                batch_refunds_and_resets_each_member,
+                duplicates_are_errors_at_any_size,
+                two_thousand_members_are_one_batch,
+                empty_batch_is_allowed,
+            ]
+            limits: [
+                off_limits_are_dropped,
+                unknown_limits_and_empty_ids_are_errors,
+                ids_and_limits_do_not_mix,
+                renamed_limit_keeps_its_buckets,
+                changed_limit_keeps_the_tat,
+                fraction_of_a_larger_count_is_cut,
+            ]
+        }
+    };
+    (@tests $module:ident, $backend:expr; $($topic:ident: [$($test:ident),+ $(,)?])+) => {
+        mod $module {
+            use super::*;
+
+            $($(
+                #[tokio::test]
+                async fn $test() {
+                    let world = $crate::conformance::world::World::new($backend);
+                    $crate::conformance::$topic::$test(world).await;
+                }
+            )+)+
+        }
+    };
+}
+pub(crate) use conformance;

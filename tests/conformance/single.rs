@@ -1,0 +1,382 @@
+//! Section 3 of the design: one bucket.
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit, Limits, Transaction, clock::Timestamp, limiter::LimiterError, transaction::Mode,
+};
+
+use super::world::{Figures, World, figures};
+
+const TWENTY: Limit = Limit::per_second(20);
+/// T is 1 s, τ is 10 s.
+const TEN: Limit = Limit::per_second(1).burst(10);
+/// T is 142 857 1/7 us.
+const SEVEN: Limit = Limit::per_second(7);
+const END: u64 = Timestamp::END.as_micros();
+const DEEPEST: u128 = 1 << 51;
+
+pub(crate) async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(world: World) {
+    let limiter = world.limiter([("l", TWENTY)]);
+    let id = world.id("a");
+    let one = Transaction::new("l", &id);
+    for left in (0..20).rev() {
+        let decision = limiter.spend(&one).await.unwrap();
+        assert_eq!(
+            (decision.allowed(), decision.remaining()),
+            (true, Some(left))
+        );
+    }
+    let steps = [
+        (0, figures(false, 0, 50_000, 1_000_000)),
+        (49_999, figures(false, 0, 1, 950_001)),
+        (1, figures(true, 0, 50_000, 1_000_000)),
+        (0, figures(false, 0, 50_000, 1_000_000)),
+    ];
+    for (advance, expected) in steps {
+        world.advance(advance);
+        assert_eq!(Figures::from(&limiter.spend(&one).await.unwrap()), expected);
+    }
+}
+
+pub(crate) async fn sixty_per_minute_lets_a_hundred_and_first_pass_after_a_second(world: World) {
+    let limiter = world.limiter([("l", Limit::per_minute(60).burst(100))]);
+    let id = world.id("a");
+    let one = Transaction::new("l", &id);
+    let mut passed = 0;
+    while limiter.spend(&one).await.unwrap().allowed() {
+        passed += 1;
+    }
+    assert_eq!(passed, 100);
+    world.advance(999_999);
+    assert!(!limiter.spend(&one).await.unwrap().allowed());
+    world.advance(1);
+    assert!(limiter.spend(&one).await.unwrap().allowed());
+}
+
+pub(crate) async fn figures_follow_the_walkthrough(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let steps = [
+        (0, 1, figures(true, 9, 0, 1_000_000)),
+        (0, 9, figures(true, 0, 9_000_000, 10_000_000)),
+        (0, 1, figures(false, 0, 1_000_000, 10_000_000)),
+        (1_000_000, 0, figures(true, 1, 0, 9_000_000)),
+        (0, 1, figures(true, 0, 1_000_000, 10_000_000)),
+        (10_000_000, 1, figures(true, 9, 0, 1_000_000)),
+        (999_000, 0, figures(true, 9, 0, 1000)),
+        (72_000_000_000, 10, figures(true, 0, 10_000_000, 10_000_000)),
+        (1_500_000, 7, figures(false, 1, 5_500_000, 8_500_000)),
+    ];
+    for (i, (advance, cost, expected)) in steps.into_iter().enumerate() {
+        world.advance(advance);
+        let transaction = Transaction::new("l", &id).cost(cost);
+        let decision = limiter.spend(&transaction).await.unwrap();
+        assert_eq!(Figures::from(&decision), expected, "step {i}");
+    }
+}
+
+pub(crate) async fn equality_passes_and_a_microsecond_less_does_not(world: World) {
+    // (limit, spent at first, cost, when it passes: its instant, rounded up)
+    let cases = [
+        (TWENTY, 20, 20, 1_000_000),
+        (TWENTY, 15, 6, 50_000),
+        (TEN, 10, 3, 3_000_000),
+        (SEVEN, 7, 1, 142_858),
+        (SEVEN, 7, 2, 285_715),
+        (SEVEN, 7, 7, 1_000_000),
+        (Limit::per_hour(7).burst(1), 1, 1, 514_285_715),
+    ];
+    for (i, (limit, spent, cost, after)) in cases.into_iter().enumerate() {
+        let limiter = world.limiter([("l", limit)]);
+        let id = world.id(&i.to_string());
+        let bucket = Transaction::new("l", &id);
+        assert!(limiter.spend(&bucket.cost(spent)).await.unwrap().allowed());
+        world.advance(after - 1);
+        let early = limiter.spend(&bucket.cost(cost)).await.unwrap();
+        assert_eq!(
+            (early.allowed(), early.retry_after().as_micros()),
+            (false, 1),
+            "case {i}"
+        );
+        world.advance(1);
+        assert!(
+            limiter.spend(&bucket.cost(cost)).await.unwrap().allowed(),
+            "case {i}"
+        );
+    }
+}
+
+pub(crate) async fn fractions_of_a_microsecond_never_drift(world: World) {
+    let limiter = world.limiter([("l", SEVEN)]);
+    let id = world.id("a");
+    let one = Transaction::new("l", &id);
+    for second in 0..100 {
+        for left in (0..7).rev() {
+            let decision = limiter.spend(&one).await.unwrap();
+            assert_eq!(
+                (decision.allowed(), decision.remaining()),
+                (true, Some(left)),
+                "{second}"
+            );
+        }
+        let denied = limiter.spend(&one).await.unwrap();
+        assert_eq!(
+            Figures::from(&denied),
+            figures(false, 0, 142_858, 1_000_000),
+            "{second}"
+        );
+        world.advance(1_000_000);
+    }
+}
+
+pub(crate) async fn cost_zero_probes(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    let debit = |cost| bucket.cost(cost).mode(Mode::Debit);
+    let steps = [
+        (0, figures(true, 10, 0, 0)),
+        (3, figures(true, 7, 0, 3_000_000)),
+        (7, figures(true, 0, 0, 10_000_000)),
+        (1, figures(false, 0, 1_000_000, 11_000_000)),
+    ];
+    for (debited, expected) in steps {
+        limiter.spend(&debit(debited)).await.unwrap();
+        for _ in 0..2 {
+            let probe = limiter.spend(&bucket.cost(0)).await.unwrap();
+            assert_eq!(Figures::from(&probe), expected);
+        }
+    }
+}
+
+pub(crate) async fn cost_above_the_burst_is_an_error(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    let modes = [Mode::CheckAndSpend, Mode::CheckOnly, Mode::SpendOnly];
+    for (cost, mode) in [11, u32::MAX]
+        .into_iter()
+        .flat_map(|cost| modes.map(|m| (cost, m)))
+    {
+        let transaction = bucket.cost(cost).mode(mode);
+        let batch = [Transaction::new("l", "other"), transaction];
+        let errors = [
+            limiter.spend(&transaction).await.unwrap_err(),
+            limiter.check(&transaction).await.unwrap_err(),
+            limiter.refund(&transaction).await.unwrap_err(),
+            limiter.spend_batch(&batch).await.unwrap_err(),
+        ];
+        for error in errors {
+            let LimiterError::CostAboveBurst {
+                limit,
+                cost: told,
+                burst,
+            } = error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!((limit.as_str(), told, burst), ("l", cost, 10));
+        }
+    }
+    let whole = limiter.spend(&bucket.cost(10)).await.unwrap();
+    assert_eq!(
+        Figures::from(&whole),
+        figures(true, 0, 10_000_000, 10_000_000)
+    );
+}
+
+pub(crate) async fn denied_request_spends_nothing(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    limiter.spend(&bucket.cost(7)).await.unwrap();
+    for _ in 0..5 {
+        let denied = limiter.spend(&bucket.cost(4)).await.unwrap();
+        assert_eq!(
+            Figures::from(&denied),
+            figures(false, 3, 1_000_000, 7_000_000)
+        );
+    }
+    assert!(limiter.spend(&bucket.cost(3)).await.unwrap().allowed());
+}
+
+pub(crate) async fn idleness_saves_up_nothing(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    limiter.spend(&bucket).await.unwrap();
+    for idle in [1_000_000, 3_600_000_000, 60_000_000_000_000] {
+        world.advance(idle);
+        let whole = limiter.spend(&bucket.cost(10)).await.unwrap();
+        assert_eq!(
+            Figures::from(&whole),
+            figures(true, 0, 10_000_000, 10_000_000)
+        );
+        assert!(!limiter.spend(&bucket).await.unwrap().allowed());
+        world.advance(10_000_000);
+    }
+}
+
+pub(crate) async fn missing_bucket_is_full(world: World) {
+    let limiter = world.limiter([("l", SEVEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    let full = figures(true, 7, 0, 0);
+    assert_eq!(
+        Figures::from(&limiter.check(&bucket.cost(0)).await.unwrap()),
+        full
+    );
+    let refunded = limiter.refund(&bucket).await.unwrap();
+    assert_eq!(Figures::from(&refunded), figures(false, 7, 0, 0));
+    let whole = limiter.spend(&bucket.cost(7)).await.unwrap();
+    assert_eq!(
+        Figures::from(&whole),
+        figures(true, 0, 1_000_000, 1_000_000)
+    );
+}
+
+pub(crate) async fn check_answers_what_spend_would_and_writes_nothing(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let modes = [
+        Mode::CheckAndSpend,
+        Mode::CheckOnly,
+        Mode::SpendOnly,
+        Mode::Debit,
+    ];
+    for mode in modes {
+        let id = world.id(&format!("{mode:?}"));
+        let bucket = Transaction::new("l", &id);
+        for cost in [4, 0, 5, 2, 1, 1] {
+            let before = limiter
+                .check(&bucket.cost(0).mode(Mode::CheckOnly))
+                .await
+                .unwrap();
+            let transaction = bucket.cost(cost).mode(mode);
+            let checked = limiter.check(&transaction).await.unwrap();
+            let after = limiter
+                .check(&bucket.cost(0).mode(Mode::CheckOnly))
+                .await
+                .unwrap();
+            assert_eq!(before, after, "{mode:?} {cost}");
+            let spent = limiter.spend(&transaction).await.unwrap();
+            assert_eq!(checked, spent, "{mode:?} {cost}");
+        }
+    }
+}
+
+pub(crate) async fn clock_that_steps_back_frees_nobody(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    limiter.spend(&bucket.cost(8)).await.unwrap();
+    world.set(world.now() - 5_000_000);
+    let denied = limiter.spend(&bucket).await.unwrap();
+    assert_eq!(
+        Figures::from(&denied),
+        figures(false, 0, 4_000_000, 13_000_000)
+    );
+    let probe = limiter.spend(&bucket.cost(0)).await.unwrap();
+    assert_eq!(
+        Figures::from(&probe),
+        figures(false, 0, 3_000_000, 13_000_000)
+    );
+    let refunded = limiter.refund(&bucket.cost(4)).await.unwrap();
+    assert_eq!(
+        Figures::from(&refunded),
+        figures(true, 1, 3_000_000, 9_000_000)
+    );
+    world.advance(5_000_000);
+    let spent = limiter.spend(&bucket.cost(6)).await.unwrap();
+    assert_eq!(
+        Figures::from(&spent),
+        figures(true, 0, 6_000_000, 10_000_000)
+    );
+}
+
+pub(crate) async fn instants_at_and_beyond_the_end_are_errors(world: World) {
+    let limiter = world.limiter([("l", TEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    for now in [END, END + 1, u64::MAX] {
+        world.set(now);
+        let batch = [bucket, Transaction::new("l", "b")];
+        let errors = [
+            limiter.spend(&bucket).await.unwrap_err(),
+            limiter.check(&bucket).await.unwrap_err(),
+            limiter.refund(&bucket).await.unwrap_err(),
+            limiter.reset(&[bucket]).await.unwrap_err(),
+            limiter.spend_batch(&batch).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, LimiterError::InvalidNow(_)), "{error}");
+        }
+    }
+    world.set(END - 1);
+    let debited = limiter
+        .spend(&bucket.cost(u32::MAX).mode(Mode::Debit))
+        .await
+        .unwrap();
+    let debt = u128::from(u32::MAX) * 1_000_000;
+    assert_eq!(debited.reset_after().as_micros(), debt.min(DEEPEST));
+    world.set(0);
+    let other = world.id("b");
+    let spent = limiter.spend(&Transaction::new("l", &other)).await.unwrap();
+    assert_eq!(Figures::from(&spent), figures(true, 9, 0, 1_000_000));
+}
+
+pub(crate) async fn next_token_is_counted_from_now(world: World) {
+    let limiter = world.limiter([("l", SEVEN)]);
+    let id = world.id("a");
+    let bucket = Transaction::new("l", &id);
+    let next = async || {
+        let probe = limiter.check(&bucket.cost(0)).await.unwrap();
+        probe.next_token_after().map(|wait| wait.as_micros())
+    };
+    assert_eq!(next().await, None);
+    limiter.spend(&bucket.cost(7)).await.unwrap();
+    // (advance, until one more than now)
+    for (advance, expected) in [(0, 142_858), (142_857, 1), (1, 142_857), (400_000, 28_571)] {
+        world.advance(advance);
+        assert_eq!(next().await, Some(expected));
+    }
+    limiter
+        .spend(&bucket.cost(7).mode(Mode::Debit))
+        .await
+        .unwrap();
+    assert_eq!(next().await, Some(600_000));
+}
+
+pub(crate) async fn backends_own_clock_decides_without_another(world: World) {
+    let limits = Limits::builder()
+        .limit("l", Limit::per_day(1))
+        .build()
+        .unwrap();
+    let limiter = world.limiter_without_clock(limits);
+    let id = world.id("a");
+    let one = Transaction::new("l", &id);
+    let day = Duration::from_secs(86_400);
+    let spent = limiter.spend(&one).await.unwrap();
+    assert_eq!((spent.allowed(), spent.reset_after()), (true, day));
+    let denied = limiter.spend(&one).await.unwrap();
+    assert!(!denied.allowed());
+    let hour = Duration::from_secs(3600);
+    assert!(denied.retry_after() <= day && denied.retry_after() > day - hour);
+}
+
+pub(crate) async fn simultaneous_spends_admit_the_burst(world: World) {
+    let limiter = world.limiter([("l", TWENTY)]);
+    let id = world.id("a");
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let (limiter, id) = (limiter.clone(), id.clone());
+            let spend = async move { limiter.spend(&Transaction::new("l", &id)).await };
+            tokio::spawn(spend)
+        })
+        .collect();
+    let mut admitted = 0;
+    for task in tasks {
+        admitted += usize::from(task.await.unwrap().unwrap().allowed());
+    }
+    assert_eq!(admitted, 20);
+}

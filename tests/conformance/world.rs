@@ -1,0 +1,126 @@
+//! What a conformance test works with: one backend, one manual clock, ids of its own.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tollgate::{
+    Decision, Limit, Limiter, Limits,
+    backend::Backend,
+    clock::{Clock, ManualClock, Timestamp},
+    decision::BatchDecision,
+    limit::LimitName,
+};
+
+static WORLDS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) struct World {
+    pub(crate) clock: ManualClock,
+    backend: Arc<dyn Backend>,
+    prefix: String,
+}
+
+impl World {
+    pub(crate) fn new(backend: impl Backend) -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+        Self {
+            clock: ManualClock::default(),
+            backend: Arc::new(backend),
+            prefix: format!("{}-{number}", started.as_nanos()),
+        }
+    }
+
+    /// An id that no other test has, on a store that outlives the test.
+    pub(crate) fn id(&self, name: &str) -> String {
+        format!("{}-{name}", self.prefix)
+    }
+
+    /// A limiter with these limits on the world's backend and clock.
+    pub(crate) fn limiter<N: Into<LimitName>, const LEN: usize>(
+        &self,
+        limits: [(N, Limit); LEN],
+    ) -> Limiter {
+        let builder = limits
+            .into_iter()
+            .fold(Limits::builder(), |limits, (name, limit)| {
+                limits.limit(name, limit)
+            });
+        self.limiter_of(builder.build().unwrap())
+    }
+
+    /// A limiter with these limits on the world's backend and clock.
+    pub(crate) fn limiter_of(&self, limits: Limits) -> Limiter {
+        self.limiter_without_clock(limits)
+            .with_clock(self.clock.clone())
+    }
+
+    /// A limiter that decides by the backend's own clock.
+    pub(crate) fn limiter_without_clock(&self, limits: Limits) -> Limiter {
+        Limiter::new(limits, Arc::clone(&self.backend))
+    }
+
+    pub(crate) fn advance(&self, us: u64) {
+        self.clock.advance(Duration::from_micros(us));
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    pub(crate) fn set(&self, us: u64) {
+        self.clock.set(Timestamp::from_micros(us));
+    }
+}
+
+/// Everything that a decision tells, spans in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) allowed: bool,
+    pub(crate) remaining: u32,
+    pub(crate) next_after: u128,
+    pub(crate) reset_after: u128,
+}
+
+/// Shorthand for tables.
+pub(crate) const fn figures(
+    allowed: bool,
+    remaining: u32,
+    next_after: u128,
+    reset_after: u128,
+) -> Figures {
+    Figures {
+        allowed,
+        remaining,
+        next_after,
+        reset_after,
+    }
+}
+
+impl From<&Decision> for Figures {
+    #[track_caller]
+    fn from(decision: &Decision) -> Self {
+        let next_after = decision.next_after();
+        let retry_after = decision.retry_after();
+        assert!(
+            retry_after == next_after || (decision.allowed() && retry_after.is_zero()),
+            "{decision:?}"
+        );
+        Self {
+            allowed: decision.allowed(),
+            remaining: decision.remaining().expect("a limit is configured"),
+            next_after: next_after.as_micros(),
+            reset_after: decision.reset_after().as_micros(),
+        }
+    }
+}
+
+/// The figures of each member of a batch.
+#[track_caller]
+pub(crate) fn members(batch: &BatchDecision) -> Vec<Figures> {
+    batch.members().iter().map(Figures::from).collect()
+}

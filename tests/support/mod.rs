@@ -1,0 +1,74 @@
+//! What the tests of the whole stack share.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    net::SocketAddr,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
+    layer::ResponseBody,
+};
+use tower::{Layer, Service, ServiceExt};
+
+/// 10 per second, 20 at once, by a clock that stands still.
+pub(crate) fn limiter(clock: &ManualClock) -> Limiter {
+    limiter_of(clock, Limit::per_second(10).burst(20))
+}
+
+/// The limit `requests`, by a clock that stands still.
+pub(crate) fn limiter_of(clock: &ManualClock, limit: Limit) -> Limiter {
+    let limits = Limits::builder().limit("requests", limit).build().unwrap();
+    Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone())
+}
+
+/// The limit `requests` by the peer's address.
+pub(crate) fn layer(limiter: &Limiter) -> RateLimitLayer {
+    RateLimitLayer::new(limiter.clone()).rule(Rule::new("requests", ClientIp::peer()))
+}
+
+/// A request from `ip`.
+pub(crate) fn from_ip(ip: &str) -> Request<Full<Bytes>> {
+    let peer = SocketAddr::new(ip.parse().unwrap(), 49_152);
+    Request::builder()
+        .extension(peer)
+        .body(Full::default())
+        .unwrap()
+}
+
+/// A service that answers `hello`, with a body that is neither axum's nor hyper's.
+#[derive(Clone)]
+pub(crate) struct Hello;
+
+impl<B> Service<Request<B>> for Hello {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<B>) -> Self::Future {
+        ready(Ok(Response::new(Full::from("hello"))))
+    }
+}
+
+/// Sends a request from `ip` to `Hello` through a layer.
+pub(crate) async fn send(layer: &RateLimitLayer, ip: &str) -> Response<ResponseBody<Full<Bytes>>> {
+    layer.layer(Hello).oneshot(from_ip(ip)).await.unwrap()
+}
+
+/// The body of a response.
+pub(crate) async fn text(response: Response<ResponseBody<Full<Bytes>>>) -> String {
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
