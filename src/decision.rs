@@ -230,10 +230,16 @@ impl Decision {
     }
 
     /// Whether the request may proceed. For a member of a batch that does not vote, whether it was
-    /// charged; for a refund, whether anything was given back.
+    /// charged; for a refund of what is limited, whether anything was given back.
     #[must_use]
     pub fn allowed(&self) -> bool {
         matches!(self.verdict, Verdict::Allowed | Verdict::Refunded)
+    }
+
+    /// Whether a refund gave anything back.
+    #[must_use]
+    pub fn refunded(&self) -> bool {
+        self.verdict == Verdict::Refunded
     }
 
     /// Whether a limit is configured. If not, there is nothing to wait for and nothing remains.
@@ -257,7 +263,7 @@ impl Decision {
     /// How long to wait before the same cost would pass, when denied; zero when allowed.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
-        if self.verdict == Verdict::Denied {
+        if self.denied() {
             self.next_after()
         } else {
             Duration::ZERO
@@ -297,14 +303,17 @@ impl Decision {
         self.quota()?.2
     }
 
+    fn denied(&self) -> bool {
+        self.verdict == Verdict::Denied
+    }
+
     /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
     fn strictness(&self, other: &Self) -> Ordering {
         let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
             return self.limited().cmp(&other.limited());
         };
-        let denied = |decision: &Self| decision.verdict == Verdict::Denied;
-        denied(self)
-            .cmp(&denied(other))
+        self.denied()
+            .cmp(&other.denied())
             .then_with(|| a.compare_waits(b))
             .then_with(|| b.remaining().cmp(&a.remaining()))
     }
@@ -403,15 +412,13 @@ impl BatchDecision {
     /// Whether the request may proceed.
     #[must_use]
     pub fn allowed(&self) -> bool {
-        self.decision().verdict != Verdict::Denied
+        !self.decision().denied()
     }
 
     /// Whether a refund gave anything back to any member.
     #[must_use]
     pub fn refunded(&self) -> bool {
-        self.members
-            .iter()
-            .any(|member| member.verdict == Verdict::Refunded)
+        self.members.iter().any(Decision::refunded)
     }
 
     /// Which member is the strictest, by its place in the batch.

@@ -187,7 +187,7 @@ impl Limiter {
     /// Gives a transaction's cost back, never beyond full. Refunding a
     /// [`CheckOnly`](Mode::CheckOnly) transaction gives nothing.
     ///
-    /// The decision shows the state afterwards, and [`allowed`](Decision::allowed) says whether
+    /// The decision shows the state afterwards, and [`refunded`](Decision::refunded) says whether
     /// anything was given back.
     ///
     /// # Errors

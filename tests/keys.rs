@@ -4,11 +4,7 @@
 
 mod support;
 
-use std::{
-    io,
-    net::IpAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::IpAddr;
 
 use http::{Request, StatusCode, request::Parts};
 use support::{Hello, from_ip, limiter};
@@ -211,35 +207,4 @@ async fn rule_decides_what_a_missing_id_means() {
     let shared = statuses(rule().on_missing(OnMissing::Shared), 21).await;
     assert_eq!(shared[..20], [StatusCode::OK; 20]);
     assert_eq!(shared[20], StatusCode::TOO_MANY_REQUESTS);
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn server_that_hides_its_peers_is_logged_once_with_the_fix() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    statuses(Rule::new("requests", ClientIp::peer()), 5).await;
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(
-        log.matches("into_make_service_with_connect_info").count(),
-        1,
-        "{log}"
-    );
 }

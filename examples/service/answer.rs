@@ -70,8 +70,7 @@ enum Verdict {
 impl Verdict {
     fn of(operation: Operation, decision: &Decision) -> Self {
         match operation {
-            // Where nothing is limited, the request may proceed, but there is nothing to give back.
-            Operation::Refund => Self::Refunded(decision.limited() && decision.allowed()),
+            Operation::Refund => Self::Refunded(decision.refunded()),
             _ => Self::Allowed(decision.allowed()),
         }
     }

@@ -1,24 +1,25 @@
 //! The defaults file: a map from limit names to their values.
 
 use std::{
+    cell::RefCell,
     fmt, fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter};
 use thiserror::Error;
 
 use super::{
     duration::{DurationError, parse_duration},
     limit::Limit,
     limits::NamedLimit,
-    name::LimitName,
+    name::{LimitName, NameError},
 };
 use crate::gcra::GcraError;
 
-const FIELDS: [&str; 6] = ["burst", "count", "period", "number", "id", "tiers"];
+const FIELDS: [&str; 5] = ["burst", "count", "period", "number", "id"];
 
 /// Reads a defaults file.
 pub(super) fn read(path: &Path) -> Result<Vec<NamedLimit>, FileError> {
@@ -32,49 +33,105 @@ pub(super) fn read(path: &Path) -> Result<Vec<NamedLimit>, FileError> {
 
 /// Reads the text of a defaults file.
 pub(super) fn parse(text: &str) -> Result<Vec<NamedLimit>, FileError> {
-    let Defaults(entries) = serde_saphyr::from_str(text).map_err(FileError::from)?;
+    let reached = RefCell::default();
+    let names = Names { reached: &reached };
+    let entries = serde_saphyr::with_deserializer_from_str(text, |yaml| names.deserialize(yaml))
+        .map_err(|error| FileError {
+            limit: reached.take(),
+            ..error.into()
+        })?;
+    if entries.is_empty() {
+        return Err(Kind::Empty.into());
+    }
     entries
         .into_iter()
-        .map(|(name, entry)| named(&name, &entry))
+        .map(|(name, entry)| named(&name, entry))
         .collect()
 }
 
-fn named(name: &Spanned<String>, entry: &Entry) -> Result<NamedLimit, FileError> {
+fn named(name: &Spanned<String>, mut entry: Entry) -> Result<NamedLimit, FileError> {
     let at = |(line, kind)| FileError {
         path: None,
         line: Some(line),
         limit: Some(name.value.clone()),
         kind: Box::new(kind),
     };
+    if let Some(fault) = entry.fault.take() {
+        return Err(at(fault));
+    }
     entry.refuse_unbuilt().map_err(at)?;
     let label = match entry.whole("number").map_err(at)? {
         Some(number) => LimitName::numbered(&name.value, number),
         None => LimitName::new(&name.value),
     };
-    let limit = entry.limit(name.referenced.line()).map_err(at)?;
+    let line = name.referenced.line();
+    label.validate().map_err(|error| at((line, error.into())))?;
+    let limit = entry.limit(line).map_err(at)?;
     Ok(NamedLimit { name: label, limit })
 }
 
-/// A file, not yet looked at: names and fields as they stand there.
-struct Defaults(Vec<(Spanned<String>, Entry)>);
+/// Reads the names in a file with their entries, and keeps the name that it has reached.
+struct Names<'a> {
+    reached: &'a RefCell<Option<String>>,
+}
 
-struct Entry(Vec<(&'static str, Spanned<Text>)>);
+impl<'de> DeserializeSeed<'de> for Names<'_> {
+    type Value = Vec<(Spanned<String>, Entry)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Names<'_> {
+    type Value = Vec<(Spanned<String>, Entry)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map from limit names to `{burst, count, period}`")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut entries = Vec::new();
+        while let Some(name) = map.next_key::<Spanned<String>>()? {
+            self.reached.replace(Some(name.value.clone()));
+            let entry = map.next_value::<Option<Entry>>()?;
+            let line = name.referenced.line();
+            self.reached.take();
+            entries.push((
+                name,
+                entry.unwrap_or_else(|| Entry::faulty(line, Kind::NoValues)),
+            ));
+        }
+        Ok(entries)
+    }
+}
+
+/// What stands below a name: fields as they are written, and what is wrong with others.
+#[derive(Default)]
+struct Entry {
+    fields: Vec<(&'static str, Spanned<Text>)>,
+    fault: Option<Fault>,
+}
 
 /// What is wrong, and in which line.
 type Fault = (u64, Kind);
 
 impl Entry {
+    fn faulty(line: u64, kind: Kind) -> Self {
+        Self {
+            fields: Vec::new(),
+            fault: Some((line, kind)),
+        }
+    }
+
     fn get(&self, field: &str) -> Option<&Spanned<Text>> {
-        self.0
+        self.fields
             .iter()
             .find(|(name, _)| *name == field)
             .map(|(_, text)| text)
     }
 
     fn refuse_unbuilt(&self) -> Result<(), Fault> {
-        if let Some(text) = self.get("tiers") {
-            return Err((text.referenced.line(), Kind::NotBuiltIn("tiers")));
-        }
         match self.get("id") {
             Some(text) if text.value.0 != "opaque" => Err((
                 text.referenced.line(),
@@ -127,30 +184,6 @@ impl Entry {
 /// A scalar as it is written.
 struct Text(String);
 
-impl<'de> Deserialize<'de> for Defaults {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-
-        impl<'de> Visitor<'de> for Names {
-            type Value = Defaults;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map from limit names to `{burst, count, period}`")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Defaults(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Names)
-    }
-}
-
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;
@@ -165,13 +198,18 @@ impl<'de> Deserialize<'de> for Entry {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut fields = Vec::new();
-                while let Some(name) = map.next_key::<String>()? {
-                    let field = FIELDS.into_iter().find(|field| *field == name);
-                    let field = field.ok_or_else(|| M::Error::custom(unknown(&name)))?;
-                    fields.push((field, map.next_value()?));
+                let mut entry = Entry::default();
+                while let Some(name) = map.next_key::<Spanned<String>>()? {
+                    match FIELDS.into_iter().find(|field| *field == name.value) {
+                        Some(field) => entry.fields.push((field, map.next_value()?)),
+                        None => {
+                            map.next_value::<IgnoredAny>()?;
+                            let fault = (name.referenced.line(), unknown(&name.value));
+                            entry.fault.get_or_insert(fault);
+                        }
+                    }
                 }
-                Ok(Entry(fields))
+                Ok(entry)
             }
         }
 
@@ -186,7 +224,10 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// Says which field was meant, if one is near.
-fn unknown(name: &str) -> String {
+fn unknown(name: &str) -> Kind {
+    if name == "tiers" {
+        return Kind::NotBuiltIn("tiers");
+    }
     let near = FIELDS
         .into_iter()
         .map(|field| {
@@ -197,9 +238,13 @@ fn unknown(name: &str) -> String {
         })
         .min()
         .filter(|(distance, field)| *distance <= field.len() / 2);
-    match near {
-        Some((_, field)) => format!("unknown field `{name}`: did you mean `{field}`?"),
-        None => format!("unknown field `{name}`: fields are {}", FIELDS.join(", ")),
+    let hint = match near {
+        Some((_, field)) => format!("did you mean `{field}`?"),
+        None => format!("fields are {}", FIELDS.join(", ")),
+    };
+    Kind::UnknownField {
+        field: name.into(),
+        hint,
     }
 }
 
@@ -217,18 +262,46 @@ pub struct FileError {
 enum Kind {
     #[error("cannot read it: {0}")]
     Read(#[source] io::Error),
-    #[error("{0}")]
+    #[error("{}", message(.0))]
     Yaml(#[source] serde_saphyr::Error),
+    #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
+    Empty,
     #[error("{0}")]
     Gcra(#[source] GcraError),
     #[error("{0}")]
     Duration(#[source] DurationError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("unknown field `{field}`: {hint}")]
+    UnknownField { field: String, hint: String },
+    #[error(
+        "it has no values: indent burst, count and period below it, or write `{{}}` for a name \
+         that is not limited"
+    )]
+    NoValues,
     #[error("{field} is `{text}`: use a whole number up to 4294967295")]
     Number { field: &'static str, text: String },
     #[error("{0} is missing: a limit has burst, count and period")]
     Missing(&'static str),
     #[error("{0} are not built in yet")]
     NotBuiltIn(&'static str),
+}
+
+/// The parser's message for people, without the line that stands before it anyway.
+fn message(error: &serde_saphyr::Error) -> String {
+    let options = serde_saphyr::render_options! {
+        formatter: &UserMessageFormatter,
+        snippets: SnippetMode::Off,
+    };
+    let position = error.location().map_or_else(String::new, |location| {
+        format!(" at line {}, column {}", location.line(), location.column())
+    });
+    error
+        .render_with_options(options)
+        .replace(&position, "")
+        .replace("mapping start", "a map of `name: value` lines")
+        .replace("string scalar", "a single value")
+        .replace("null is not allowed here", "a value is missing")
 }
 
 impl From<Kind> for FileError {
