@@ -1,12 +1,12 @@
 //! A bounded hash table of TATs, in which a bucket that is full again *is* a free place.
 //!
-//! Each fingerprint belongs to two rows of sixteen slots. It is looked for in both, and a new one
-//! goes to the emptier if the first is crowded. That needs no tombstones, lets the table fill to
-//! about nine tenths before it grows, and makes the slots of two rows a random sample of the table
-//! when a bucket has to go.
+//! Each fingerprint belongs to two rows of eight slots. It is looked for in both, and a new one
+//! goes to the emptier if the first is crowded. If both are full, one of their buckets moves to its
+//! other row. That needs no tombstones, lets the table fill to four fifths before it grows, and
+//! makes the slots of two rows a random sample of the table when a bucket has to go.
 //!
-//! What is searched is a cache line of tags, 32 bits of fingerprint each. The rest of a bucket lies
-//! apart and is touched once it is found: two cache misses for any bucket, however many there are.
+//! A row is three cache lines. The first holds what is searched, 32 bits of fingerprint for each
+//! slot, so that a bucket is hardly ever more than one cache miss and its neighbour away.
 
 use std::fmt;
 
@@ -16,28 +16,30 @@ use crate::{
     gcra::{Tat, Ticks},
 };
 
-const SLOTS: usize = 16;
+const SLOTS: usize = 8;
 const MIN_ROWS: usize = 2;
 /// A row with fewer free slots is crowded.
-const ROOMY: usize = 5;
+const ROOMY: usize = 3;
 /// How many buckets are compared before one is evicted.
 const SAMPLE: usize = 2 * SLOTS;
 /// How many rows at most are looked through, at the cap, for buckets that are full again.
-const SWEEP: usize = 8;
+const SWEEP: usize = 16;
 
 pub(super) struct Table {
     rows: Vec<Row>,
-    buckets: Vec<Bucket>,
     occupied: usize,
     cap: usize,
     /// The row that was swept last.
     hand: usize,
 }
 
-/// The tags of the slots in a row: one cache line. Zero: no bucket.
+/// The slots of a row: their tags, zero where there is no bucket, and their buckets.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Row([u32; SLOTS]);
+struct Row {
+    tags: [u32; SLOTS],
+    buckets: [Bucket; SLOTS],
+}
 
 /// What is stored of a bucket beside its tag, in 20 bytes.
 #[derive(Clone, Copy, Default)]
@@ -61,13 +63,16 @@ impl Place {
     fn row(self) -> usize {
         self.0 / SLOTS
     }
+
+    fn slot(self) -> usize {
+        self.0 % SLOTS
+    }
 }
 
 impl Table {
     pub(super) fn new(cap: usize) -> Self {
         Self {
             rows: Vec::new(),
-            buckets: Vec::new(),
             occupied: 0,
             cap,
             hand: 0,
@@ -94,7 +99,7 @@ impl Table {
         let mut matches = self.rows[row].matches(tag(print));
         while matches != 0 {
             let place = Place::new(row, matches.trailing_zeros() as usize);
-            if self.buckets[place.0].low == split(print.low) {
+            if self.bucket(place).low == split(print.low) {
                 return Some(place);
             }
             matches &= matches - 1;
@@ -105,7 +110,7 @@ impl Table {
     /// The TAT of the bucket at a place, 0 if there is none.
     #[inline]
     pub(super) fn tat(&self, place: Option<Place>) -> Tat {
-        place.map_or(Tat::default(), |place| self.buckets[place.0].tat())
+        place.map_or(Tat::default(), |place| self.bucket(place).tat())
     }
 
     pub(super) fn get(&self, print: &Fingerprint) -> Tat {
@@ -126,7 +131,7 @@ impl Table {
         let full = tat <= Tat::from_micros(now.as_micros());
         match place {
             Some(place) if full => self.forget(place),
-            Some(place) => self.buckets[place.0] = Bucket::new(print, tat, tolerance),
+            Some(place) => *self.bucket_mut(place) = Bucket::new(print, tat, tolerance),
             None if full => {}
             None => {
                 let place = self.vacate(print, now);
@@ -156,11 +161,16 @@ impl Table {
                 if let Some(place) = self.vacancy(rows, now) {
                     return place;
                 }
-                let grown = self.rows.len() >= self.max_rows();
-                if let Some(place) = grown.then(|| self.make_way(rows)).flatten() {
+                if self.occupied >= self.cap {
+                    return self.evict(rows, now);
+                }
+                let largest = self.rows.len() >= self.max_rows();
+                if (largest || !self.is_dense())
+                    && let Some(place) = self.make_way(rows)
+                {
                     return place;
                 }
-                if grown || self.occupied >= self.cap {
+                if largest {
                     return self.evict(rows, now);
                 }
             }
@@ -168,14 +178,16 @@ impl Table {
         }
     }
 
+    /// Whether more than four fifths of the slots are occupied.
+    fn is_dense(&self) -> bool {
+        self.occupied * 5 > self.rows.len() * SLOTS * 4
+    }
+
     /// Moves a bucket of two rows that have no free place to the other of its own two, and returns
     /// the place that it leaves.
     fn make_way(&mut self, rows: [usize; 2]) -> Option<Place> {
-        if self.occupied >= self.cap {
-            return None;
-        }
         let (place, free) = self.occupied_in(rows).find_map(|place| {
-            let own = self.rows_of(self.buckets[place.0].low());
+            let own = self.rows_of(self.bucket(place).low());
             let other = if place.row() == own[0] {
                 own[1]
             } else {
@@ -183,7 +195,7 @@ impl Table {
             };
             Some((place, self.free([other, other])?))
         })?;
-        self.put(free, self.tag(place), self.buckets[place.0]);
+        self.put(free, self.tag(place), *self.bucket(place));
         self.occupied += 1;
         Some(place)
     }
@@ -195,7 +207,7 @@ impl Table {
             self.hand = (self.hand + 1) % self.rows.len();
             for slot in 0..SLOTS {
                 let place = Place::new(self.hand, slot);
-                if self.tag(place) != 0 && self.buckets[place.0].is_full(now) {
+                if self.tag(place) != 0 && self.bucket(place).is_full(now) {
                     self.forget(place);
                 }
             }
@@ -214,7 +226,7 @@ impl Table {
             return Some(place);
         }
         self.occupied_in(rows)
-            .find(|place| self.buckets[place.0].is_full(now))
+            .find(|place| self.bucket(*place).is_full(now))
     }
 
     /// A free place in the first of two rows or, if that is crowded, in the emptier.
@@ -224,7 +236,7 @@ impl Table {
             room if room < ROOMY && free(second) > room => second,
             _ => first,
         };
-        let slot = self.rows[row].0.iter().position(|tag| *tag == 0)?;
+        let slot = self.rows[row].tags.iter().position(|tag| *tag == 0)?;
         Some(Place::new(row, slot))
     }
 
@@ -235,7 +247,7 @@ impl Table {
             .occupied_in(rows.into_iter().chain(following))
             .take(SAMPLE);
         let nearest = sample
-            .min_by_key(|place| self.buckets[place.0].debt(now))
+            .min_by_key(|place| self.bucket(*place).debt(now))
             .expect("a table at its cap holds a bucket");
         let Some(free) = self.free(rows) else {
             return nearest;
@@ -255,9 +267,8 @@ impl Table {
     fn move_to(&mut self, rows: usize, now: Timestamp) -> bool {
         let mut table = Self::new(self.cap);
         table.rows = vec![Row::default(); rows];
-        table.buckets = vec![Bucket::default(); rows * SLOTS];
         for place in self.occupied_in(0..self.rows.len()) {
-            let bucket = self.buckets[place.0];
+            let bucket = *self.bucket(place);
             if bucket.is_full(now) {
                 continue;
             }
@@ -276,13 +287,24 @@ impl Table {
         (self.cap + self.cap / 3) / SLOTS + MIN_ROWS
     }
 
+    #[inline]
+    fn bucket(&self, place: Place) -> &Bucket {
+        &self.rows[place.row()].buckets[place.slot()]
+    }
+
+    #[inline]
+    fn bucket_mut(&mut self, place: Place) -> &mut Bucket {
+        &mut self.rows[place.row()].buckets[place.slot()]
+    }
+
     fn tag(&self, place: Place) -> u32 {
-        self.rows[place.row()].0[place.0 % SLOTS]
+        self.rows[place.row()].tags[place.slot()]
     }
 
     fn put(&mut self, place: Place, tag: u32, bucket: Bucket) {
-        self.rows[place.row()].0[place.0 % SLOTS] = tag;
-        self.buckets[place.0] = bucket;
+        let row = &mut self.rows[place.row()];
+        row.tags[place.slot()] = tag;
+        row.buckets[place.slot()] = bucket;
     }
 
     fn forget(&mut self, place: Place) {
@@ -296,7 +318,7 @@ impl Table {
 
     fn occupied_in(&self, rows: impl IntoIterator<Item = usize>) -> impl Iterator<Item = Place> {
         rows.into_iter().flat_map(|row| {
-            let tags = self.rows[row].0.into_iter().enumerate();
+            let tags = self.rows[row].tags.into_iter().enumerate();
             tags.filter(|(_, tag)| *tag != 0)
                 .map(move |(slot, _)| Place::new(row, slot))
         })
@@ -318,7 +340,7 @@ impl Row {
     #[inline]
     fn matches(&self, tag: u32) -> u32 {
         let bit = |(slot, other): (usize, &u32)| u32::from(*other == tag) << slot;
-        self.0
+        self.tags
             .iter()
             .enumerate()
             .map(bit)
