@@ -142,19 +142,7 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        let limits = self.shared.limits.load();
-        let in_force = match look_up(&limits, Operation::Spend, transaction) {
-            Ok(Some(in_force)) => in_force,
-            Ok(None) => return Some(Ok(Decision::NOT_LIMITED)),
-            Err(error) => return Some(Err(error)),
-        };
-        let members = [in_force.member(transaction)];
-        let batch = Batch::new(Operation::Spend, &members).at(self.now());
-        match self.shared.backend.try_apply(&batch) {
-            Some(Ok(ref outcome)) => Some(only(&batch, outcome)),
-            Some(Err(error)) => Some(Err(error.into())),
-            None => None,
-        }
+        self.try_decide(Operation::Spend, transaction)
     }
 
     /// Does what [`spend_batch`](Self::spend_batch) does without waiting, or answers `None`, having
@@ -168,20 +156,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
-        let limits = self.shared.limits.load();
-        let resolved = match Resolved::new(&limits, Operation::Spend, transactions) {
-            Ok(resolved) => resolved,
-            Err(error) => return Some(Err(error)),
-        };
-        let batch = resolved.batch(Operation::Spend, self.now());
-        if batch.members.is_empty() {
-            return Some(Ok(resolved.not_limited()));
-        }
-        match self.shared.backend.try_apply(&batch) {
-            Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
-            Some(Err(error)) => Some(Err(error.into())),
-            None => None,
-        }
+        self.try_decide_batch(Operation::Spend, transactions)
     }
 
     /// Gives a transaction's cost back, never beyond full. Refunding a
@@ -225,13 +200,10 @@ impl Limiter {
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
-        let limits = self.shared.limits.load();
-        let Some(in_force) = look_up(&limits, operation, transaction)? else {
-            return Ok(Decision::NOT_LIMITED);
-        };
-        let members = [in_force.member(transaction)];
-        let batch = Batch::new(operation, &members).at(self.now());
-        only(&batch, &self.apply(&batch).await?)
+        match self.try_decide(operation, transaction) {
+            Some(decision) => decision,
+            None => self.wait(operation, transaction).await,
+        }
     }
 
     async fn decide_batch(
@@ -239,20 +211,76 @@ impl Limiter {
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        let limits = self.shared.limits.load();
-        let resolved = Resolved::new(&limits, operation, transactions)?;
-        let batch = resolved.batch(operation, self.now());
-        if batch.members.is_empty() {
-            return Ok(resolved.not_limited());
+        match self.try_decide_batch(operation, transactions) {
+            Some(decision) => decision,
+            None => self.wait_batch(operation, transactions).await,
         }
-        resolved.conclude(&batch, &self.apply(&batch).await?)
     }
 
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match self.shared.backend.try_apply(batch) {
-            Some(outcome) => outcome,
-            None => self.shared.backend.apply(batch).await,
+    fn try_decide(
+        &self,
+        operation: Operation,
+        transaction: &Transaction<'_>,
+    ) -> Option<Result<Decision, LimiterError>> {
+        let limits = self.shared.limits.load();
+        let in_force = match look_up(&limits, operation, transaction) {
+            Ok(Some(in_force)) => in_force,
+            Ok(None) => return Some(Ok(Decision::NOT_LIMITED)),
+            Err(error) => return Some(Err(error)),
+        };
+        let members = [in_force.member(transaction)];
+        let batch = Batch::new(operation, &members).at(self.now());
+        match self.shared.backend.try_apply(&batch) {
+            Some(Ok(ref outcome)) => Some(only(&batch, outcome)),
+            Some(Err(error)) => Some(Err(error.into())),
+            None => None,
         }
+    }
+
+    fn try_decide_batch(
+        &self,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<BatchDecision, LimiterError>> {
+        let limits = self.shared.limits.load();
+        let resolved = match Resolved::new(&limits, operation, transactions) {
+            Ok(resolved) => resolved,
+            Err(error) => return Some(Err(error)),
+        };
+        let batch = resolved.batch(operation, self.now());
+        if batch.members.is_empty() {
+            return Some(Ok(resolved.not_limited()));
+        }
+        match self.shared.backend.try_apply(&batch) {
+            Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
+            Some(Err(error)) => Some(Err(error.into())),
+            None => None,
+        }
+    }
+
+    async fn wait(
+        &self,
+        operation: Operation,
+        transaction: &Transaction<'_>,
+    ) -> Result<Decision, LimiterError> {
+        let limits = self.limits();
+        let Some(in_force) = look_up(&limits, operation, transaction)? else {
+            return Ok(Decision::NOT_LIMITED);
+        };
+        let members = [in_force.member(transaction)];
+        let batch = Batch::new(operation, &members).at(self.now());
+        only(&batch, &self.shared.backend.apply(&batch).await?)
+    }
+
+    async fn wait_batch(
+        &self,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        let limits = self.limits();
+        let resolved = Resolved::new(&limits, operation, transactions)?;
+        let batch = resolved.batch(operation, self.now());
+        resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
     }
 
     fn now(&self) -> Option<Timestamp> {

@@ -35,7 +35,7 @@ pin_project! {
     {
         Waiting { waiting: Waiting, held: Option<Held<S, ReqBody>> },
         Inner { #[pin] future: S::Future, mark: Mark },
-        Refused { response: Option<Response<Bytes>> },
+        Refused { response: Option<Box<Response<Bytes>>> },
     }
 }
 
@@ -50,6 +50,7 @@ impl<S, ReqBody> ResponseFuture<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
+    #[inline]
     pub(super) fn decided(
         inner: &mut S,
         parts: Parts,
@@ -75,6 +76,7 @@ impl<S, ReqBody> State<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
+    #[inline]
     fn after(inner: &mut S, mut parts: Parts, body: ReqBody, conclusion: Conclusion) -> Self {
         match conclusion {
             Conclusion::Proceed(mark) => {
@@ -98,6 +100,7 @@ where
 {
     type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
@@ -119,7 +122,7 @@ where
                 }
                 StateProj::Refused { response } => {
                     let response = response.take().expect("polled again after it was ready");
-                    return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
+                    return Poll::Ready(Ok((*response).map(ResponseBody::refusal)));
                 }
             };
             state.set(next);

@@ -38,7 +38,8 @@ pub(super) enum Progress {
 /// What becomes of a request.
 pub(super) enum Conclusion {
     Proceed(Mark),
-    Refuse(Response<Bytes>),
+    /// Boxed, so that a request that proceeds does not carry the room for it around.
+    Refuse(Box<Response<Bytes>>),
 }
 
 /// What a request that proceeds leaves on itself and its response.
@@ -48,12 +49,18 @@ pub(super) struct Mark {
     fields: Option<Fields>,
 }
 
+impl Conclusion {
+    fn refuse(response: Response<Bytes>) -> Self {
+        Self::Refuse(Box::new(response))
+    }
+}
+
 impl Plan {
     /// Decides a request, or begins to if the backend has to wait.
     pub(super) fn assess(self: &Arc<Self>, request: &Parts) -> Progress {
         let mut charges = Charges::new();
         if let Err(missing) = self.rules.charge(request, &mut charges) {
-            return Progress::Decided(Conclusion::Refuse(Responder::missing(request, &missing)));
+            return Progress::Decided(Conclusion::refuse(Responder::missing(request, &missing)));
         }
         if charges.is_empty() {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
@@ -101,7 +108,7 @@ impl Plan {
         let denied = strictest.filter(|i| !decisions[*i].allowed());
         let mark = self.mark(request, charges, decisions, denied.is_none());
         match denied {
-            Some(i) => Conclusion::Refuse(mark.put_on(self.responder.denied(&Denial {
+            Some(i) => Conclusion::refuse(mark.put_on(self.responder.denied(&Denial {
                 limit: self.rules.limit(&charges[i]),
                 id: charges[i].id.as_str(),
                 decision: &decisions[i],
@@ -144,7 +151,7 @@ impl Plan {
 
 fn fail(request: &Parts, error: &LimiterError) -> Conclusion {
     tracing::error!(%error, "a request could not be rate limited");
-    Conclusion::Refuse(Responder::failed(request, error))
+    Conclusion::refuse(Responder::failed(request, error))
 }
 
 impl Mark {
