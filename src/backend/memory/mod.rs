@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 ///
 /// - A batch locks the shards of its buckets, always in the same order, for the time of one
 ///   decision; it waits for nothing else, allocates nothing and needs no runtime.
-/// - A bucket takes 24 bytes in a table that is kept at least half full, whatever the length of its
+/// - A bucket takes 24 bytes in a table that is kept three fifths full or more, whatever the length of its
 ///   id: only a keyed 128-bit hash of the key is stored, seeded anew in each backend, so that no
 ///   client can aim at another's bucket.
 /// - There are at most [`max_buckets`](Self::with_max_buckets) buckets. A bucket that is full again

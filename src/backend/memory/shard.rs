@@ -9,7 +9,7 @@ use super::{
     table::Table,
 };
 
-/// Buckets per shard when all are there: few enough that one table grows in some ten microseconds.
+/// Buckets per shard when all are there: few enough that a table grows in a fraction of a millisecond.
 const BUCKETS_PER_SHARD: usize = 4096;
 const MAX_SHARDS: usize = 4096;
 
