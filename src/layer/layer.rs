@@ -33,6 +33,7 @@ impl RateLimitLayer {
             responder: Responder::default(),
             headers: true,
             extensions: true,
+            health: Arc::default(),
         };
         Self {
             plan: Arc::new(plan),

@@ -35,6 +35,7 @@
 mod assessment;
 mod body;
 mod future;
+mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
 mod plan;

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{Response, request::Parts};
 
-use super::assessment::Assessment;
+use super::{assessment::Assessment, health::Health};
 use crate::{
     decision::{BatchDecision, Decision},
     limiter::{Limiter, LimiterError},
@@ -27,6 +27,7 @@ pub(super) struct Plan {
     pub(super) responder: Responder,
     pub(super) headers: bool,
     pub(super) extensions: bool,
+    pub(super) health: Arc<Health>,
 }
 
 /// How far a request has come.
@@ -81,7 +82,7 @@ impl Plan {
                     let decisions = slice::from_ref(decision);
                     self.conclude(request, charges, decisions, votes.then_some(0))
                 }
-                Err(error) => fail(request, error),
+                Err(error) => self.fail(request, error),
             });
         }
         let spent = self
@@ -93,7 +94,7 @@ impl Plan {
     fn conclude_batch(&self, request: &Parts, charges: &[Charge], spent: &Spent) -> Conclusion {
         match spent {
             Ok(batch) => self.conclude(request, charges, batch.members(), batch.strictest()),
-            Err(error) => fail(request, error),
+            Err(error) => self.fail(request, error),
         }
     }
 
@@ -105,6 +106,7 @@ impl Plan {
         decisions: &[Decision],
         strictest: Option<usize>,
     ) -> Conclusion {
+        self.health.decided();
         let denied = strictest.filter(|i| !decisions[*i].allowed());
         let mark = self.mark(request, charges, decisions, denied.is_none());
         match denied {
@@ -116,6 +118,11 @@ impl Plan {
             }))),
             None => Conclusion::Proceed(mark),
         }
+    }
+
+    fn fail(&self, request: &Parts, error: &LimiterError) -> Conclusion {
+        self.health.failed(error);
+        Conclusion::refuse(Responder::failed(request, error))
     }
 
     #[inline]
@@ -147,11 +154,6 @@ impl Plan {
         }
         mark
     }
-}
-
-fn fail(request: &Parts, error: &LimiterError) -> Conclusion {
-    tracing::error!(%error, "a request could not be rate limited");
-    Conclusion::refuse(Responder::failed(request, error))
 }
 
 impl Mark {

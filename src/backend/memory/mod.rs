@@ -21,7 +21,8 @@ use smallvec::SmallVec;
 /// Keeps buckets in this process's memory.
 ///
 /// - A batch locks the shards of its buckets, always in the same order, for the time of one
-///   decision; it waits for nothing else, allocates nothing and needs no runtime.
+///   decision; it waits for nothing else, needs no runtime, and allocates nothing for up to four
+///   buckets.
 /// - A bucket takes 24 bytes in a table that is kept three fifths full or more, whatever the length of its
 ///   id: only a keyed 128-bit hash of the key is stored, seeded anew in each backend, so that no
 ///   client can aim at another's bucket.
