@@ -272,7 +272,8 @@ impl Limiter {
         only(&batch, &self.shared.backend.apply(&batch).await?)
     }
 
-    async fn wait_batch(
+    /// Decides a batch for which [`try_spend_batch`](Self::try_spend_batch) had no answer.
+    pub(crate) async fn wait_batch(
         &self,
         operation: Operation,
         transactions: &[Transaction<'_>],
@@ -464,8 +465,8 @@ pub enum LimiterError {
     },
     /// The cost could never pass.
     #[error(
-        "cost {cost} is above the burst of limit `{limit}`, {burst}, so it could never pass: \
-         lower the cost, raise the burst, or debit it"
+        "cost {cost} is above the burst of limit `{limit}`, {burst}: lower the cost, raise the \
+         burst, or make it a debit"
     )]
     CostAboveBurst {
         /// The limit.

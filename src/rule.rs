@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::{
     key::{Extracted, Id, KeyExtractor, Missing},
+    limit::Limit,
     limiter::{Limiter, LimiterError},
     transaction::{Mode, Transaction},
 };
@@ -86,25 +87,29 @@ impl Rule {
         self
     }
 
-    /// Checks the rule against the limits in force.
-    fn validate(&self, limiter: &Limiter) -> Result<(), LimiterError> {
+    /// Checks against the limits in force that the rule's limit is known, and that `cost`, which
+    /// may be more than its own, can pass.
+    fn validate(&self, cost: u32, limiter: &Limiter) -> Result<(), LimiterError> {
         let limits = limiter.limits();
         let Some(named) = limits.get(&self.limit) else {
             return Err(LimiterError::unknown_limit(&self.limit, &limits));
         };
-        let burst = named
-            .limit
-            .as_ref()
-            .map_or(u32::MAX, |limit| limit.max_cost());
-        if self.cost > burst && self.mode != Mode::Debit {
-            let (limit, cost) = (self.limit.to_string(), self.cost);
+        let burst = named.limit.as_ref().map_or(u32::MAX, Limit::max_cost);
+        if cost > burst && self.mode != Mode::Debit {
+            let limit = self.limit.to_string();
             return Err(LimiterError::CostAboveBurst { limit, cost, burst });
         }
         Ok(())
     }
 
     fn id(&self, parts: &Parts) -> Result<Option<Id>, Missing> {
-        match (self.extractor.extract(parts), self.on_missing) {
+        let extracted = match self.extractor.extract(parts) {
+            Extracted::Id(id) if id.as_str().is_empty() => Extracted::Missing(Missing::client(
+                "the id that this request is limited by is empty",
+            )),
+            extracted => extracted,
+        };
+        match (extracted, self.on_missing) {
             (Extracted::Id(id), _) => Ok(Some(id)),
             (Extracted::Skip, _) | (Extracted::Missing(_), OnMissing::Skip) => Ok(None),
             (Extracted::Missing(_), OnMissing::Shared) => Ok(Some(Id::shared())),
@@ -145,6 +150,9 @@ pub enum RuleError {
     /// The limit is not known, or the cost is above its burst.
     #[error(transparent)]
     Limiter(LimiterError),
+    /// The costs of all rules of one limit are above its burst together.
+    #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
+    Sum(LimiterError),
     /// Two rules of one limit have different modes, so that their charges could not be added up.
     #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
     MixedModes {
@@ -165,12 +173,16 @@ impl Rules {
     }
 
     pub(crate) fn push(&mut self, rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
-        rule.validate(limiter).map_err(RuleError::Limiter)?;
-        let conflicts = |other: &&Rule| other.limit == rule.limit && other.mode != rule.mode;
-        if let Some(other) = self.0.iter().find(conflicts) {
+        rule.validate(rule.cost, limiter)
+            .map_err(RuleError::Limiter)?;
+        let others = || self.0.iter().filter(|other| other.limit == rule.limit);
+        if let Some(other) = others().find(|other| other.mode != rule.mode) {
             let (limit, modes) = (rule.limit.to_string(), [other.mode, rule.mode]);
             return Err(RuleError::MixedModes { limit, modes });
         }
+        // They may all meet in one bucket.
+        let sum = others().fold(rule.cost, |sum, other| sum.saturating_add(other.cost));
+        rule.validate(sum, limiter).map_err(RuleError::Sum)?;
         self.0.push(rule);
         Ok(())
     }

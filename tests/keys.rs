@@ -208,3 +208,13 @@ async fn rule_decides_what_a_missing_id_means() {
     assert_eq!(shared[..20], [StatusCode::OK; 20]);
     assert_eq!(shared[20], StatusCode::TOO_MANY_REQUESTS);
 }
+
+#[tokio::test]
+async fn empty_id_is_a_missing_one() {
+    let rule = || Rule::new("requests", |_: &Parts| Some(String::new()));
+    assert_eq!(statuses(rule(), 1).await, [StatusCode::BAD_REQUEST]);
+    let skipped = statuses(rule().on_missing(OnMissing::Skip), 30).await;
+    assert_eq!(skipped, [StatusCode::OK; 30]);
+    let shared = statuses(rule().on_missing(OnMissing::Shared), 21).await;
+    assert_eq!(shared[20], StatusCode::TOO_MANY_REQUESTS);
+}

@@ -117,6 +117,14 @@ fn rules_that_do_not_fit_are_errors() {
             .try_rule(Rule::new("requests", Everyone).cost(21).mode(Mode::Debit))
             .is_ok()
     );
+    let sum = layer()
+        .rule(Rule::new("requests", Everyone).cost(11))
+        .try_rule(Rule::new("requests", ClientIp::peer()).cost(10));
+    let sum = sum.unwrap_err().to_string();
+    assert!(
+        sum.starts_with("rules of one limit may meet in one bucket"),
+        "{sum}"
+    );
     let mixed = layer()
         .rule(Rule::new("requests", Everyone))
         .try_rule(Rule::new("requests", ClientIp::peer()).mode(Mode::CheckOnly));

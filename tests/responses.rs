@@ -262,3 +262,31 @@ async fn missing_id_of_grpc_is_an_invalid_argument() {
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(value(response.headers(), "grpc-status"), Some("3"));
 }
+
+#[tokio::test]
+async fn rules_that_do_not_vote_neither_deny_nor_hide_others() {
+    let limits = Limits::builder()
+        .limit("votes", Limit::per_minute(3))
+        .limit("extra", Limit::per_minute(1))
+        .limit("debt", Limit::per_minute(5))
+        .build()
+        .unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    let layer = RateLimitLayer::new(limiter)
+        .rule(Rule::new("votes", Everyone))
+        .rule(Rule::new("extra", Everyone).mode(Mode::SpendOnly))
+        .rule(Rule::new("debt", Everyone).mode(Mode::Debit));
+    send(&layer, "203.0.113.7").await;
+    let allowed = send(&layer, "203.0.113.7").await;
+    assert_eq!(
+        value(allowed.headers(), "ratelimit"),
+        Some("\"votes\";r=1;t=20, \"extra\";r=0;t=60, \"debt\";r=3;t=12")
+    );
+    send(&layer, "203.0.113.7").await;
+    let denied = send(&layer, "203.0.113.7").await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        value(denied.headers(), "ratelimit"),
+        Some("\"votes\";r=0;t=20")
+    );
+}

@@ -90,7 +90,7 @@ where
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Extracted {
-    /// The request is from this client.
+    /// The request is from this client. An empty id is a missing one.
     Id(Id),
     /// The rule is not for this request.
     Skip,

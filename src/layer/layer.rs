@@ -44,8 +44,8 @@ impl RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If no limit has the rule's name, if its cost is above the limit's burst, or if another rule
-    /// of the limit has another mode.
+    /// If no limit has the rule's name, if its cost is above the limit's burst, alone or with those
+    /// of the limit's other rules, or if one of these has another mode.
     #[must_use]
     #[track_caller]
     pub fn rule(self, rule: Rule) -> Self {

@@ -15,6 +15,7 @@ use crate::{
     limiter::{Limiter, LimiterError},
     response::{Denial, Fields, Policy, Responder, Shown},
     rule::{Charge, Charges, Rules},
+    transaction::Operation,
 };
 
 /// What a layer does, shared by its services.
@@ -140,6 +141,7 @@ impl Plan {
                 limit: self.rules.limit(charge),
                 decision,
                 policy: &self.policies[charge.rule],
+                votes: self.rules.mode(charge).votes(),
             }));
         }
         if self.extensions {
@@ -191,7 +193,10 @@ impl Waiting {
         let spending = Arc::clone(&plan);
         let deciding = Box::pin(async move {
             let transactions = spending.rules.transactions(&charges);
-            let spent = spending.limiter.spend_batch(&transactions).await;
+            let spent = spending
+                .limiter
+                .wait_batch(Operation::Spend, &transactions)
+                .await;
             drop(transactions);
             (charges, spent)
         });

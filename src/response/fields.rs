@@ -22,14 +22,15 @@ impl Fields {
     /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
     #[inline]
     pub(crate) fn new<'a>(decisions: impl Iterator<Item = Shown<'a>> + Clone) -> Option<Self> {
-        let denied = decisions.clone().any(|shown| !shown.decision.allowed());
+        let denied = decisions.clone().any(|shown| shown.denies());
         let (mut policy, mut state) = (None, List::default());
-        for Shown {
-            limit,
-            decision,
-            policy: known,
-        } in decisions
-        {
+        for shown in decisions {
+            let Shown {
+                limit,
+                decision,
+                policy: known,
+                ..
+            } = shown;
             let Some((algorithm, remaining, next)) = decision.quota() else {
                 continue;
             };
@@ -38,7 +39,7 @@ impl Fields {
                 Some(items) => join(&items, &item),
                 None => item,
             });
-            if denied && decision.allowed() {
+            if denied && !shown.denies() {
                 continue;
             }
             state.name(limit);
@@ -66,6 +67,14 @@ pub(crate) struct Shown<'a> {
     pub(crate) limit: &'a str,
     pub(crate) decision: &'a Decision,
     pub(crate) policy: &'a Policy,
+    pub(crate) votes: bool,
+}
+
+impl Shown<'_> {
+    /// Whether this limit is one that the request is denied by.
+    fn denies(&self) -> bool {
+        self.votes && !self.decision.allowed()
+    }
 }
 
 /// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override.

@@ -112,14 +112,6 @@ impl Responder {
                     .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
                 response
             }
-            LimiterError::EmptyId { .. } => {
-                let message = "the id that this request is limited by is empty";
-                Refusal {
-                    status: StatusCode::BAD_REQUEST,
-                    message,
-                }
-                .respond(request)
-            }
             _ => Refusal::internal("the rate limit is not set up rightly").respond(request),
         }
     }

@@ -1,4 +1,4 @@
-//! What stands for a bucket key in the table: 128 bits of keyed hash.
+//! What stands for a bucket key: 128 bits of keyed hash, of which the table stores 96.
 
 use std::{
     fmt,

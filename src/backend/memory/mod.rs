@@ -23,13 +23,18 @@ use smallvec::SmallVec;
 /// - A batch locks the shards of its buckets, always in the same order, for the time of one
 ///   decision; it waits for nothing else, needs no runtime, and allocates nothing for up to four
 ///   buckets.
-/// - A bucket takes 24 bytes in a table that is kept three fifths full or more, whatever the length of its
-///   id: only a keyed 128-bit hash of the key is stored, seeded anew in each backend, so that no
-///   client can aim at another's bucket.
+/// - A bucket takes 24 bytes in a table that is at least half full while it grows, whatever the
+///   length of its id: of a key, only 96 bits of a keyed hash are stored (its other bits choose the
+///   shard), seeded anew in each backend, so that no client can aim at another's bucket. Memory is
+///   not given back after a peak.
 /// - There are at most [`max_buckets`](Self::with_max_buckets) buckets. A bucket that is full again
-///   is as good as a free place and is taken by the next one that needs it. At the cap, the bucket
-///   nearest to full of a random sample goes: a flood of new ids locks nobody out and frees nobody
-///   who is being throttled. Nothing runs in the background and nothing needs to be called.
+///   is as good as a free place and is taken by the next one that needs it. Nothing runs in the
+///   background and nothing needs to be called.
+/// - At the cap, the bucket nearest to full of a random sample goes, so that newcomers always get
+///   in. A client that is being throttled outlives a flood of ids that have spent less of their own
+///   burst than it has; a flood of ids that each spend all of theirs, as with a burst of 1, frees
+///   those that have waited longer once it has filled the cap. Size the cap for that, or add a rule
+///   by [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
 /// - Each shard grows on its own, by a quarter, so no request waits for a large table to be copied.
 ///
 /// A limiter without a backend of its own process to share with others needs nothing more. To share
