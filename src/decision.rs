@@ -291,9 +291,8 @@ impl Decision {
     pub(crate) fn quota(&self) -> Option<(&Algorithm, u32, Option<Duration>)> {
         let bucket = self.bucket.as_ref()?;
         let (gcra, tat, now) = bucket.gcra();
-        let remaining = gcra.remaining(tat, now);
-        let next = (remaining < gcra.burst()).then(|| gcra.wait(tat, now, remaining + 1).ceil());
-        Some((&bucket.algorithm, remaining, next))
+        let (remaining, next) = gcra.quota(tat, now);
+        Some((&bucket.algorithm, remaining, next.map(Ticks::ceil)))
     }
 
     /// How long until one more token can be spent than now, or `None` if the bucket is full or no

@@ -206,8 +206,16 @@ impl Gcra {
     /// How long after `now` one more token than now can be spent, or `None` for a full bucket.
     #[must_use]
     pub fn next_token(&self, tat: Tat, now: u64) -> Option<Ticks> {
+        self.quota(tat, now).1
+    }
+
+    /// What [`remaining`](Self::remaining) and [`next_token`](Self::next_token) say, at the cost of
+    /// one.
+    #[must_use]
+    pub fn quota(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
         let held = self.remaining(tat, now);
-        (held < self.burst).then(|| self.wait(tat, now, held + 1))
+        let next = (held < self.burst).then(|| self.wait(tat, now, held + 1));
+        (held, next)
     }
 
     /// How long after `now` the bucket is full.

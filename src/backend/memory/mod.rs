@@ -1,5 +1,6 @@
 //! Buckets in this process: exact, bounded, and never swept.
 
+mod bucket;
 mod fingerprint;
 mod shard;
 mod table;
