@@ -14,7 +14,8 @@ use http::request::Parts;
 use tokio::net::TcpListener;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    key::{Extracted, Id, KeyExtractor, Missing},
+    id::Id,
+    key::{Extracted, KeyExtractor, Missing},
 };
 
 /// The key in `x-api-key`, or in the query as `?key=`.

@@ -55,6 +55,7 @@ pub mod backend;
 pub mod clock;
 pub mod decision;
 pub mod gcra;
+pub mod id;
 pub mod key;
 pub mod layer;
 pub mod limit;

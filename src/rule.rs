@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::{
-    key::{Extracted, Id, KeyExtractor, Missing},
+    id::Id,
+    key::{Extracted, KeyExtractor, Missing},
     limit::Limit,
     limiter::{Limiter, LimiterError},
     transaction::{Mode, Transaction},
@@ -112,7 +113,7 @@ impl Rule {
         match (extracted, self.on_missing) {
             (Extracted::Id(id), _) => Ok(Some(id)),
             (Extracted::Skip, _) | (Extracted::Missing(_), OnMissing::Skip) => Ok(None),
-            (Extracted::Missing(_), OnMissing::Shared) => Ok(Some(Id::shared())),
+            (Extracted::Missing(_), OnMissing::Shared) => Ok(Some(Id::MISSING.into())),
             (Extracted::Missing(missing), OnMissing::Refuse) => {
                 self.log_once(&missing);
                 Err(missing)

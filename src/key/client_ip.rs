@@ -2,15 +2,16 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 
-use super::{Extracted, Id, KeyExtractor, ipv6_range::network, peer::Peer};
+use super::{Extracted, KeyExtractor, ipv6_range::masked, peer::Peer};
+use crate::id::Id;
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
 
 /// The client's IP address.
 ///
-/// An IPv6 address counts by its /64 (`2001:db8:1:2::/64`), because a subscriber has at least that
-/// many addresses, unless told [`exact`](Self::exact). An IPv4-mapped one (`::ffff:203.0.113.7`) is
+/// An IPv6 address counts by its /64, because a subscriber has at least that many addresses, unless
+/// told [`exact`](Self::exact): the id is the first address of it (`2001:db8:1:2::`). An IPv4-mapped one (`::ffff:203.0.113.7`) is
 /// the IPv4 address, before anything else.
 ///
 /// ```
@@ -65,7 +66,7 @@ impl ClientIp {
 impl KeyExtractor for ClientIp {
     fn extract(&self, parts: &Parts) -> Extracted {
         match self.peer.find(parts) {
-            Ok(IpAddr::V6(ip)) if !self.exact => network(ip, SUBSCRIBER).into(),
+            Ok(IpAddr::V6(ip)) if !self.exact => Id::from(masked(ip, SUBSCRIBER)).into(),
             Ok(ip) => Id::from(ip).into(),
             Err(missing) => Extracted::Missing(missing),
         }

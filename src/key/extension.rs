@@ -2,13 +2,14 @@ use std::{any::type_name, fmt, sync::Arc};
 
 use http::request::Parts;
 
-use super::{Extracted, Id, KeyExtractor, Missing};
+use super::{Extracted, KeyExtractor, Missing};
+use crate::id::Id;
 
 /// An id from a value of type `T` that an outer layer, such as one that authenticates, has put into
 /// the request's extensions.
 ///
 /// ```
-/// use tollgate::{Rule, key::{ExtensionId, Id}};
+/// use tollgate::{Rule, id::Id, key::ExtensionId};
 ///
 /// #[derive(Clone)]
 /// struct User { number: u64 }

@@ -2,7 +2,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use http::request::Parts;
 
-use super::{Extracted, Id, KeyExtractor, peer::Peer};
+use super::{Extracted, KeyExtractor, peer::Peer};
+use crate::id::Id;
 
 /// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
 /// is typically given.
@@ -79,9 +80,11 @@ impl KeyExtractor for Ipv6Range {
 
 /// The network that an address is in, in CIDR notation. `bits` is at least 1.
 pub(super) fn network(ip: Ipv6Addr, bits: u8) -> Id {
+    Id::display(format_args!("{}/{bits}", masked(ip, bits)))
+}
+
+/// The first address of the network that an address is in. `bits` is at least 1.
+pub(super) fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
     let mask = u128::MAX << (128 - u32::from(bits));
-    Id::display(format_args!(
-        "{}/{bits}",
-        Ipv6Addr::from_bits(ip.to_bits() & mask)
-    ))
+    Ipv6Addr::from_bits(ip.to_bits() & mask)
 }

@@ -49,7 +49,6 @@ mod client_ip;
 mod everyone;
 mod extension;
 mod header;
-mod id;
 mod ipv6_range;
 mod peer;
 
@@ -57,8 +56,10 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 
+use crate::id::Id;
+
 pub use self::{
-    client_ip::ClientIp, everyone::Everyone, extension::ExtensionId, header::HeaderId, id::Id,
+    client_ip::ClientIp, everyone::Everyone, extension::ExtensionId, header::HeaderId,
     ipv6_range::Ipv6Range,
 };
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::{
     decision::Decision,
-    key::Id,
+    id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules},
     transaction::{Mode, Transaction},

@@ -12,7 +12,7 @@ const INLINE: usize = 64;
 ///
 /// ```
 /// use std::net::IpAddr;
-/// use tollgate::key::Id;
+/// use tollgate::id::Id;
 ///
 /// let ip: IpAddr = "203.0.113.7".parse()?;
 /// assert_eq!(Id::from(ip).as_str(), "203.0.113.7");
@@ -29,10 +29,9 @@ enum Repr {
 }
 
 impl Id {
-    /// The id of all requests that have none, where they share a bucket. No header can hold it.
-    pub(crate) fn shared() -> Self {
-        "\u{ab}missing\u{bb}".into()
-    }
+    /// The id of all requests that have none, where they share a bucket
+    /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)).
+    pub const MISSING: &str = "\u{ab}missing\u{bb}";
 
     /// The id that a value is written as.
     pub fn display(value: impl fmt::Display) -> Self {
