@@ -1,6 +1,41 @@
-//! A client's id, as text.
+//! Whose bucket it is: a client's [`Id`], and the [`IdFormat`] that a limit's ids have.
+//!
+//! | format | ids | an id that a request brings |
+//! |---|---|---|
+//! | `opaque` | any text but the empty one | is taken as it is |
+//! | `ipAddress` | `10.0.0.1`, `2001:db8::ff00:42:8329` | is written canonically, IPv4-mapped ones as IPv4 |
+//! | `ipv6RangeCIDR` | `2001:db8::/48` | is the /48 that an IPv6 address is in |
+//! | `regId` | `12345678`: a u64 without leading zeros | is taken as it is |
+//! | `domain` | `example.com`, `foo.github.io` | is the eTLD+1 of a name, by the public suffix list |
+//! | `fqdnSet` | `example.com,example.org` | is the SHA-256 of the set, whatever order or case it came in |
+//! | `regId:domain` | `12345678:example.com` | is both of it |
+//! | `regId:fqdnSet` | `12345678:example.com,example.org` | is both of it |
+//!
+//! An id is *folded* before anything is looked up or charged, so that one client has one bucket,
+//! however it is written, and two never share one. Names are ASCII, with internationalised ones in
+//! their `xn--` form. A name that is a public suffix itself (`github.io`) stands for itself.
+//!
+//! ```
+//! use tollgate::id::IdFormat;
+//!
+//! assert_eq!(IdFormat::Domain.fold("www.Example.com")?.as_str(), "example.com");
+//! assert_eq!(IdFormat::Ipv6Range.fold("2001:db8:0:7::1")?.as_str(), "2001:db8::/48");
+//! assert_eq!(IdFormat::IpAddress.fold("::ffff:203.0.113.7")?.as_str(), "203.0.113.7");
+//! # Ok::<_, tollgate::id::IdError>(())
+//! ```
 
+mod domain;
+mod format;
+mod fqdn_set;
 #[expect(clippy::module_inception, reason = "an id is where one looks for it")]
 mod id;
+mod ip_address;
+mod ipv6_range;
+mod pair;
+mod reg_id;
 
-pub use self::id::Id;
+pub(crate) use self::ipv6_range::{masked, network};
+pub use self::{
+    format::{Folded, IdError, IdFormat, UnknownIdFormat},
+    id::Id,
+};

@@ -2,8 +2,8 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, ipv6_range::masked, peer::Peer};
-use crate::id::Id;
+use super::{Extracted, KeyExtractor, peer::Peer};
+use crate::id::{Id, masked};
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;

@@ -1,9 +1,9 @@
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use http::request::Parts;
 
 use super::{Extracted, KeyExtractor, peer::Peer};
-use crate::id::Id;
+use crate::id::network;
 
 /// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
 /// is typically given.
@@ -76,15 +76,4 @@ impl KeyExtractor for Ipv6Range {
             Err(missing) => Extracted::Missing(missing),
         }
     }
-}
-
-/// The network that an address is in, in CIDR notation. `bits` is at least 1.
-pub(super) fn network(ip: Ipv6Addr, bits: u8) -> Id {
-    Id::display(format_args!("{}/{bits}", masked(ip, bits)))
-}
-
-/// The first address of the network that an address is in. `bits` is at least 1.
-pub(super) fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
-    let mask = u128::MAX << (128 - u32::from(bits));
-    Ipv6Addr::from_bits(ip.to_bits() & mask)
 }

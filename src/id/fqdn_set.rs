@@ -1,0 +1,122 @@
+//! `fqdnSet`: a set of domain names, kept as its SHA-256.
+
+use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
+
+use super::{
+    domain,
+    format::{Folded, Reason},
+    id::Id,
+    ip_address,
+};
+
+const FORM: Reason = Reason::Form(
+    "use names of two labels or more in ASCII, or addresses, with a comma and no space between them",
+);
+
+pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+    let mut members = text
+        .split(',')
+        .map(member)
+        .collect::<Result<SmallVec<[Folded<'_>; 8]>, _>>()?;
+    members.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+    members.dedup();
+    let mut hash = Sha256::new();
+    for (i, member) in members.iter().enumerate() {
+        if i > 0 {
+            hash.update(b",");
+        }
+        hash.update(member.as_str());
+    }
+    Ok(Folded::canonical(text, hex(&hash.finalize())))
+}
+
+/// A name in lower case, or an address in its canonical form.
+fn member(text: &str) -> Result<Folded<'_>, Reason> {
+    if let Ok(address) = ip_address::fold(text) {
+        return (!address.is_wider()).then_some(address).ok_or(FORM);
+    }
+    let base = text.strip_prefix("*.").unwrap_or(text);
+    let name = domain::name(base).map_err(|_| FORM)?;
+    // Without the dot at its end, and with its wildcard.
+    let text = &text[..text.len() - base.len() + name.len()];
+    Ok(match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Folded::canonical(text, text.to_ascii_lowercase().into()),
+        false => Folded::same(text),
+    })
+}
+
+fn hex(bytes: &[u8]) -> Id {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let text: SmallVec<[u8; 64]> = digits.map(|digit| DIGITS[usize::from(digit)]).collect();
+    str::from_utf8(&text).expect("digits are ASCII").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::id::IdFormat::FqdnSet;
+
+    const COM: &str = "a379a6f6eeafb9a55e378c118034e2751e682fab9f2d30ab13d2125586ce1947";
+    const COM_NET_ORG: &str = "394e82811f52e2da38b970afdb21c9bc9af81060939c690183c00fce37408738";
+
+    #[test]
+    fn order_case_and_repetition_make_no_other_set() {
+        for (text, id) in [
+            ("example.com", COM),
+            ("EXAMPLE.com.", COM),
+            ("example.com,example.com", COM),
+            ("example.com,example.net,example.org", COM_NET_ORG),
+            (
+                "EXAMPLE.org,example.com,example.net,example.com",
+                COM_NET_ORG,
+            ),
+        ] {
+            assert_eq!(FqdnSet.canonical(text).unwrap().as_str(), id, "{text}");
+        }
+        let spelled = FqdnSet.fold("2001:DB8::1,a.com,10.0.0.1").unwrap();
+        assert_eq!(
+            spelled,
+            FqdnSet.fold("10.0.0.1,2001:db8:0::1,A.com").unwrap()
+        );
+    }
+
+    #[test]
+    fn other_names_are_other_sets() {
+        let sets = [
+            "example.com",
+            "www.example.com",
+            "*.example.com",
+            "example.com,example.org",
+        ];
+        for (i, a) in sets.iter().enumerate() {
+            for b in &sets[..i] {
+                assert_ne!(
+                    FqdnSet.fold(a).unwrap(),
+                    FqdnSet.fold(b).unwrap(),
+                    "{a} {b}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_of_names_is_refused() {
+        for text in [
+            "",
+            ",",
+            "a.com,",
+            ",a.com",
+            "a.com,,b.com",
+            "a.com, b.com",
+            "a.com;b.com",
+            "com",
+            COM,
+            "a.com,*.*.b.com",
+            "a.com\n",
+            "fe80::1%eth0",
+        ] {
+            assert!(FqdnSet.fold(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `ipAddress`: an IPv4 or IPv6 address.
+
+use std::net::IpAddr;
+
+use super::{
+    format::{Folded, Reason},
+    id::Id,
+};
+
+const FORM: Reason =
+    Reason::Form("use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask");
+
+pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+    let (ip, zoned) = parse(text).ok_or(FORM)?;
+    Ok(match ip {
+        // Its parser takes no other spelling.
+        IpAddr::V4(_) if !text.contains(':') => Folded::same(text),
+        ip => Folded::canonical(text, Id::from(ip)).wider(zoned),
+    })
+}
+
+/// An address, an IPv4-mapped one unmapped, and whether an IPv6 zone was cut off.
+pub(super) fn parse(text: &str) -> Option<(IpAddr, bool)> {
+    let (address, zone) = match text.split_once('%') {
+        Some((address, zone)) => (address, Some(zone)),
+        None => (text, None),
+    };
+    let ip: IpAddr = address.parse().ok()?;
+    let zone_fits = zone.is_none_or(|zone| ip.is_ipv6() && !zone.is_empty());
+    zone_fits.then(|| (ip.to_canonical(), zone.is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::id::IdFormat::IpAddress;
+
+    #[test]
+    fn one_address_has_one_text() {
+        for (text, id) in [
+            ("10.0.0.2", "10.0.0.2"),
+            (
+                "2001:0db8:0000:0000:0000:ff00:0042:8329",
+                "2001:db8::ff00:42:8329",
+            ),
+            ("2001:0db8::ff00:0042:8329", "2001:db8::ff00:42:8329"),
+            ("2001:DB8::FF00:42:8329", "2001:db8::ff00:42:8329"),
+            ("::ffff:203.0.113.7", "203.0.113.7"),
+            ("::FFFF:cb00:7107", "203.0.113.7"),
+            ("::203.0.113.7", "::cb00:7107"),
+            ("2001:db8::1.2.3.4", "2001:db8::102:304"),
+            ("fe80::1%eth0", "fe80::1"),
+            ("::", "::"),
+        ] {
+            assert_eq!(IpAddress.fold(text).unwrap().as_str(), id, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            " 10.0.0.1",
+            "10.0.0.1 ",
+            "10.0.0",
+            "10.0.0.256",
+            "010.0.0.1",
+            "0x0a.0.0.1",
+            "167772161",
+            "10.0.0.1:80",
+            "[::1]",
+            "[::1]:80",
+            "10.0.0.0/8",
+            "10.0.0.1/32",
+            "2001:db8::/48",
+            "2001:db8::1/128",
+            ":::",
+            "1::2::3",
+            "g::1",
+            "fe80::1%",
+            "10.0.0.1%eth0",
+            "localhost",
+            "2001:db8:85a3:0:0:8a2e:370:7334:9000",
+            "１０.0.0.1",
+        ] {
+            assert!(IpAddress.fold(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn zone_is_no_client_of_its_own() {
+        let error = IpAddress.canonical("fe80::1%eth0").unwrap_err().to_string();
+        assert!(
+            error.contains("write that, if it is meant") && error.contains("`fe80::1`"),
+            "{error}"
+        );
+        assert!(IpAddress.canonical("::ffff:10.0.0.2").is_ok());
+    }
+}

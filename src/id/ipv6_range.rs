@@ -1,0 +1,110 @@
+//! `ipv6RangeCIDR`: a /48 of IPv6 addresses.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::{
+    format::{Folded, Reason},
+    id::Id,
+    ip_address,
+};
+
+const BITS: u8 = 48;
+
+const FORM: Reason = Reason::Form(
+    "use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`, or an address in it",
+);
+
+const IPV4: Reason = Reason::Form("an IPv4 address is in no such range: leave the transaction out");
+
+pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+    let (address, is_range) = match text.split_once('/') {
+        Some((address, "48")) => (address, true),
+        Some(_) => return Err(FORM),
+        None => (text, false),
+    };
+    let (ip, zoned) = ip_address::parse(address).ok_or(FORM)?;
+    let IpAddr::V6(ip) = ip else { return Err(IPV4) };
+    if is_range && zoned {
+        return Err(FORM);
+    }
+    let is_whole = is_range && masked(ip, BITS) == ip;
+    Ok(Folded::canonical(text, network(ip, BITS)).wider(!is_whole))
+}
+
+/// The network that an address is in, in CIDR notation. `bits` is at least 1.
+pub(crate) fn network(ip: Ipv6Addr, bits: u8) -> Id {
+    Id::display(format_args!("{}/{bits}", masked(ip, bits)))
+}
+
+/// The first address of the network that an address is in. `bits` is at least 1.
+pub(crate) fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
+    let mask = u128::MAX << (128 - u32::from(bits));
+    Ipv6Addr::from_bits(ip.to_bits() & mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::id::IdFormat::Ipv6Range;
+
+    #[test]
+    fn range_and_the_addresses_in_it_are_one() {
+        for text in [
+            "2001:0db8:0000::/48",
+            "2001:db8::/48",
+            "2001:DB8:0:0:0:0:0:0/48",
+            "2001:db8::",
+            "2001:db8::1",
+            "2001:db8:0:ffff:ffff:ffff:ffff:ffff",
+            "2001:db8:0:1::/48",
+            "2001:db8::1%eth0",
+        ] {
+            assert_eq!(
+                Ipv6Range.fold(text).unwrap().as_str(),
+                "2001:db8::/48",
+                "{text}"
+            );
+        }
+        assert_eq!(
+            Ipv6Range.fold("2001:db8:1::1").unwrap().as_str(),
+            "2001:db8:1::/48"
+        );
+    }
+
+    #[test]
+    fn what_is_no_48_of_ipv6_is_refused() {
+        for text in [
+            "",
+            "10.0.0.0",
+            "10.0.0.0/8",
+            "10.0.0.0/48",
+            "::ffff:10.0.0.1",
+            "::ffff:10.0.0.1/48",
+            "2001:db8::/32",
+            "2001:db8::/64",
+            "2001:db8::/128",
+            "2001:db8::/",
+            "2001:db8::/048",
+            "2001:db8::/+48",
+            "2001:db8::/48/48",
+            "2001:db8::%eth0/48",
+            "/48",
+            "example.com",
+        ] {
+            assert!(Ipv6Range.fold(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn address_written_for_a_range_is_refused_with_the_range() {
+        for text in [
+            "2001:db8::1",
+            "2001:db8::",
+            "2001:db8::1/48",
+            "2001:db8:0:1::/48",
+        ] {
+            let error = Ipv6Range.canonical(text).unwrap_err().to_string();
+            assert!(error.contains("`2001:db8::/48`"), "{error}");
+        }
+        assert!(Ipv6Range.canonical("2001:0db8:0000::/48").is_ok());
+    }
+}

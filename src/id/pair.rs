@@ -1,0 +1,62 @@
+//! `regId:domain` and `regId:fqdnSet`: an account's number and something of its.
+
+use super::{
+    format::{Folded, Reason},
+    id::Id,
+    reg_id,
+};
+
+const FORM: Reason =
+    Reason::Form("use an account's number, a colon, and a name or names: `12345678:example.com`");
+
+pub(super) fn fold(
+    text: &str,
+    second: fn(&str) -> Result<Folded<'_>, Reason>,
+) -> Result<Folded<'_>, Reason> {
+    let (number, written) = text.split_once(':').ok_or(FORM)?;
+    let (number, folded) = (reg_id::fold(number)?, second(written)?);
+    if folded.as_str() == written {
+        return Ok(Folded::same(text));
+    }
+    let id = Id::display(format_args!("{number}:{folded}"));
+    Ok(Folded::canonical(text, id).wider(folded.is_wider()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::id::IdFormat::{RegIdDomain, RegIdFqdnSet};
+
+    #[test]
+    fn both_parts_are_folded() {
+        let id = RegIdDomain.fold("12345678:www.Example.com").unwrap();
+        assert_eq!(id.as_str(), "12345678:example.com");
+        let id = RegIdFqdnSet.canonical("12345678:example.ORG,example.net,example.com");
+        assert_eq!(
+            id.unwrap().as_str(),
+            "12345678:394e82811f52e2da38b970afdb21c9bc9af81060939c690183c00fce37408738"
+        );
+        let error = RegIdDomain
+            .canonical("7:www.example.com")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`7:example.com`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_pair_is_refused() {
+        for text in [
+            "",
+            ":",
+            "12345678",
+            "12345678:",
+            ":example.com",
+            "07:example.com",
+            "7:com",
+            "7:8:a.com",
+            "a:b.com",
+        ] {
+            assert!(RegIdDomain.fold(text).is_err(), "{text:?}");
+            assert!(RegIdFqdnSet.fold(text).is_err(), "{text:?}");
+        }
+    }
+}
