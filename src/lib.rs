@@ -27,10 +27,12 @@
 //! ```text
 //! layer         a request comes in, a response goes out: tower
 //!   response      what a refused client sees, and the RateLimit fields
-//!   rule          which limits a request meets          ┐
-//!     key           who is asking                       │ what is asked
+//!   rule          which limits a request meets
+//!     key           who is asking
+//!   reload        limits that are read again when their files change
 //!   limiter       the engine: names to members, answers to decisions
-//!     limit         what is allowed: names, limits, files
+//!     limit         what is allowed: names, limits, overrides, files
+//!       id            whose bucket it is, and what ids look like
 //!   backend       where buckets are kept, and decided in one atomic step
 //!     decision      judges a batch; computes what people are told
 //!     transaction   what is asked of a backend
@@ -43,7 +45,9 @@
 //! | feature | default | what for |
 //! |---|---|---|
 //! | `axum` | yes | finds the peer address that axum passes on |
-//! | `yaml` | yes | reads limits from YAML files |
+//! | `yaml` | yes | reads limits from YAML files; those in JSON need no feature |
+//! | `toml` | | reads limits from TOML files |
+//! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService` |
 //! | `tonic-tls` | | the same on TLS connections |
 //!
@@ -60,6 +64,8 @@ pub mod key;
 pub mod layer;
 pub mod limit;
 pub mod limiter;
+#[cfg(feature = "reload")]
+pub mod reload;
 pub mod response;
 pub mod rule;
 pub mod transaction;

@@ -1,20 +1,24 @@
 //! The engine: from limit names and ids to decisions. It does no I/O of its own and knows no HTTP.
 
+mod reload;
 mod resolve;
 
 use std::{fmt, sync::Arc};
 
-use arc_swap::ArcSwap;
-use thiserror::Error;
-
-use self::resolve::{Resolved, look_up, only};
+pub(crate) use self::reload::Claim;
+use self::{
+    reload::Claims,
+    resolve::{Resolved, look_up, only},
+};
+pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
-    backend::{Backend, BackendError},
-    clock::{Clock, InvalidNow, Timestamp},
+    backend::Backend,
+    clock::{Clock, Timestamp},
     decision::{BatchDecision, Decision},
     limit::Limits,
     transaction::{Batch, Operation, Transaction},
 };
+use arc_swap::ArcSwap;
 
 /// Decides what clients may do: limits, and the backend that keeps their buckets.
 ///
@@ -55,6 +59,7 @@ pub struct Limiter {
 
 struct Shared {
     limits: ArcSwap<Limits>,
+    claims: Claims,
     backend: Box<dyn Backend>,
 }
 
@@ -63,6 +68,7 @@ impl Limiter {
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),
+            claims: Claims::default(),
             backend: Box::new(backend),
         };
         Self {
@@ -229,7 +235,7 @@ impl Limiter {
             Ok(None) => return Some(Ok(Decision::NOT_LIMITED)),
             Err(error) => return Some(Err(error)),
         };
-        let members = [in_force.member(transaction)];
+        let members = [in_force.member()];
         let batch = Batch::new(operation, &members).at(self.now());
         match self.shared.backend.try_apply(&batch) {
             Some(Ok(ref outcome)) => Some(only(&batch, outcome)),
@@ -248,10 +254,12 @@ impl Limiter {
             Ok(resolved) => resolved,
             Err(error) => return Some(Err(error)),
         };
-        let batch = resolved.batch(operation, self.now());
-        if batch.members.is_empty() {
-            return Some(Ok(resolved.not_limited()));
-        }
+        let members = match resolved.members() {
+            Ok(members) if members.is_empty() => return Some(Ok(resolved.not_limited())),
+            Ok(members) => members,
+            Err(error) => return Some(Err(error)),
+        };
+        let batch = Batch::new(operation, &members).at(self.now());
         match self.shared.backend.try_apply(&batch) {
             Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
             Some(Err(error)) => Some(Err(error.into())),
@@ -268,7 +276,7 @@ impl Limiter {
         let Some(in_force) = look_up(&limits, operation, transaction)? else {
             return Ok(Decision::NOT_LIMITED);
         };
-        let members = [in_force.member(transaction)];
+        let members = [in_force.member()];
         let batch = Batch::new(operation, &members).at(self.now());
         only(&batch, &self.shared.backend.apply(&batch).await?)
     }
@@ -281,7 +289,8 @@ impl Limiter {
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.limits();
         let resolved = Resolved::new(&limits, operation, transactions)?;
-        let batch = resolved.batch(operation, self.now());
+        let members = resolved.members()?;
+        let batch = Batch::new(operation, &members).at(self.now());
         resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
     }
 
@@ -296,76 +305,5 @@ impl fmt::Debug for Limiter {
             .field("limits", &self.limits().names())
             .field("backend", &self.shared.backend)
             .finish_non_exhaustive()
-    }
-}
-
-/// Why a transaction was not decided.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum LimiterError {
-    /// No limit has this name.
-    #[error("unknown limit `{name}`: {}", listed(.known))]
-    UnknownLimit {
-        /// The name.
-        name: String,
-        /// The names that are known, sorted.
-        known: Vec<String>,
-    },
-    /// The id is empty.
-    #[error("an id of limit `{limit}` is empty: leave the transaction out if there is no client")]
-    EmptyId {
-        /// The limit.
-        limit: String,
-    },
-    /// The cost could never pass.
-    #[error(
-        "cost {cost} is above the burst of limit `{limit}`, {burst}: lower the cost, raise the \
-         burst, or make it a debit"
-    )]
-    CostAboveBurst {
-        /// The limit.
-        limit: String,
-        /// The cost.
-        cost: u32,
-        /// The limit's burst.
-        burst: u32,
-    },
-    /// Two transactions of a batch are for one bucket.
-    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
-    DuplicateBucket {
-        /// The bucket's key.
-        key: String,
-    },
-    /// The clock shows an instant at which nothing is decided.
-    #[error(transparent)]
-    InvalidNow(InvalidNow),
-    /// The backend has not decided.
-    #[error(transparent)]
-    Backend(BackendError),
-}
-
-impl LimiterError {
-    pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {
-        let known = limits.names().into_iter().map(Into::into).collect();
-        Self::UnknownLimit {
-            name: name.into(),
-            known,
-        }
-    }
-}
-
-impl From<BackendError> for LimiterError {
-    fn from(error: BackendError) -> Self {
-        match error {
-            BackendError::InvalidNow(error) => Self::InvalidNow(error),
-            error => Self::Backend(error),
-        }
-    }
-}
-
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => "no limits are defined".into(),
-        names => format!("known are {}", names.join(", ")),
     }
 }

@@ -13,10 +13,9 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::{
-    id::Id,
+    id::{Id, IdFormat},
     key::{Extracted, KeyExtractor, Missing},
-    limit::Limit,
-    limiter::{Limiter, LimiterError},
+    limiter::{Claim, Limiter, LimiterError},
     transaction::{Mode, Transaction},
 };
 
@@ -88,19 +87,8 @@ impl Rule {
         self
     }
 
-    /// Checks against the limits in force that the rule's limit is known, and that `cost`, which
-    /// may be more than its own, can pass.
-    fn validate(&self, cost: u32, limiter: &Limiter) -> Result<(), LimiterError> {
-        let limits = limiter.limits();
-        let Some(named) = limits.get(&self.limit) else {
-            return Err(LimiterError::unknown_limit(&self.limit, &limits));
-        };
-        let burst = named.limit.as_ref().map_or(u32::MAX, Limit::max_cost);
-        if cost > burst && self.mode != Mode::Debit {
-            let limit = self.limit.to_string();
-            return Err(LimiterError::CostAboveBurst { limit, cost, burst });
-        }
-        Ok(())
+    fn claim(&self, cost: u32) -> Claim {
+        Claim::new(Arc::clone(&self.limit), cost, self.mode)
     }
 
     fn id(&self, parts: &Parts) -> Result<Option<Id>, Missing> {
@@ -164,9 +152,17 @@ pub enum RuleError {
     },
 }
 
-/// The rules of a layer, all checked against its limits.
+/// The rules of a layer. The limits are held to what they take for granted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules(Vec<Rule>);
+pub(crate) struct Rules(Vec<Held>);
+
+#[derive(Clone, Debug)]
+struct Held {
+    rule: Rule,
+    /// How ids of its limit look, which no reload changes.
+    format: IdFormat,
+    _claim: Arc<Claim>,
+}
 
 impl Rules {
     pub(crate) fn is_empty(&self) -> bool {
@@ -174,26 +170,33 @@ impl Rules {
     }
 
     pub(crate) fn push(&mut self, rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
-        rule.validate(rule.cost, limiter)
-            .map_err(RuleError::Limiter)?;
-        let others = || self.0.iter().filter(|other| other.limit == rule.limit);
+        let limits = limiter.limits();
+        let fits = rule.claim(rule.cost).check(&limits);
+        fits.map_err(RuleError::Limiter)?;
+        let others = || self.iter().filter(|other| other.limit == rule.limit);
         if let Some(other) = others().find(|other| other.mode != rule.mode) {
             let (limit, modes) = (rule.limit.to_string(), [other.mode, rule.mode]);
             return Err(RuleError::MixedModes { limit, modes });
         }
         // They may all meet in one bucket.
         let sum = others().fold(rule.cost, |sum, other| sum.saturating_add(other.cost));
-        rule.validate(sum, limiter).map_err(RuleError::Sum)?;
-        self.0.push(rule);
+        let claim = limiter.claim(rule.claim(sum)).map_err(RuleError::Sum)?;
+        let named = limits.get(&rule.limit);
+        self.0.push(Held {
+            format: named.map_or_else(IdFormat::default, |named| named.name.format()),
+            rule,
+            _claim: claim,
+        });
         Ok(())
     }
 
     /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
     pub(crate) fn charge(&self, parts: &Parts, charges: &mut Charges) -> Result<(), Missing> {
-        for (i, rule) in self.0.iter().enumerate() {
+        for (i, Held { rule, format, .. }) in self.0.iter().enumerate() {
             let Some(id) = rule.id(parts)? else { continue };
-            let meets =
-                |charge: &&mut Charge| self.0[charge.rule].limit == rule.limit && charge.id == id;
+            let meets = |charge: &&mut Charge| {
+                self.rule(charge).limit == rule.limit && is_same(*format, &charge.id, &id)
+            };
             match charges.iter_mut().find(meets) {
                 Some(charge) => charge.cost = charge.cost.saturating_add(rule.cost),
                 None => charges.push(Charge {
@@ -208,17 +211,17 @@ impl Rules {
 
     /// The name of the limit that is charged.
     pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
-        &self.0[charge.rule].limit
+        &self.rule(charge).limit
     }
 
     /// How it is charged.
     pub(crate) fn mode(&self, charge: &Charge) -> Mode {
-        self.0[charge.rule].mode
+        self.rule(charge).mode
     }
 
     /// The transaction of a charge.
     pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
-        let Rule { limit, mode, .. } = &self.0[charge.rule];
+        let Rule { limit, mode, .. } = self.rule(charge);
         Transaction::new(limit, charge.id.as_str())
             .cost(charge.cost)
             .mode(*mode)
@@ -234,6 +237,20 @@ impl Rules {
             .map(|charge| self.transaction(charge))
             .collect()
     }
+
+    fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter().map(|held| &held.rule)
+    }
+
+    fn rule(&self, charge: &Charge) -> &Rule {
+        &self.0[charge.rule].rule
+    }
+}
+
+/// Whether two ids are of one client. What is no id is refused later.
+fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
+    let folded = |id| IdFormat::fold(format, Id::as_str(id)).ok();
+    a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
 }
 
 pub(crate) type Charges = SmallVec<[Charge; 4]>;

@@ -5,10 +5,16 @@
 
 use std::{env, fs, process, time::Duration};
 
-use tollgate::{Limit, Limits, limit::NamedLimit};
+use tollgate::{
+    Limit, Limits,
+    limit::{Language, NamedLimit},
+};
 
 fn parse(yaml: &str) -> Limits {
-    Limits::builder().defaults_yaml(yaml).build().unwrap()
+    Limits::builder()
+        .defaults_text(Language::Yaml, yaml)
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -57,7 +63,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "a: {colour: red}",
-        "limits:1: limit `a`: unknown field `colour`: fields are burst, count, period, number, id",
+        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, number, id",
     ),
     (
         "a:\nb: {}",
@@ -71,16 +77,22 @@ const MISTAKES: &[(&str, &str)] = &[
         "{}",
         "limits: it names no limits, so nothing would be limited: add some, or leave the file out",
     ),
-    ("- a", "limits:1: expected a map of `name: value` lines"),
+    (
+        "- a",
+        "limits:1: expected a map from limit names to their values, found a list",
+    ),
     (
         "a: 5",
-        "limits:1: limit `a`: expected a map of `name: value` lines",
+        "limits:1: limit `a`: expected a map of burst, count and period, found a single value",
     ),
     (
         "a: {burst: [1]}",
-        "limits:1: limit `a`: expected a single value",
+        "limits:1: limit `a`: expected a single value, found a list",
     ),
-    ("a: {burst: ~}", "limits:1: limit `a`: a value is missing"),
+    (
+        "a: {burst: ~}",
+        "limits:1: limit `a`: burst is `~`: use a whole number up to 4294967295",
+    ),
     (
         "a: {burst: 1, count: 1}",
         "limits:1: limit `a`: period is missing: a limit has burst, count and period",
@@ -119,11 +131,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "a: {burst: 1, burst: 2}",
-        "limits:1: limit `a`: duplicate mapping key: burst not allowed here",
+        "limits:1: limit `a`: burst is there twice: remove one of them",
     ),
     (
         "a: {}\n\na: {}",
-        "limits:3: duplicate mapping key: a not allowed here",
+        "limits:3: limit `a`: it is defined twice: remove one of them",
     ),
     (
         "a b: {}",
@@ -131,22 +143,25 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "a: {number: 1}\nb: {number: 1}",
-        "the limits `a` and `b` both have the number 1: give one of them another, that no limit has had before",
+        "limits:2: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
     ),
     (
         "a:\n  tiers:\n  - {limit: 5}",
         "limits:2: limit `a`: tiers are not built in yet",
     ),
     (
-        "a: {id: regId}",
-        "limits:1: limit `a`: id formats other than `opaque` are not built in yet",
+        "a: {id: regid}",
+        "limits:1: limit `a`: `regid` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, regId:domain, regId:fqdnSet",
     ),
 ];
 
 #[test]
 fn every_mistake_says_where_it_is_and_what_to_change() {
     for (yaml, message) in MISTAKES {
-        let error = Limits::builder().defaults_yaml(yaml).build().unwrap_err();
+        let error = Limits::builder()
+            .defaults_text(Language::Yaml, yaml)
+            .build()
+            .unwrap_err();
         assert_eq!(error.to_string(), *message, "{yaml:?}");
     }
 }

@@ -1,14 +1,9 @@
-//! What a caller is answered: decisions and limits as JSON.
+//! What a caller is answered: decisions as JSON.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::{
-    Decision, Limits, Transaction,
-    decision::BatchDecision,
-    limit::{NamedLimit, format_duration},
-    transaction::{Algorithm, Operation},
-};
+use tollgate::{Decision, Transaction, decision::BatchDecision, transaction::Operation};
 
 /// The answer to a batch: its strictest voting member's figures, and every member's own.
 #[derive(Serialize)]
@@ -96,56 +91,6 @@ impl Figures {
             retry_after_us: us(decision.retry_after()),
             next_after_us: us(decision.next_after()),
             reset_after_us: us(decision.reset_after()),
-        }
-    }
-}
-
-/// The limits in force.
-#[derive(Serialize)]
-pub(crate) struct LimitsAnswer<'a> {
-    defaults: BTreeMap<&'a str, DefaultAnswer>,
-    /// Always empty: overrides are not built in yet.
-    overrides: [(); 0],
-}
-
-impl<'a> LimitsAnswer<'a> {
-    pub(crate) fn new(limits: &'a Limits) -> Self {
-        Self {
-            defaults: limits
-                .iter()
-                .map(|named| (named.name.as_str(), DefaultAnswer::new(named)))
-                .collect(),
-            overrides: [],
-        }
-    }
-}
-
-#[derive(Default, Serialize)]
-struct DefaultAnswer {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    burst: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    period: Option<String>,
-}
-
-impl DefaultAnswer {
-    fn new(named: &NamedLimit) -> Self {
-        let number = named.name.number();
-        match named.limit.as_ref().map(|limit| limit.algorithm()) {
-            Some(Algorithm::Gcra(gcra)) => Self {
-                number,
-                burst: Some(gcra.burst()),
-                count: Some(gcra.count()),
-                period: Some(format_duration(gcra.period())),
-            },
-            _ => Self {
-                number,
-                ..Self::default()
-            },
         }
     }
 }

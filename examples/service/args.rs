@@ -21,6 +21,7 @@ pub(crate) enum ClockSource {
 pub(crate) struct Args {
     pub(crate) listen: String,
     pub(crate) defaults: PathBuf,
+    pub(crate) overrides: Option<PathBuf>,
     pub(crate) clock: ClockSource,
     unbuilt: Option<&'static str>,
 }
@@ -44,17 +45,15 @@ impl Args {
         {
             return Err(ArgsError::Deadline(deadline));
         }
-        let unbuilt = [("--overrides", given.overrides), ("--redis", given.redis)];
         Ok(Self {
             listen: given.listen.ok_or(ArgsError::Missing("--listen"))?,
             defaults: given
                 .defaults
                 .ok_or(ArgsError::Missing("--defaults"))?
                 .into(),
+            overrides: given.overrides.map(Into::into),
             clock: given.clock.unwrap_or(ClockSource::Backend),
-            unbuilt: unbuilt
-                .into_iter()
-                .find_map(|(name, value)| value.map(|_| name)),
+            unbuilt: given.redis.map(|_| "--redis"),
         })
     }
 

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! cargo run --release --example service --all-features -- \
-//!     --listen 127.0.0.1:8080 --defaults defaults.yml
+//!     --listen 127.0.0.1:8080 --defaults defaults.yml --overrides overrides.yml
 //!
 //! curl http://127.0.0.1:8080/v1/decide --data '{"op": "spend",
 //!     "transactions": [{"limit": "NewOrdersPerAccount", "id": "12345678"}]}'
 //! ```
 //!
 //! `POST /v1/decide` decides, `GET /v1/limits` shows the limits in force, `GET /healthz` says that
-//! the service is up. With `--manual-clock`, each request brings its own time in `now_us`, so that
+//! the service is up. The files are read again when they change, or at once on SIGHUP. With `--manual-clock`, each request brings its own time in `now_us`, so that
 //! a caller can play hours in a moment.
 
 mod answer;
@@ -28,12 +28,15 @@ use std::{
 
 use axum::Router;
 use tokio::{net::TcpListener, sync::oneshot, time};
-use tollgate::{Limiter, Limits, MemoryBackend};
+use tollgate::{Limiter, Limits, MemoryBackend, limit::LimitsBuilder, reload::Reloader};
 
 use self::{args::Args, shutdown::Signals};
 
 /// How long a client that has begun a request may hold a shutdown up.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How often the files of limits are looked at.
+const REREAD: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -51,13 +54,17 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn StdError>> {
     let args = Args::parse(std::env::args_os().skip(1))?;
     args.refuse_unbuilt()?;
-    let limits = Limits::builder().defaults_file(&args.defaults).build()?;
-    let limiter = Limiter::new(limits, MemoryBackend::new());
+    let mut recipe = Limits::builder().defaults_file(&args.defaults);
+    if let Some(overrides) = &args.overrides {
+        recipe = recipe.overrides_file(overrides);
+    }
+    let limiter = Limiter::new(recipe.build()?, MemoryBackend::new());
     let listener = TcpListener::bind(&args.listen)
         .await
         .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
     // Before the line that says it is ready: from then on a signal must be heard.
     let signals = Signals::listen()?;
+    tokio::spawn(reloader(limiter.clone(), recipe).run());
     writeln!(
         io::stdout(),
         "listening on http://{}",
@@ -66,6 +73,14 @@ async fn run() -> Result<(), Box<dyn StdError>> {
     io::stdout().flush()?;
     serve(listener, routes::router(limiter, args.clock), signals).await?;
     Ok(())
+}
+
+/// Reads the files again when they change, and at once on SIGHUP.
+fn reloader(limiter: Limiter, recipe: LimitsBuilder) -> Reloader {
+    let reloader = Reloader::new(limiter, recipe).every(REREAD);
+    #[cfg(unix)]
+    let reloader = reloader.on_hangup();
+    reloader
 }
 
 /// Serves until a signal comes, then finishes what is in flight.

@@ -35,7 +35,7 @@ impl From<LimiterError> for Refusal {
     fn from(error: LimiterError) -> Self {
         let code = match &error {
             LimiterError::UnknownLimit { .. } => "unknown_limit",
-            LimiterError::EmptyId { .. } => "invalid_id",
+            LimiterError::InvalidId { .. } => "invalid_id",
             LimiterError::CostAboveBurst { .. } => "invalid_cost",
             LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
             LimiterError::InvalidNow(_) => "invalid_now",

@@ -12,12 +12,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tollgate::{Limiter, transaction::Operation};
 
-use crate::{
-    answer::{BatchAnswer, LimitsAnswer},
-    args::ClockSource,
-    refusal::Refusal,
-    request::Request,
-};
+use crate::{answer::BatchAnswer, args::ClockSource, refusal::Refusal, request::Request};
 
 const MAX_BODY: usize = 1 << 20;
 
@@ -61,8 +56,10 @@ async fn decide(State(service): State<Service>, body: Body) -> Result<Response, 
     Ok(Json(BatchAnswer::new(request.operation, &transactions, &batch)).into_response())
 }
 
-async fn limits(State(service): State<Service>) -> Response {
-    Json(LimitsAnswer::new(&service.limiter.limits())).into_response()
+/// The limits in force, both in the form of their files.
+async fn limits(State(service): State<Service>) -> Json<Value> {
+    let limits = service.limiter.limits();
+    Json(json!({"defaults": limits.defaults(), "overrides": limits.overrides()}))
 }
 
 async fn health() -> Json<Value> {

@@ -76,7 +76,7 @@ impl IdFormat {
     pub(crate) fn canonical(self, text: &str) -> Result<Folded<'_>, IdError> {
         let folded = self.fold(text)?;
         match folded.wider {
-            true => Err(self.error(text, Reason::Wider(folded.into_id()))),
+            true => Err(self.error(text, Reason::Wider(folded.as_str().into()))),
             false => Ok(folded),
         }
     }
@@ -224,7 +224,7 @@ pub(super) enum Reason {
     #[error("{0}")]
     Form(&'static str),
     #[error("it is a part of `{0}`, which shares one bucket: write that, if it is meant")]
-    Wider(Id),
+    Wider(Box<str>),
 }
 
 /// The error of a name that no format has.

@@ -5,11 +5,14 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tollgate::{Limit, Limits, limit::LimitName};
+//! use tollgate::{Limit, Limits, id::IdFormat, limit::LimitName};
 //!
 //! let limits = Limits::builder()
 //!     .limit("requests", Limit::per_second(10).burst(20))
-//!     .limit(LimitName::numbered("NewOrdersPerAccount", 6), Limit::new(300, 300, Duration::from_secs(3 * 60 * 60))?)
+//!     .limit(
+//!         LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId),
+//!         Limit::new(300, 300, Duration::from_secs(3 * 60 * 60))?,
+//!     )
 //!     .build()?;
 //! # let _ = limits;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
@@ -36,19 +39,22 @@
 //! never change once clients have buckets; without it, the name does. A name without values is
 //! known, but not limited.
 
+mod builder;
 mod duration;
-#[cfg(feature = "yaml")]
 mod file;
 #[expect(clippy::module_inception, reason = "a limit is where one looks for it")]
 mod limit;
 mod limits;
+mod mistake;
 mod name;
+mod write;
 
-#[cfg(feature = "yaml")]
-pub use self::file::FileError;
 pub use self::{
+    builder::LimitsBuilder,
     duration::{DurationError, format_duration, parse_duration},
+    file::Language,
     limit::Limit,
-    limits::{Limits, LimitsBuilder, LimitsError, NamedLimit},
+    limits::{Limits, NamedLimit, Override},
+    mistake::LimitsError,
     name::{LimitName, NameError},
 };

@@ -2,9 +2,10 @@ use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
-use crate::transaction::LimitKey;
+use crate::{id::IdFormat, transaction::LimitKey};
 
-/// A limit's name, and what stands for it in bucket keys: its number or, if it has none, the name.
+/// A limit's name, what stands for it in bucket keys (its number or, if it has none, the name), and
+/// what its clients' ids look like.
 ///
 /// A number is the application's to assign. It must stay the same for as long as there are buckets,
 /// across deploys: it is what state is stored under, so that a limit may be renamed.
@@ -13,33 +14,39 @@ use crate::transaction::LimitKey;
 /// [`LimitsBuilder::build`](super::LimitsBuilder::build).
 ///
 /// ```
-/// use tollgate::limit::LimitName;
+/// use tollgate::{id::IdFormat, limit::LimitName};
 ///
-/// assert_eq!(LimitName::numbered("NewOrdersPerAccount", 6).key().to_string(), "6");
-/// assert_eq!(LimitName::new("uploads").key().to_string(), "uploads");
+/// let orders = LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId);
+/// assert_eq!(orders.key().to_string(), "6");
+/// // A name alone stands for itself, and takes any id.
+/// assert_eq!(LimitName::from("uploads"), LimitName::unnumbered("uploads", IdFormat::Opaque));
+/// assert_eq!(LimitName::from("uploads").key().to_string(), "uploads");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LimitName {
     name: Arc<str>,
     number: Option<u32>,
+    format: IdFormat,
 }
 
 impl LimitName {
-    /// A name that stands for itself in bucket keys.
+    /// A name with a number and a format of ids.
     #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            number: None,
-        }
+    pub fn new(name: &str, number: u32, format: IdFormat) -> Self {
+        Self::of(name, Some(number), format)
     }
 
-    /// A name with a number.
+    /// A name that stands for itself in bucket keys, with a format of ids.
     #[must_use]
-    pub fn numbered(name: &str, number: u32) -> Self {
+    pub fn unnumbered(name: &str, format: IdFormat) -> Self {
+        Self::of(name, None, format)
+    }
+
+    pub(super) fn of(name: &str, number: Option<u32>, format: IdFormat) -> Self {
         Self {
             name: name.into(),
-            number: Some(number),
+            number,
+            format,
         }
     }
 
@@ -55,11 +62,24 @@ impl LimitName {
         self.number
     }
 
+    /// What its clients' ids look like.
+    #[must_use]
+    #[inline]
+    pub fn format(&self) -> IdFormat {
+        self.format
+    }
+
     /// What stands for the name in bucket keys.
     #[must_use]
+    #[inline]
     pub fn key(&self) -> LimitKey<'_> {
         self.number
             .map_or(LimitKey::Name(&self.name), LimitKey::Number)
+    }
+
+    /// Whether it is a name alone, which says nothing of number and format.
+    pub(super) fn is_bare(&self) -> bool {
+        self.number.is_none() && self.format == IdFormat::default()
     }
 
     pub(super) fn validate(&self) -> Result<(), NameError> {
@@ -76,7 +96,7 @@ impl LimitName {
 
 impl From<&str> for LimitName {
     fn from(name: &str) -> Self {
-        Self::new(name)
+        Self::unnumbered(name, IdFormat::default())
     }
 }
 
@@ -101,10 +121,10 @@ mod tests {
     #[test]
     fn names_begin_with_a_letter() {
         for good in ["a", "NewOrdersPerAccount", "api.v2", "A-b_c.9"] {
-            assert_eq!(LimitName::new(good).validate(), Ok(()), "{good}");
+            assert_eq!(LimitName::from(good).validate(), Ok(()), "{good}");
         }
         for bad in ["", "6", "_a", "a b", "a:b", "a\"", "ä", "aä", "a\n"] {
-            assert!(LimitName::new(bad).validate().is_err(), "{bad}");
+            assert!(LimitName::from(bad).validate().is_err(), "{bad}");
         }
     }
 }

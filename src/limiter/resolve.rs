@@ -4,22 +4,26 @@ use std::collections::HashSet;
 
 use ahash::RandomState;
 use smallvec::SmallVec;
+use thiserror::Error;
 
-use super::LimiterError;
 use crate::{
     backend::BackendError,
-    clock::Timestamp,
+    clock::InvalidNow,
     decision::{BatchDecision, Decision, Outcome},
-    limit::{Limit, LimitName, Limits, NamedLimit},
-    transaction::{Batch, BucketKey, Member, Mode, Operation, Transaction},
+    id::{Folded, IdError},
+    limit::{Limit, Limits, NamedLimit},
+    transaction::{Algorithm, Batch, BucketKey, LimitKey, Member, Mode, Operation, Transaction},
 };
 
-/// A batch's transactions, looked up.
+/// A batch's transactions, looked up: what is in force for each that is limited.
 pub(super) struct Resolved<'a> {
-    members: SmallVec<[Member<'a>; 4]>,
-    /// For each transaction, its mode if it has a limit and so a member.
+    in_force: SmallVec<[InForce<'a>; 4]>,
+    /// For each transaction, its mode if it is limited.
     modes: SmallVec<[Option<Mode>; 8]>,
 }
+
+/// The members of a batch.
+pub(super) type Members<'a> = SmallVec<[Member<'a>; 4]>;
 
 impl<'a> Resolved<'a> {
     pub(super) fn new(
@@ -28,26 +32,27 @@ impl<'a> Resolved<'a> {
         transactions: &[Transaction<'a>],
     ) -> Result<Self, LimiterError> {
         let mut resolved = Self {
-            members: SmallVec::new(),
+            in_force: SmallVec::new(),
             modes: SmallVec::new(),
         };
         for transaction in transactions {
             let in_force = look_up(limits, operation, transaction)?;
-            resolved.modes.push(in_force.map(|_| transaction.mode));
-            if let Some(in_force) = in_force {
-                resolved.members.push(in_force.member(transaction));
-            }
+            let mode = in_force.as_ref().map(|_| transaction.mode);
+            resolved.modes.push(mode);
+            resolved.in_force.extend(in_force);
         }
-        match duplicate(&resolved.members) {
+        Ok(resolved)
+    }
+
+    /// The members, of which no two may share a bucket.
+    pub(super) fn members(&self) -> Result<Members<'_>, LimiterError> {
+        let members: Members<'_> = self.in_force.iter().map(InForce::member).collect();
+        match duplicate(&members) {
             Some(key) => Err(LimiterError::DuplicateBucket {
                 key: key.to_string(),
             }),
-            None => Ok(resolved),
+            None => Ok(members),
         }
-    }
-
-    pub(super) fn batch(&self, operation: Operation, now: Option<Timestamp>) -> Batch<'_> {
-        Batch::new(operation, &self.members).at(now)
     }
 
     pub(super) fn conclude(
@@ -73,50 +78,57 @@ impl<'a> Resolved<'a> {
     }
 }
 
-/// Looks one transaction's limit up, and returns what is in force if it has one.
+/// Looks one transaction's limit up, and returns what is in force if it is limited.
 #[inline]
 pub(super) fn look_up<'a>(
     limits: &'a Limits,
     operation: Operation,
-    transaction: &Transaction<'_>,
+    transaction: &Transaction<'a>,
 ) -> Result<Option<InForce<'a>>, LimiterError> {
-    let Some(NamedLimit { name, limit }) = limits.get(transaction.limit) else {
-        return Err(LimiterError::unknown_limit(transaction.limit, limits));
+    let Transaction {
+        limit: name,
+        id,
+        cost,
+        mode,
+    } = *transaction;
+    let Some(named) = limits.get(name) else {
+        return Err(LimiterError::unknown_limit(name, limits));
     };
-    if transaction.id.is_empty() {
-        return Err(LimiterError::EmptyId {
-            limit: name.to_string(),
-        });
+    let id = named
+        .name
+        .format()
+        .fold(id)
+        .map_err(|error| LimiterError::invalid_id(name, error))?;
+    let Some(limit) = named.limit_of(id.as_str()) else {
+        return Ok(None);
+    };
+    let bounded = mode != Mode::Debit && operation != Operation::Reset;
+    if bounded && cost > limit.max_cost() {
+        return Err(LimiterError::cost_above_burst(named, id.as_str(), cost));
     }
-    let Some(limit) = limit else { return Ok(None) };
-    let bounded = transaction.mode != Mode::Debit && operation != Operation::Reset;
-    if bounded && transaction.cost > limit.max_cost() {
-        return Err(LimiterError::CostAboveBurst {
-            limit: name.to_string(),
-            cost: transaction.cost,
-            burst: limit.max_cost(),
-        });
-    }
-    Ok(Some(InForce { name, limit }))
+    Ok(Some(InForce {
+        limit_key: named.name.key(),
+        algorithm: limit.algorithm(),
+        id,
+        cost,
+        mode,
+    }))
 }
 
-/// The limit that a transaction is decided by.
-#[derive(Clone, Copy)]
+/// A transaction with the limit that it is decided by.
 pub(super) struct InForce<'a> {
-    name: &'a LimitName,
-    limit: &'a Limit,
+    limit_key: LimitKey<'a>,
+    algorithm: &'a Algorithm,
+    id: Folded<'a>,
+    cost: u32,
+    mode: Mode,
 }
 
-impl<'a> InForce<'a> {
+impl InForce<'_> {
     #[inline]
-    pub(super) fn member(self, transaction: &Transaction<'a>) -> Member<'a> {
-        let key = BucketKey::new(self.name.key(), transaction.id);
-        Member::new(
-            key,
-            self.limit.algorithm(),
-            transaction.cost,
-            transaction.mode,
-        )
+    pub(super) fn member(&self) -> Member<'_> {
+        let key = BucketKey::new(self.limit_key, self.id.as_str());
+        Member::new(key, self.algorithm, self.cost, self.mode)
     }
 }
 
@@ -159,4 +171,101 @@ fn ensure_complete(batch: &Batch<'_>, outcome: &Outcome) -> Result<(), BackendEr
     }
     let broken = format!("the backend gave {answers} answers for {members} members");
     Err(BackendError::unavailable(broken))
+}
+
+/// Why a transaction was not decided.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LimiterError {
+    /// No limit has this name.
+    #[error("unknown limit `{name}`: {}", listed(.known))]
+    UnknownLimit {
+        /// The name.
+        name: String,
+        /// The names that are known, sorted.
+        known: Vec<String>,
+    },
+    /// The id is not in the limit's format.
+    #[error("limit `{limit}`: {source}")]
+    InvalidId {
+        /// The limit.
+        limit: String,
+        /// What is wrong with the id.
+        source: IdError,
+    },
+    /// The cost could never pass.
+    #[error(
+        "cost {cost} is above the burst of limit `{limit}`{}, {burst}: lower the cost, raise the \
+         burst, or make it a debit", overridden(.id)
+    )]
+    CostAboveBurst {
+        /// The limit.
+        limit: String,
+        /// The id as it was written in the override that the burst is of, if it is not the default's.
+        id: Option<String>,
+        /// The cost.
+        cost: u32,
+        /// The limit's burst.
+        burst: u32,
+    },
+    /// Two transactions of a batch are for one bucket.
+    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
+    DuplicateBucket {
+        /// The bucket's key.
+        key: String,
+    },
+    /// The clock shows an instant at which nothing is decided.
+    #[error(transparent)]
+    InvalidNow(InvalidNow),
+    /// The backend has not decided.
+    #[error(transparent)]
+    Backend(BackendError),
+}
+
+impl LimiterError {
+    pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {
+        let known = limits.names().into_iter().map(Into::into).collect();
+        Self::UnknownLimit {
+            name: name.into(),
+            known,
+        }
+    }
+
+    #[cold]
+    fn invalid_id(limit: &str, source: IdError) -> Self {
+        let limit = limit.into();
+        Self::InvalidId { limit, source }
+    }
+
+    /// The error of a cost for the client with this folded id, which has a limit.
+    #[cold]
+    fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
+        Self::CostAboveBurst {
+            limit: named.name.to_string(),
+            id: named.override_of(folded).map(|own| own.id.into()),
+            cost,
+            burst: named.limit_of(folded).map_or(0, Limit::max_cost),
+        }
+    }
+}
+
+impl From<BackendError> for LimiterError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::InvalidNow(error) => Self::InvalidNow(error),
+            error => Self::Backend(error),
+        }
+    }
+}
+
+fn overridden(id: &Option<String>) -> String {
+    id.as_ref()
+        .map_or_else(String::new, |id| format!(" for `{id}`"))
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "no limits are defined".into(),
+        names => format!("known are {}", names.join(", ")),
+    }
 }

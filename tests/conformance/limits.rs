@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Limit, Limits, Transaction, limit::LimitName, limiter::LimiterError,
+    Decision, Limit, Limits, Transaction, id::IdFormat, limit::LimitName, limiter::LimiterError,
     transaction::Mode,
 };
 
@@ -77,7 +77,7 @@ pub(crate) async fn unknown_limits_and_empty_ids_are_errors(world: World) {
                         (limit, vec!["l".into(), "off".into()])
                     );
                 }
-                LimiterError::EmptyId { limit: told } => {
+                LimiterError::InvalidId { limit: told, .. } => {
                     assert_eq!((told.as_str(), id), (limit, ""));
                 }
                 error => panic!("{error}"),
@@ -94,10 +94,10 @@ pub(crate) async fn unknown_limits_and_empty_ids_are_errors(world: World) {
 
 pub(crate) async fn ids_and_limits_do_not_mix(world: World) {
     let limiter = world.limiter([
-        (LimitName::new("a"), TEN),
-        (LimitName::new("ab"), TEN),
-        (LimitName::numbered("one", 1), TEN),
-        (LimitName::numbered("eleven", 11), TEN),
+        (LimitName::from("a"), TEN),
+        (LimitName::from("ab"), TEN),
+        (LimitName::new("one", 1, IdFormat::Opaque), TEN),
+        (LimitName::new("eleven", 11, IdFormat::Opaque), TEN),
     ]);
     let base = world.id("x");
     let ids = ["", ":", ":1", "}", "{1}", "\0", " ", "é", "%", "*", "\r\n"]
@@ -123,8 +123,8 @@ pub(crate) async fn ids_and_limits_do_not_mix(world: World) {
 }
 
 pub(crate) async fn renamed_limit_keeps_its_buckets(world: World) {
-    let before = world.limiter([(LimitName::numbered("old", 77), TEN)]);
-    let after = world.limiter([(LimitName::numbered("new", 77), TEN)]);
+    let before = world.limiter([(LimitName::new("old", 77, IdFormat::Opaque), TEN)]);
+    let after = world.limiter([(LimitName::new("new", 77, IdFormat::Opaque), TEN)]);
     let id = world.id("a");
     before
         .spend(&Transaction::new("old", &id).cost(8))

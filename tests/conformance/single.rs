@@ -172,6 +172,7 @@ pub(crate) async fn cost_above_the_burst_is_an_error(world: World) {
                 limit,
                 cost: told,
                 burst,
+                ..
             } = error
             else {
                 panic!("{error}");

@@ -1,0 +1,229 @@
+use std::{collections::HashSet, path::Path, sync::Arc};
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    file::{Definition, Document, Group, Language, Listed, Source},
+    limit::Limit,
+    limits::Limits,
+    mistake::{LimitsError, Mistake},
+    name::LimitName,
+};
+
+/// What [`Limits`] are made of: names and limits in code, and files, which are read when it is built.
+///
+/// It is a recipe. Building it again reads the files again:
+///
+/// ```
+/// use tollgate::{Limit, Limits, id::IdFormat, limit::LimitName};
+///
+/// let recipe = Limits::builder()
+///     .name(LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId))
+///     .limit("NewOrdersPerAccount", Limit::per_hour(100))
+///     .override_for("NewOrdersPerAccount", "12345678", Limit::per_hour(200));
+/// let limits = recipe.build()?;
+/// # let _ = limits;
+/// # Ok::<_, tollgate::limit::LimitsError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is limited until `build` is called"]
+pub struct LimitsBuilder {
+    names: Vec<LimitName>,
+    limits: Vec<(LimitName, Limit)>,
+    overrides: Vec<CodedOverride>,
+    defaults_sources: Vec<Source>,
+    overrides_sources: Vec<Source>,
+}
+
+#[derive(Clone, Debug)]
+struct CodedOverride {
+    name: String,
+    id: String,
+    limit: Arc<Limit>,
+}
+
+impl LimitsBuilder {
+    /// Declares a name, with its number and its format of ids. It is not limited unless it gets a
+    /// limit, in code or from a file.
+    ///
+    /// Once a name is declared, files can only give values to names that are: a misspelt one is an
+    /// error, and not a limit of its own.
+    pub fn name(mut self, name: impl Into<LimitName>) -> Self {
+        self.names.push(name.into());
+        self
+    }
+
+    /// Gives a name its limit. It need not have been declared.
+    pub fn limit(mut self, name: impl Into<LimitName>, limit: Limit) -> Self {
+        self.limits.push((name.into(), limit));
+        self
+    }
+
+    /// Gives one client of a name a limit of its own.
+    pub fn override_for(mut self, name: &str, id: &str, limit: Limit) -> Self {
+        self.overrides.push(CodedOverride {
+            name: name.into(),
+            id: id.into(),
+            limit: limit.into(),
+        });
+        self
+    }
+
+    /// Adds a file of defaults, in a form that the [module](super#files) shows.
+    pub fn defaults_file(self, path: impl AsRef<Path>) -> Self {
+        self.defaults(Source::File(path.as_ref().into()))
+    }
+
+    /// Adds a text like a file of defaults.
+    pub fn defaults_text(self, language: Language, text: &str) -> Self {
+        self.defaults(Source::Text(language, text.into()))
+    }
+
+    /// Adds a file of overrides, in a form that the [module](super#files) shows. An empty one is one
+    /// without overrides.
+    pub fn overrides_file(self, path: impl AsRef<Path>) -> Self {
+        self.overrides(Source::File(path.as_ref().into()))
+    }
+
+    /// Adds a text like a file of overrides.
+    pub fn overrides_text(self, language: Language, text: &str) -> Self {
+        self.overrides(Source::Text(language, text.into()))
+    }
+
+    /// Reads the files, and returns the limits.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or for the first mistake in what was given: of the names in code
+    /// first, then of their limits, of defaults, of overrides in code and of those in files.
+    pub fn build(&self) -> Result<Limits, LimitsError> {
+        self.assemble(&self.read()?)
+    }
+
+    /// Reads the files as they are now.
+    pub(crate) fn read(&self) -> Result<Documents, LimitsError> {
+        let read = |sources: &[Source]| sources.iter().map(Source::read).collect::<Result<_, _>>();
+        Ok(Documents {
+            defaults: read(&self.defaults_sources)?,
+            overrides: read(&self.overrides_sources)?,
+        })
+    }
+
+    pub(crate) fn assemble(&self, documents: &Documents) -> Result<Limits, LimitsError> {
+        let mut assembly = Assembly {
+            limits: Limits::of(documents.digest()),
+            defined: HashSet::new(),
+            is_closed: !self.names.is_empty(),
+        };
+        for name in &self.names {
+            let declared = assembly.limits.declare(name.clone());
+            declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))?;
+        }
+        for (name, limit) in &self.limits {
+            assembly.define(name, Some(limit.clone()))?;
+        }
+        for document in &documents.defaults {
+            document.definitions(|definition| assembly.define_in_file(definition))?;
+        }
+        for CodedOverride { name, id, limit } in &self.overrides {
+            assembly.override_for(name, id, limit, None)?;
+        }
+        for document in &documents.overrides {
+            document.groups(|group| assembly.add(group))?;
+        }
+        Ok(assembly.limits)
+    }
+
+    fn defaults(mut self, source: Source) -> Self {
+        self.defaults_sources.push(source);
+        self
+    }
+
+    fn overrides(mut self, source: Source) -> Self {
+        self.overrides_sources.push(source);
+        self
+    }
+}
+
+/// Limits that are being put together.
+struct Assembly {
+    limits: Limits,
+    /// The names that have got their limits, or that they have none.
+    defined: HashSet<String>,
+    /// Whether files may only define names that are declared.
+    is_closed: bool,
+}
+
+impl Assembly {
+    fn define(&mut self, name: &LimitName, limit: Option<Limit>) -> Result<(), LimitsError> {
+        let defined = match self.defined.insert(name.to_string()) {
+            true => self.limits.define(name, limit),
+            false => Err(Mistake::DuplicateName),
+        };
+        defined.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))
+    }
+
+    fn define_in_file(&mut self, definition: Definition) -> Result<(), LimitsError> {
+        let Definition { name, limit, line } = definition;
+        let defined = match self.is_closed {
+            true => self.ensure_known(name.as_str()),
+            false => Ok(()),
+        };
+        let defined = defined.and_then(|()| self.define(&name, limit));
+        defined.map_err(|error| error.at(line))
+    }
+
+    fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {
+        let Group {
+            name,
+            limit,
+            line,
+            ids,
+        } = group;
+        self.ensure_known(name).map_err(|error| error.at(line))?;
+        let limit = Arc::new(limit);
+        ids.into_iter()
+            .try_for_each(|Listed { id, comment, line }| {
+                let overridden = self.override_for(name, id, &limit, comment);
+                overridden.map_err(|error| error.at(line))
+            })
+    }
+
+    fn override_for(
+        &mut self,
+        name: &str,
+        id: &str,
+        limit: &Arc<Limit>,
+        comment: Option<&str>,
+    ) -> Result<(), LimitsError> {
+        let limit = Arc::clone(limit);
+        let overridden = self.limits.override_for(name, id, limit, comment);
+        overridden.map_err(|mistake| LimitsError::from(mistake).of_limit(name).of_id(id))
+    }
+
+    fn ensure_known(&self, name: &str) -> Result<(), LimitsError> {
+        match self.limits.get(name) {
+            Some(_) => Ok(()),
+            None => Err(LimitsError::from(self.limits.unknown(name)).of_limit(name)),
+        }
+    }
+}
+
+/// What files held when they were read.
+#[derive(Debug)]
+pub(crate) struct Documents {
+    defaults: Vec<Document>,
+    overrides: Vec<Document>,
+}
+
+impl Documents {
+    /// A hash by which it is known again.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        for document in self.defaults.iter().chain(&self.overrides) {
+            hash.update(document.text().len().to_le_bytes());
+            hash.update(document.text());
+        }
+        hash.finalize().into()
+    }
+}

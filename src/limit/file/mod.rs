@@ -1,0 +1,148 @@
+//! Files of limits: from their languages to one tree, and from that to definitions.
+
+mod defaults;
+mod entry;
+mod json;
+mod node;
+mod overrides;
+#[cfg(feature = "toml")]
+mod toml;
+#[cfg(feature = "yaml")]
+mod yaml;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use self::node::{Node, SyntaxError};
+pub(super) use self::{
+    defaults::Definition,
+    overrides::{Group, Listed},
+};
+use super::mistake::{LimitsError, Mistake, Place};
+
+/// The language of a text of limits. A file's is told by its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Language {
+    /// YAML 1.2: `.yml` and `.yaml`. Needs the feature `yaml`.
+    Yaml,
+    /// JSON: `.json`.
+    Json,
+    /// TOML 1.0: `.toml`. Needs the feature `toml`.
+    Toml,
+}
+
+impl Language {
+    fn of_file(path: &Path) -> Result<Self, Mistake> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("yml" | "yaml") => Ok(Self::Yaml),
+            Some("json") => Ok(Self::Json),
+            Some("toml") => Ok(Self::Toml),
+            _ => Err(Mistake::Extension),
+        }
+    }
+
+    fn parse(self, text: &str) -> Result<Node<'_>, LimitsError> {
+        let parsed = match self {
+            #[cfg(feature = "yaml")]
+            Self::Yaml => yaml::parse(text),
+            #[cfg(feature = "toml")]
+            Self::Toml => toml::parse(text),
+            Self::Json => json::parse(text),
+            #[cfg(not(feature = "yaml"))]
+            Self::Yaml => return Err(Mistake::Feature("yaml").into()),
+            #[cfg(not(feature = "toml"))]
+            Self::Toml => return Err(Mistake::Feature("toml").into()),
+        };
+        parsed.map_err(Into::into)
+    }
+}
+
+impl From<SyntaxError> for LimitsError {
+    fn from(error: SyntaxError) -> Self {
+        let limits_error = Self::from(Mistake::Syntax(error.message));
+        match error.line {
+            Some(line) => limits_error.at(line),
+            None => limits_error,
+        }
+    }
+}
+
+/// Where definitions come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    File(PathBuf),
+    Text(Language, Arc<str>),
+}
+
+impl Source {
+    /// Reads it as it is now.
+    pub(super) fn read(&self) -> Result<Document, LimitsError> {
+        match self {
+            Self::Text(language, text) => Ok(Document {
+                place: Place::Text,
+                language: *language,
+                text: Arc::clone(text),
+            }),
+            Self::File(path) => {
+                let place = Place::File(path.clone());
+                let read = |language| {
+                    let text = fs::read_to_string(path).map_err(Mistake::Read)?;
+                    Ok((language, text))
+                };
+                let (language, text) = Language::of_file(path)
+                    .and_then(read)
+                    .map_err(|mistake| LimitsError::from(mistake).within(&place))?;
+                Ok(Document {
+                    place,
+                    language,
+                    text: text.into(),
+                })
+            }
+        }
+    }
+}
+
+/// What a source held when it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    place: Place,
+    language: Language,
+    text: Arc<str>,
+}
+
+impl Document {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Gives each definition of a document of defaults to `add`.
+    pub(super) fn definitions(
+        &self,
+        mut add: impl FnMut(Definition) -> Result<(), LimitsError>,
+    ) -> Result<(), LimitsError> {
+        self.parse(|root| defaults::definitions(root)?.try_for_each(|definition| add(definition?)))
+    }
+
+    /// Gives each group of a document of overrides to `add`.
+    pub(super) fn groups(
+        &self,
+        mut add: impl FnMut(Group<'_>) -> Result<(), LimitsError>,
+    ) -> Result<(), LimitsError> {
+        self.parse(|root| overrides::groups(root)?.try_for_each(|group| add(group?)))
+    }
+
+    /// Gives its tree to `read`. Errors come to be about this document.
+    fn parse(
+        &self,
+        read: impl FnOnce(&Node<'_>) -> Result<(), LimitsError>,
+    ) -> Result<(), LimitsError> {
+        // Some editors write a byte order mark.
+        let text = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
+        let parsed = self.language.parse(text).and_then(|node| read(&node));
+        parsed.map_err(|error| error.within(&self.place))
+    }
+}

@@ -1,0 +1,123 @@
+//! Overrides: limits with the ids of those who have them, in a list or a map of names, or in the
+//! older map of `name:id`.
+
+use std::iter;
+
+use super::{
+    super::{
+        limit::Limit,
+        mistake::{LimitsError, Mistake},
+    },
+    entry::{Entry, shape, text},
+    node::{Key, Node, Value},
+};
+
+const FIELDS: [&str; 4] = ["burst", "count", "period", "ids"];
+
+const LISTED_FIELDS: [&str; 2] = ["id", "comment"];
+
+/// A limit and those who have it instead of the default.
+pub(in crate::limit) struct Group<'a> {
+    pub(in crate::limit) name: &'a str,
+    pub(in crate::limit) limit: Limit,
+    pub(in crate::limit) line: u64,
+    pub(in crate::limit) ids: Vec<Listed<'a>>,
+}
+
+/// An id in a group.
+pub(in crate::limit) struct Listed<'a> {
+    pub(in crate::limit) id: &'a str,
+    pub(in crate::limit) comment: Option<&'a str>,
+    pub(in crate::limit) line: u64,
+}
+
+/// The groups in a tree, one after the other. Without content, there are none.
+pub(super) fn groups<'a>(
+    root: &'a Node<'a>,
+) -> Result<impl Iterator<Item = Result<Group<'a>, LimitsError>>, LimitsError> {
+    const EXPECTED: &str = "a list of `- name: {burst, count, period, ids}`";
+    let items = match &root.value {
+        Value::List(items) => &items[..],
+        Value::Map(_) => std::slice::from_ref(root),
+        Value::Nothing => &[],
+        value @ Value::Text(_) => return Err(shape(EXPECTED, value).at(root.line)),
+    };
+    Ok(items.iter().flat_map(|item| match &item.value {
+        Value::Map(entries) => entries
+            .iter()
+            .flat_map(|(key, node)| below(key, node))
+            .collect(),
+        value => vec![Err(shape(EXPECTED, value).at(item.line))],
+    }))
+}
+
+/// The groups below one key, which are several where a map cannot have a key twice.
+fn below<'a>(
+    key: &'a Key<'a>,
+    node: &'a Node<'a>,
+) -> Box<dyn Iterator<Item = Result<Group<'a>, LimitsError>> + 'a> {
+    match &node.value {
+        Value::List(nodes) => Box::new(nodes.iter().map(|node| group(key, node.line, node))),
+        _ => Box::new(iter::once(group(key, key.line, node))),
+    }
+}
+
+fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a>, LimitsError> {
+    let (name, keyed) = match key.text.split_once(':') {
+        None => (&*key.text, None),
+        Some((name, id)) if !name.is_empty() && !id.is_empty() => (name, Some(id)),
+        Some(_) => {
+            let mistake = Mistake::OverrideKey(key.text.as_ref().into());
+            return Err(LimitsError::from(mistake).at(key.line));
+        }
+    };
+    let read = || {
+        let entry = Entry::new(line, node, &FIELDS)?;
+        let at = |mistake: Mistake| LimitsError::from(mistake).at(line);
+        let missing = "an override has burst, count, period and ids";
+        let limit = entry
+            .limit()?
+            .ok_or_else(|| at(Mistake::MissingField("burst", missing)))?;
+        let ids = match (keyed, entry.get("ids")) {
+            (Some(_), Some(_)) => return Err(at(Mistake::KeyAndIds)),
+            (None, None) => return Err(at(Mistake::MissingField("ids", missing))),
+            (Some(id), None) => {
+                let (comment, line) = (None, key.line);
+                vec![Listed { id, comment, line }]
+            }
+            (None, Some(node)) => ids(node)?,
+        };
+        Ok(Group {
+            name,
+            limit,
+            line,
+            ids,
+        })
+    };
+    read().map_err(|error: LimitsError| error.of_limit(name))
+}
+
+fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<Listed<'a>>, LimitsError> {
+    match &node.value {
+        Value::List(items) if !items.is_empty() => items.iter().map(listed).collect(),
+        Value::List(_) | Value::Nothing => Err(LimitsError::from(Mistake::NoIds).at(node.line)),
+        value => Err(shape("a list of ids", value).at(node.line)),
+    }
+}
+
+fn listed<'a>(node: &'a Node<'a>) -> Result<Listed<'a>, LimitsError> {
+    let line = node.line;
+    let (id, comment) = match &node.value {
+        Value::Nothing => ("", None),
+        Value::Map(_) => {
+            let entry = Entry::new(line, node, &LISTED_FIELDS)?;
+            let missing = Mistake::MissingField("id", "say whom it is for");
+            let id = entry
+                .get("id")
+                .ok_or_else(|| LimitsError::from(missing).at(line))?;
+            (text(id)?, entry.get("comment").map(text).transpose()?)
+        }
+        _ => (text(node)?, None),
+    };
+    Ok(Listed { id, comment, line })
+}

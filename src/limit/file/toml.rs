@@ -1,0 +1,52 @@
+//! TOML, by its spans: numbers are text.
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::node::{Key, Lines, Node, SyntaxError, Value};
+
+/// Parses a text. An empty one holds an empty map, as TOML has it.
+pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
+    let table = DeTable::parse(text).map_err(|error| SyntaxError {
+        line: error.span().map(|span| Lines::new(text).at(span.start)),
+        message: error.message().replace('\n', ", "),
+    })?;
+    let reader = Reader {
+        text,
+        lines: Lines::new(text),
+    };
+    let value = reader.map(table.into_inner());
+    Ok(Node { line: 1, value })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    lines: Lines,
+}
+
+impl<'a> Reader<'a> {
+    fn map(&self, table: DeTable<'a>) -> Value<'a> {
+        let entries = table.into_iter().map(|(key, value)| {
+            let line = self.lines.at(key.span().start);
+            let text = key.into_inner();
+            (Key { line, text }, self.node(value))
+        });
+        Value::Map(entries.collect())
+    }
+
+    fn node(&self, spanned: Spanned<DeValue<'a>>) -> Node<'a> {
+        let span = spanned.span();
+        let line = self.lines.at(span.start);
+        let value = match spanned.into_inner() {
+            DeValue::Table(table) => self.map(table),
+            DeValue::Array(items) => {
+                Value::List(items.into_iter().map(|item| self.node(item)).collect())
+            }
+            DeValue::String(text) => Value::Text(text),
+            _ => Value::Text(self.text[span].into()),
+        };
+        Node { line, value }
+    }
+}

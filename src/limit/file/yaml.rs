@@ -1,0 +1,155 @@
+//! YAML, by the parser's events: whoever deserializes it guesses numbers first.
+
+use std::collections::HashMap;
+
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+
+use super::node::{Key, Node, SyntaxError, Value};
+
+/// How many values aliases may stand for in all, so that a small file cannot become a huge one.
+const MAX_ALIASED: usize = 100_000;
+
+/// The longest key, in characters: a set of names may be one.
+const MAX_KEY: usize = 1 << 16;
+
+/// Parses a text. One without a document holds nothing.
+pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
+    let options =
+        granit_parser::options! { emit_comments: false, simple_key_max_lookahead: MAX_KEY };
+    let mut tree = Tree::default();
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event?;
+        tree.grow(event, span)?;
+    }
+    Ok(tree.root.unwrap_or(Node {
+        line: 1,
+        value: Value::Nothing,
+    }))
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Tree<'a> {
+    root: Option<Node<'a>>,
+    open: Vec<Open<'a>>,
+    /// Nodes with an anchor, by its number, and how many values each holds.
+    anchors: HashMap<usize, (Node<'a>, usize)>,
+    aliased: usize,
+}
+
+/// A list or map whose end has not come yet.
+struct Open<'a> {
+    node: Node<'a>,
+    anchor: usize,
+    key: Option<Key<'a>>,
+}
+
+impl<'a> Tree<'a> {
+    fn grow(&mut self, event: Event<'a>, span: Span) -> Result<(), SyntaxError> {
+        let line = span.start.line() as u64;
+        let open = |value, anchor| Open {
+            node: Node { line, value },
+            anchor,
+            key: None,
+        };
+        match event {
+            Event::Scalar(text, style, anchor, _) => {
+                let value = match style {
+                    ScalarStyle::Plain if span.is_empty() => Value::Nothing,
+                    _ => Value::Text(text),
+                };
+                self.complete(Node { line, value }, anchor)
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.open.push(open(Value::List(Vec::new()), anchor));
+                Ok(())
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.open.push(open(Value::Map(Vec::new()), anchor));
+                Ok(())
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Open { node, anchor, .. }) => self.complete(node, anchor),
+                None => Ok(()),
+            },
+            Event::Alias(anchor) => {
+                let node = self.copy(anchor, line)?;
+                self.complete(Node { line, ..node }, 0)
+            }
+            Event::DocumentStart(..) if self.root.is_some() => Err(error(
+                line,
+                "a second document begins: use one for each file",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a node where it belongs.
+    fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), SyntaxError> {
+        if anchor != 0 {
+            let size = size(&node);
+            self.count(size, node.line)?;
+            self.anchors.insert(anchor, (node.clone(), size));
+        }
+        let Some(Open {
+            node: parent, key, ..
+        }) = self.open.last_mut()
+        else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        match (&mut parent.value, key.take()) {
+            (Value::Map(entries), Some(key)) => entries.push((key, node)),
+            (Value::Map(_), None) => *key = Some(self::key(node)?),
+            (Value::List(items), _) => items.push(node),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, anchor: usize, line: u64) -> Result<Node<'a>, SyntaxError> {
+        let Some((_, size)) = self.anchors.get(&anchor) else {
+            return Err(error(line, "an alias stands within what it is an alias of"));
+        };
+        self.count(*size, line)?;
+        Ok(self.anchors[&anchor].0.clone())
+    }
+
+    fn count(&mut self, size: usize, line: u64) -> Result<(), SyntaxError> {
+        self.aliased += size;
+        match self.aliased <= MAX_ALIASED {
+            true => Ok(()),
+            false => Err(error(line, "aliases stand for too much: write it out")),
+        }
+    }
+}
+
+fn key(node: Node<'_>) -> Result<Key<'_>, SyntaxError> {
+    let line = node.line;
+    match node.value {
+        Value::Text(text) => Ok(Key { line, text }),
+        Value::Nothing => Err(error(line, "a key is missing before a `:`")),
+        value => Err(error(line, &format!("a key is {value}: use text"))),
+    }
+}
+
+fn size(node: &Node<'_>) -> usize {
+    1 + match &node.value {
+        Value::Nothing | Value::Text(_) => 0,
+        Value::List(items) => items.iter().map(size).sum(),
+        Value::Map(entries) => entries.iter().map(|(_, node)| 1 + size(node)).sum(),
+    }
+}
+
+fn error(line: u64, message: &str) -> SyntaxError {
+    SyntaxError {
+        line: Some(line),
+        message: message.into(),
+    }
+}
+
+impl From<ScanError> for SyntaxError {
+    fn from(scan: ScanError) -> Self {
+        error(scan.marker().line() as u64, &scan.info())
+    }
+}

@@ -1,0 +1,236 @@
+use std::{
+    error::Error as StdError,
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use super::{
+    duration::DurationError,
+    name::{LimitName, NameError},
+};
+use crate::{
+    gcra::GcraError,
+    id::{IdError, UnknownIdFormat},
+};
+
+/// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
+/// what to change.
+#[derive(Debug)]
+pub struct LimitsError(Box<Found>);
+
+/// A mistake and where it is.
+#[derive(Debug)]
+struct Found {
+    place: Place,
+    line: Option<u64>,
+    limit: Option<String>,
+    id: Option<String>,
+    mistake: Mistake,
+}
+
+/// Where limits come from.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Place {
+    #[default]
+    Code,
+    Text,
+    File(PathBuf),
+}
+
+impl LimitsError {
+    /// The file, unless it is about code or a text.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0.place {
+            Place::File(path) => Some(path),
+            Place::Code | Place::Text => None,
+        }
+    }
+
+    /// The line in the file or text, counted from 1.
+    #[must_use]
+    pub fn line(&self) -> Option<u64> {
+        self.0.line
+    }
+
+    /// The limit's name.
+    #[must_use]
+    pub fn limit(&self) -> Option<&str> {
+        self.0.limit.as_deref()
+    }
+
+    /// The id, if it is about an override.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.0.id.as_deref()
+    }
+
+    pub(super) fn within(mut self, place: &Place) -> Self {
+        self.0.place = place.clone();
+        self
+    }
+
+    pub(super) fn of_limit(mut self, limit: &str) -> Self {
+        self.0.limit = Some(limit.into());
+        self
+    }
+
+    pub(super) fn of_id(mut self, id: &str) -> Self {
+        self.0.id = Some(id.into());
+        self
+    }
+
+    /// Sets the line, unless a better one is known.
+    pub(super) fn at(mut self, line: u64) -> Self {
+        self.0.line.get_or_insert(line);
+        self
+    }
+}
+
+impl From<Mistake> for LimitsError {
+    fn from(mistake: Mistake) -> Self {
+        Self(Box::new(Found {
+            place: Place::default(),
+            line: None,
+            limit: None,
+            id: None,
+            mistake,
+        }))
+    }
+}
+
+impl fmt::Display for LimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Found {
+            place,
+            line,
+            limit,
+            id,
+            mistake,
+        } = &*self.0;
+        match place {
+            Place::Code => {}
+            Place::Text => f.write_str("limits")?,
+            Place::File(path) => path.display().fmt(f)?,
+        }
+        if let Some(line) = line {
+            write!(f, ":{line}")?;
+        }
+        if !matches!(place, Place::Code) {
+            f.write_str(": ")?;
+        }
+        if let Some(limit) = limit {
+            write!(f, "limit `{limit}`: ")?;
+        }
+        match id {
+            // It names the id itself.
+            Some(id) if !matches!(mistake, Mistake::Id(_)) => write!(f, "id `{id}`: {mistake}"),
+            _ => mistake.fmt(f),
+        }
+    }
+}
+
+impl StdError for LimitsError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.mistake.source()
+    }
+}
+
+/// What is wrong, and what to change.
+#[derive(Debug, Error)]
+pub(super) enum Mistake {
+    #[error("cannot read it: {0}")]
+    Read(#[source] io::Error),
+    #[error(
+        "its name does not say what language it is in: end it with .yml, .yaml, .json or .toml"
+    )]
+    Extension,
+    #[cfg_attr(
+        all(feature = "yaml", feature = "toml"),
+        expect(dead_code, reason = "all are read")
+    )]
+    #[error("it needs tollgate's feature `{0}`: enable it, or write JSON")]
+    Feature(&'static str),
+    #[error("{0}")]
+    Syntax(String),
+    #[error("expected {expected}, found {found}")]
+    Shape {
+        expected: &'static str,
+        found: String,
+    },
+    #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
+    NoLimits,
+    #[error(
+        "it has no values: indent burst, count and period below it, or write `{{}}` for a name \
+         that is not limited"
+    )]
+    NoValues,
+    #[error("unknown field `{field}`: {hint}")]
+    UnknownField { field: String, hint: String },
+    #[error("{0} is there twice: remove one of them")]
+    RepeatedField(&'static str),
+    #[error("{0} is missing: {1}")]
+    MissingField(&'static str, &'static str),
+    #[error("{field} is `{text}`: use a whole number up to 4294967295")]
+    Number { field: &'static str, text: String },
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    #[error(transparent)]
+    Gcra(#[from] GcraError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Format(#[from] UnknownIdFormat),
+    #[error(transparent)]
+    Id(#[from] IdError),
+    #[error("it is defined twice: remove one of them")]
+    DuplicateName,
+    #[error(
+        "it has the number {number}, which is that of `{other}`: give one of them another, that no \
+         limit has had before"
+    )]
+    DuplicateNumber { number: u32, other: String },
+    #[error(
+        "it was declared as {}, with ids in the format {}: leave number and id out, or write these",
+        numbered(.0), .0.format()
+    )]
+    OtherName(LimitName),
+    #[error("no limit has this name: {hint}")]
+    UnknownName { hint: String },
+    #[error("it has an override already, for `{first}`: remove one of them")]
+    DuplicateOverride { first: String },
+    #[error("ids is empty, so it is for nobody: list those whom it is for, or remove it")]
+    NoIds,
+    #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
+    OverrideKey(String),
+    #[error("ids is beside a key that has an id already: use one of them")]
+    KeyAndIds,
+    #[error("{0} are not built in yet")]
+    NotBuiltIn(&'static str),
+}
+
+fn numbered(name: &LimitName) -> String {
+    name.number().map_or_else(
+        || "a name without a number".into(),
+        |number| format!("number {number}"),
+    )
+}
+
+/// Says which word was meant, if one is near, or else which there are.
+pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
+    const SHOWN: usize = 20;
+    let lower = word.to_ascii_lowercase();
+    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
+    let nearest = known.iter().map(|known| (distance(known), *known)).min();
+    match nearest {
+        Some((distance, near)) if distance <= near.len() / 2 => format!("did you mean `{near}`?"),
+        None => "none are known".into(),
+        Some(_) => {
+            let more = if known.len() > SHOWN { ", …" } else { "" };
+            let shown = &known[..known.len().min(SHOWN)];
+            format!("known are {}{more}", shown.join(", "))
+        }
+    }
+}

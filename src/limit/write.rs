@@ -1,0 +1,146 @@
+//! Limits as files have them, for any serializer.
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use super::{
+    duration::format_duration,
+    limit::Limit,
+    limits::{Limits, NamedLimit, Override},
+};
+use crate::{id::IdFormat, transaction::Algorithm};
+
+impl Limits {
+    /// What a file of defaults that says the same would hold.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limits};
+    ///
+    /// let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
+    /// let json = serde_json::to_string(&limits.defaults()).expect("it is JSON");
+    /// assert_eq!(json, r#"{"requests":{"burst":10,"count":10,"period":"1s"}}"#);
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
+    #[must_use]
+    pub fn defaults(&self) -> impl Serialize {
+        Defaults(self)
+    }
+
+    /// What a file of overrides that says the same would hold, in the list form.
+    #[must_use]
+    pub fn overrides(&self) -> impl Serialize {
+        Overrides(self)
+    }
+}
+
+struct Defaults<'a>(&'a Limits);
+
+impl Serialize for Defaults<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = self.0.iter();
+        serializer.collect_map(named.map(|named| (named.name.as_str(), Default::new(named))))
+    }
+}
+
+#[derive(Serialize)]
+struct Default {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'static str>,
+    #[serde(flatten)]
+    values: Option<Values>,
+}
+
+impl Default {
+    fn new(named: &NamedLimit) -> Self {
+        let format = Some(named.name.format()).filter(|format| *format != IdFormat::default());
+        Self {
+            number: named.name.number(),
+            id: format.map(IdFormat::name),
+            values: named.limit.as_ref().map(Values::new),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Values {
+    burst: u32,
+    count: u32,
+    period: String,
+}
+
+impl Values {
+    fn new(limit: &Limit) -> Self {
+        let Algorithm::Gcra(gcra) = limit.algorithm();
+        Self {
+            burst: gcra.burst(),
+            count: gcra.count(),
+            period: format_duration(gcra.period()),
+        }
+    }
+}
+
+struct Overrides<'a>(&'a Limits);
+
+impl Serialize for Overrides<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().flat_map(groups))
+    }
+}
+
+/// A name's overrides, those that follow each other and are the same together.
+fn groups(named: &NamedLimit) -> impl Iterator<Item = Group<'_>> {
+    let mut rest = named.overrides().peekable();
+    std::iter::from_fn(move || {
+        let first = rest.next()?;
+        let same = std::iter::from_fn(|| rest.next_if(|next| next.limit == first.limit));
+        Some(Group {
+            name: named.name.as_str(),
+            limit: first.limit,
+            ids: std::iter::once(first)
+                .chain(same)
+                .map(Listed::new)
+                .collect(),
+        })
+    })
+}
+
+struct Group<'a> {
+    name: &'a str,
+    limit: &'a Limit,
+    ids: Vec<Listed<'a>>,
+}
+
+impl Serialize for Group<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Below<'a> {
+            #[serde(flatten)]
+            values: Values,
+            ids: &'a [Listed<'a>],
+        }
+
+        let below = Below {
+            values: Values::new(self.limit),
+            ids: &self.ids,
+        };
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(self.name, &below)?;
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Listed<'a> {
+    Id(&'a str),
+    Commented { id: &'a str, comment: &'a str },
+}
+
+impl<'a> Listed<'a> {
+    fn new(own: Override<'a>) -> Self {
+        let id = own.id;
+        own.comment
+            .map_or(Self::Id(id), |comment| Self::Commented { id, comment })
+    }
+}
