@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, ipv6_range::masked, peer::Peer};
+use super::{Extracted, KeyExtractor, address::Address, ipv6_range::masked};
 use crate::id::Id;
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
@@ -22,7 +22,7 @@ const SUBSCRIBER: u8 = 64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientIp {
-    peer: Peer,
+    address: Address,
     exact: bool,
 }
 
@@ -37,7 +37,7 @@ impl ClientIp {
     #[must_use]
     pub fn peer() -> Self {
         Self {
-            peer: Peer::Known,
+            address: Address::peer(),
             exact: false,
         }
     }
@@ -49,7 +49,7 @@ impl ClientIp {
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self {
-            peer: Peer::custom(find),
+            address: Address::from_fn(find),
             exact: false,
         }
     }
@@ -65,7 +65,7 @@ impl ClientIp {
 
 impl KeyExtractor for ClientIp {
     fn extract(&self, parts: &Parts) -> Extracted {
-        match self.peer.find(parts) {
+        match self.address.find(parts) {
             Ok(IpAddr::V6(ip)) if !self.exact => Id::from(masked(ip, SUBSCRIBER)).into(),
             Ok(ip) => Id::from(ip).into(),
             Err(missing) => Extracted::Missing(missing),

@@ -45,12 +45,12 @@
 //! }
 //! ```
 
+mod address;
 mod client_ip;
 mod everyone;
 mod extension;
 mod header;
 mod ipv6_range;
-mod peer;
 
 use std::borrow::Cow;
 

@@ -12,7 +12,7 @@ use tonic::transport::server::TcpConnectInfo;
 #[cfg(feature = "tonic-tls")]
 use tonic::transport::server::TlsConnectInfo;
 
-use super::Missing;
+use crate::key::Missing;
 
 /// A way to find the peer's address.
 #[derive(Clone, Default)]
