@@ -2,7 +2,11 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, address::Address, ipv6_range::masked};
+use super::{
+    Extracted, KeyExtractor,
+    address::{Address, Proxies},
+    ipv6_range::masked,
+};
 use crate::id::Id;
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
@@ -33,7 +37,8 @@ impl ClientIp {
     /// `into_make_service_with_connect_info`), where tonic does (feature `tonic`: `TcpConnectInfo`),
     /// or as a bare [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
     ///
-    /// Behind a proxy that is the proxy's address, one for all clients.
+    /// Behind a proxy that is the proxy's address, one for all clients: use
+    /// [`behind`](Self::behind) there.
     #[must_use]
     pub fn peer() -> Self {
         Self {
@@ -45,11 +50,21 @@ impl ClientIp {
     /// The address that a function finds, for servers that leave it elsewhere (TLS or unix sockets,
     /// PROXY protocol, serverless platforms).
     ///
-    /// A header that any client can set is no such place.
+    /// A header that any client can set is no such place; for one that proxies set, use
+    /// [`behind`](Self::behind).
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self {
             address: Address::from_fn(find),
+            exact: false,
+        }
+    }
+
+    /// The address that trusted proxies name in a header.
+    #[must_use]
+    pub fn behind(proxies: Proxies) -> Self {
+        Self {
+            address: Address::Behind(proxies),
             exact: false,
         }
     }

@@ -2,7 +2,10 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, address::Address};
+use super::{
+    Extracted, KeyExtractor,
+    address::{Address, Proxies},
+};
 use crate::id::Id;
 
 /// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
@@ -46,6 +49,15 @@ impl Ipv6Range {
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self {
             address: Address::from_fn(find),
+            prefix: 48,
+        }
+    }
+
+    /// The range of the address that trusted proxies name in a header.
+    #[must_use]
+    pub fn behind(proxies: Proxies) -> Self {
+        Self {
+            address: Address::Behind(proxies),
             prefix: 48,
         }
     }

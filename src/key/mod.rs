@@ -59,7 +59,11 @@ use http::request::Parts;
 use crate::id::Id;
 
 pub use self::{
-    client_ip::ClientIp, everyone::Everyone, extension::ExtensionId, header::HeaderId,
+    address::{Proxies, ProxiesError, ProxyHeader},
+    client_ip::ClientIp,
+    everyone::Everyone,
+    extension::ExtensionId,
+    header::HeaderId,
     ipv6_range::Ipv6Range,
 };
 

@@ -1,12 +1,23 @@
 //! The IP address of a request's client: its peer's, or what trusted proxies say.
 
+mod choice;
+mod element;
+mod forwarded;
+mod node;
 mod peer;
+mod problem;
+mod proxies;
+mod proxy_header;
+mod ranges;
+mod single;
+mod x_forwarded_for;
 
 use std::net::IpAddr;
 
 use http::request::Parts;
 
 use self::peer::Peer;
+pub use self::{proxies::Proxies, proxy_header::ProxyHeader, ranges::ProxiesError};
 use super::Missing;
 
 /// A way to find a client's address.
@@ -14,6 +25,8 @@ use super::Missing;
 pub(super) enum Address {
     /// The peer's.
     Peer(Peer),
+    /// What proxies say.
+    Behind(Proxies),
 }
 
 impl Address {
@@ -31,6 +44,7 @@ impl Address {
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         match self {
             Self::Peer(peer) => peer.find(parts),
+            Self::Behind(proxies) => proxies.find(parts),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::key::Missing;
 
 /// A way to find the peer's address.
 #[derive(Clone, Default)]
-pub(super) enum Peer {
+pub(in crate::key) enum Peer {
     /// Where the servers that are known leave it.
     #[default]
     Known,
