@@ -9,6 +9,7 @@ mod problem;
 mod proxies;
 mod proxy_header;
 mod ranges;
+mod registry;
 mod single;
 mod x_forwarded_for;
 

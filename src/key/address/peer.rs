@@ -52,7 +52,8 @@ impl fmt::Debug for Peer {
 
 const UNKNOWN: &str = "the server does not pass on the peer's address: serve axum with \
     `app.into_make_service_with_connect_info::<SocketAddr>()` and tollgate's feature `axum`, tonic \
-    with feature `tonic` (and `tonic-tls`), or put a `SocketAddr` into the request's extensions";
+    with feature `tonic` (and `tonic-tls`), or put a `SocketAddr` into the request's extensions; \
+    behind a proxy on a unix socket, use `Proxies::trust_unix_socket`";
 
 const NOT_FOUND: &str = "the function given to find the peer's address returned none";
 

@@ -31,9 +31,9 @@ macro_rules! reasons {
     ($header:literal) => {
         Self {
             absent: concat!(
-                "a trusted proxy sent no ", $header, ": have it append the address of its peer, \
-                 give `Proxies` the header that it does send, and let health checks, which come \
-                 from the proxy itself, bypass the layer"
+                $header, " is missing from what a trusted proxy sent: have it write there the \
+                 address of its peer, or name the header that it does send; health checks, which \
+                 come from the proxy itself, belong outside of the layer"
             ),
             repeated: concat!(
                 $header, " is there more than once: have the proxy replace what clients send, \

@@ -7,6 +7,7 @@ use super::{
     peer::Peer,
     proxy_header::ProxyHeader,
     ranges::{ProxiesError, Ranges},
+    registry,
 };
 use crate::key::Missing;
 
@@ -24,6 +25,8 @@ enum Trust {
     Ranges(Ranges, ProxyHeader),
     /// The last so many hops are believed, whoever they are.
     Hops(usize, ProxyHeader),
+    /// Everyone is believed, as the container registry does.
+    Registry,
 }
 
 impl Proxies {
@@ -85,6 +88,27 @@ impl Proxies {
         Self::new(Trust::Hops(hops, header))
     }
 
+    /// Believes everyone, by the rule of GitLab's container registry: the client is the second entry
+    /// of `X-Forwarded-For`; else, if that is not there or no address, the one in `X-Real-IP`; else
+    /// the peer.
+    ///
+    /// # A client can choose its address
+    ///
+    /// Whoever reaches the server directly, or through a proxy that appends to what it is sent, sends
+    /// two entries of its own and so has as many buckets as it likes, or empties another's. One
+    /// `X-Real-IP` does the same where the proxy leaves that header alone. The rule is right only if no
+    /// request comes past the proxy, and the proxy throws away what it is sent under *both* names
+    /// and then writes either the client as the second entry, or one entry at most and the client as
+    /// `X-Real-IP`.
+    ///
+    /// Use it to count as a registry does that is already set up in this way. Everywhere else use
+    /// [`trusted`](Self::trusted), or [`hops`](Self::hops), which counts from the end that clients cannot
+    /// write.
+    #[must_use]
+    pub fn registry() -> Self {
+        Self::new(Trust::Registry)
+    }
+
     /// Finds the peer's address by a function, as
     /// [`ClientIp::from_fn`](crate::ClientIp::from_fn) does.
     #[must_use]
@@ -116,6 +140,7 @@ impl Proxies {
                 Ok(_) | Err(_) => header.client(headers, Choice::Untrusted(ranges)),
             },
             Trust::Hops(hops, header) => header.client(headers, Choice::Nth(*hops)),
+            Trust::Registry => registry::client(headers).map_or_else(|| self.peer.find(parts), Ok),
         }
     }
 

@@ -16,6 +16,14 @@ pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option
         .map(node::plain)
 }
 
+/// The same, the first item first.
+pub(super) fn from_the_left(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all(NAME).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(is_comma))
+        .map(node::plain)
+}
+
 fn is_comma(byte: &u8) -> bool {
     *byte == b','
 }
