@@ -3,9 +3,12 @@
 use std::hint::black_box;
 
 use allocation_counter::measure;
-use tollgate::key::Ipv6Range;
+use tollgate::{
+    ClientIp,
+    key::{Ipv6Range, KeyExtractor, Proxies, ProxyHeader},
+};
 
-use super::*;
+use super::{FORWARDED, XFF, from, trusted};
 
 fn values() -> [String; 13] {
     [

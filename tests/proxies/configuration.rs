@@ -1,7 +1,11 @@
 //! Mistakes in the list of trusted proxies, each with what to change.
 
-use super::*;
-use tollgate::key::{Ipv6Range, ProxiesError};
+use tollgate::{
+    ClientIp,
+    key::{Extracted, Ipv6Range, KeyExtractor, Proxies, ProxiesError, ProxyHeader},
+};
+
+use super::{XFF, client, from, lines, trusted};
 
 fn error(entry: &str) -> String {
     let list = ["192.0.2.1", entry];

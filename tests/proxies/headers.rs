@@ -1,6 +1,8 @@
 //! The `Forwarded` header, and how addresses are written.
 
-use super::*;
+use tollgate::key::ProxyHeader;
+
+use super::{FORWARDED, XFF, assert_clients, client, lines, trusted};
 
 const INVALID: Result<&str, &str> = Err("`forwarded` has no valid IP address where the client's");
 

@@ -1,6 +1,8 @@
 //! Headers that are meant to hurt.
 
-use super::*;
+use tollgate::key::{Proxies, ProxyHeader};
+
+use super::{FORWARDED, XFF, client, from, lines, trusted};
 
 /// A header of `n` items, and then `last`.
 fn long(n: usize, item: &str, last: &str) -> String {

@@ -1,22 +1,23 @@
 //! What the layer makes of a request that has no client.
 
-use http::StatusCode;
+use std::convert::Infallible;
+
+use http::{Request, Response, StatusCode, request::Parts};
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
-    rule::OnMissing,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
+    key::ProxyHeader, rule::OnMissing,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::*;
+use super::{XFF, lines, trusted};
 
-/// How many of `requests` pass one at a time, each from the trusted proxy with this header.
+/// What the requests are answered, one after another, at 2 at once.
 async fn statuses(rule: Rule, requests: &[Parts]) -> Vec<StatusCode> {
     let limit = Limit::per_second(1).burst(2);
     let limits = Limits::builder().limit("requests", limit).build().unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
     let layer = RateLimitLayer::new(limiter).rule(rule);
-    let answer =
-        |_| async { Ok::<_, std::convert::Infallible>(http::Response::new(String::new())) };
+    let answer = |_| async { Ok::<_, Infallible>(Response::new(String::new())) };
     let mut statuses = Vec::new();
     for parts in requests {
         let request = Request::from_parts(parts.clone(), String::new());

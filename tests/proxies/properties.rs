@@ -1,8 +1,15 @@
 //! What holds whatever a client sends.
 
-use proptest::{collection::vec, prelude::*};
+use std::net::IpAddr;
 
-use super::*;
+use http::{HeaderValue, request::Parts};
+use proptest::{
+    collection::vec,
+    prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest},
+};
+use tollgate::key::{Proxies, ProxyHeader};
+
+use super::{FORWARDED, XFF, client, from, trusted};
 
 /// The bytes that a header's value may hold, those that mean something far more often.
 fn value() -> impl Strategy<Value = Vec<u8>> {

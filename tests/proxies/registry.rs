@@ -1,6 +1,8 @@
 //! The container registry's rule.
 
-use super::*;
+use tollgate::key::{Proxies, ProxyHeader};
+
+use super::{XFF, client, from, from_nowhere, lines, trusted};
 
 const REAL_IP: &str = "x-real-ip";
 

@@ -1,6 +1,8 @@
 //! A header that holds one address.
 
-use super::*;
+use tollgate::key::{Proxies, ProxyHeader};
+
+use super::{assert_clients, client, from, from_nowhere, trusted};
 
 #[test]
 fn one_address_is_there_once() {

@@ -1,6 +1,11 @@
 //! Proxies that are believed by their addresses.
 
-use super::*;
+use std::net::IpAddr;
+
+use http::request::Parts;
+use tollgate::key::{Proxies, ProxyHeader};
+
+use super::{FORWARDED, XFF, assert_clients, client, from, from_nowhere, lines, trusted};
 
 const INVALID: Result<&str, &str> = Err("has no valid IP address where the client's should be");
 const ALL_TRUSTED: Result<&str, &str> = Err("names trusted proxies only");
