@@ -2,8 +2,8 @@
 //!
 //! | extractor | id | without one |
 //! |---|---|---|
-//! | [`ClientIp`] | the address of the peer, an IPv6 one by its /64 | 500: the server does not pass it on |
-//! | [`Ipv6Range`] | the /48 (or another range) of an IPv6 peer | skipped for IPv4, 500 for no address |
+//! | [`ClientIp`] | the address of the peer or, behind [`Proxies`], of the client; an IPv6 one by its /64 | 500: the server or a proxy does not pass it on |
+//! | [`Ipv6Range`] | the /48 (or another range) of such an address, if it is an IPv6 one | skipped for IPv4, 500 for no address |
 //! | [`HeaderId`] | a header's value, such as an account | 400 |
 //! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run |
 //! | [`Everyone`] | one for all | – |

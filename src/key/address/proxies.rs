@@ -12,6 +12,8 @@ use super::{
 use crate::key::Missing;
 
 /// The proxies between clients and the server, and how far they are believed about who the client is.
+///
+#[doc = include_str!("../../../docs/proxies.md")]
 #[derive(Clone, Debug)]
 pub struct Proxies {
     trust: Trust,
