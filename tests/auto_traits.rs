@@ -10,7 +10,7 @@ use tollgate::{
     decision::{BatchDecision, Outcome},
     gcra::{Gcra, GcraError, Ticks},
     id::Id,
-    key::{Extracted, KeyExtractor},
+    key::{Extracted, KeyExtractor, Proxies, ProxiesError, ProxyHeader},
     layer::{Assessment, RateLimit},
     limit::{LimitName, LimitsBuilder, LimitsError},
     limiter::LimiterError,
@@ -34,6 +34,8 @@ fn types_are_shared_between_threads() {
     cloned::<LimitName>();
     cloned::<Rule>();
     cloned::<ClientIp>();
+    cloned::<Proxies>();
+    cloned::<ProxyHeader>();
     cloned::<Id>();
     cloned::<Decision>();
     cloned::<BatchDecision>();
@@ -56,6 +58,7 @@ fn errors_can_be_boxed_anywhere() {
     error::<LimiterError>();
     error::<LimitsError>();
     error::<RuleError>();
+    error::<ProxiesError>();
     error::<GcraError>();
     error::<InvalidNow>();
 }

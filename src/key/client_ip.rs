@@ -2,7 +2,10 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, peer::Peer};
+use super::{
+    Extracted, KeyExtractor,
+    address::{Address, Proxies},
+};
 use crate::id::{Id, masked};
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
@@ -11,8 +14,8 @@ const SUBSCRIBER: u8 = 64;
 /// The client's IP address.
 ///
 /// An IPv6 address counts by its /64, because a subscriber has at least that many addresses, unless
-/// told [`exact`](Self::exact): the id is the first address of it (`2001:db8:1:2::`). An IPv4-mapped one (`::ffff:203.0.113.7`) is
-/// the IPv4 address, before anything else.
+/// told [`exact`](Self::exact): the id is the first address of it (`2001:db8:1:2::`). An IPv4-mapped
+/// one (`::ffff:203.0.113.7`) is the IPv4 address, before anything else.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule};
@@ -22,7 +25,7 @@ const SUBSCRIBER: u8 = 64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientIp {
-    peer: Peer,
+    address: Address,
     exact: bool,
 }
 
@@ -33,11 +36,12 @@ impl ClientIp {
     /// `into_make_service_with_connect_info`), where tonic does (feature `tonic`: `TcpConnectInfo`),
     /// or as a bare [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
     ///
-    /// Behind a proxy that is the proxy's address, one for all clients.
+    /// Behind a proxy that is the proxy's address, one for all clients: use
+    /// [`behind`](Self::behind) there.
     #[must_use]
     pub fn peer() -> Self {
         Self {
-            peer: Peer::Known,
+            address: Address::peer(),
             exact: false,
         }
     }
@@ -45,11 +49,21 @@ impl ClientIp {
     /// The address that a function finds, for servers that leave it elsewhere (TLS or unix sockets,
     /// PROXY protocol, serverless platforms).
     ///
-    /// A header that any client can set is no such place.
+    /// A header that any client can set is no such place; for one that proxies set, use
+    /// [`behind`](Self::behind).
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self {
-            peer: Peer::custom(find),
+            address: Address::from_fn(find),
+            exact: false,
+        }
+    }
+
+    /// The address that trusted proxies name in a header.
+    #[must_use]
+    pub fn behind(proxies: Proxies) -> Self {
+        Self {
+            address: Address::Behind(proxies),
             exact: false,
         }
     }
@@ -65,7 +79,7 @@ impl ClientIp {
 
 impl KeyExtractor for ClientIp {
     fn extract(&self, parts: &Parts) -> Extracted {
-        match self.peer.find(parts) {
+        match self.address.find(parts) {
             Ok(IpAddr::V6(ip)) if !self.exact => Id::from(masked(ip, SUBSCRIBER)).into(),
             Ok(ip) => Id::from(ip).into(),
             Err(missing) => Extracted::Missing(missing),

@@ -2,7 +2,10 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, peer::Peer};
+use super::{
+    Extracted, KeyExtractor,
+    address::{Address, Proxies},
+};
 use crate::id::network;
 
 /// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
@@ -26,7 +29,7 @@ use crate::id::network;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ipv6Range {
-    peer: Peer,
+    address: Address,
     prefix: u8,
 }
 
@@ -36,7 +39,7 @@ impl Ipv6Range {
     #[must_use]
     pub fn peer() -> Self {
         Self {
-            peer: Peer::Known,
+            address: Address::peer(),
             prefix: 48,
         }
     }
@@ -45,7 +48,16 @@ impl Ipv6Range {
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self {
-            peer: Peer::custom(find),
+            address: Address::from_fn(find),
+            prefix: 48,
+        }
+    }
+
+    /// The range of the address that trusted proxies name in a header.
+    #[must_use]
+    pub fn behind(proxies: Proxies) -> Self {
+        Self {
+            address: Address::Behind(proxies),
             prefix: 48,
         }
     }
@@ -70,7 +82,7 @@ impl Ipv6Range {
 
 impl KeyExtractor for Ipv6Range {
     fn extract(&self, parts: &Parts) -> Extracted {
-        match self.peer.find(parts) {
+        match self.address.find(parts) {
             Ok(IpAddr::V6(ip)) => network(ip, self.prefix).into(),
             Ok(IpAddr::V4(_)) => Extracted::Skip,
             Err(missing) => Extracted::Missing(missing),

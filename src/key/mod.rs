@@ -2,8 +2,8 @@
 //!
 //! | extractor | id | without one |
 //! |---|---|---|
-//! | [`ClientIp`] | the address of the peer, an IPv6 one by its /64 | 500: the server does not pass it on |
-//! | [`Ipv6Range`] | the /48 (or another range) of an IPv6 peer | skipped for IPv4, 500 for no address |
+//! | [`ClientIp`] | the address of the peer or, behind [`Proxies`], of the client; an IPv6 one by its /64 | 500: the server or a proxy does not pass it on |
+//! | [`Ipv6Range`] | the /48 (or another range) of such an address, if it is an IPv6 one | skipped for IPv4, 500 for no address |
 //! | [`HeaderId`] | a header's value, such as an account | 400 |
 //! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run |
 //! | [`Everyone`] | one for all | – |
@@ -45,12 +45,12 @@
 //! }
 //! ```
 
+mod address;
 mod client_ip;
 mod everyone;
 mod extension;
 mod header;
 mod ipv6_range;
-mod peer;
 
 use std::borrow::Cow;
 
@@ -59,7 +59,11 @@ use http::request::Parts;
 use crate::id::Id;
 
 pub use self::{
-    client_ip::ClientIp, everyone::Everyone, extension::ExtensionId, header::HeaderId,
+    address::{Proxies, ProxiesError, ProxyHeader},
+    client_ip::ClientIp,
+    everyone::Everyone,
+    extension::ExtensionId,
+    header::HeaderId,
     ipv6_range::Ipv6Range,
 };
 

@@ -12,11 +12,11 @@ use tonic::transport::server::TcpConnectInfo;
 #[cfg(feature = "tonic-tls")]
 use tonic::transport::server::TlsConnectInfo;
 
-use super::Missing;
+use crate::key::Missing;
 
 /// A way to find the peer's address.
 #[derive(Clone, Default)]
-pub(super) enum Peer {
+pub(in crate::key) enum Peer {
     /// Where the servers that are known leave it.
     #[default]
     Known,
@@ -52,7 +52,8 @@ impl fmt::Debug for Peer {
 
 const UNKNOWN: &str = "the server does not pass on the peer's address: serve axum with \
     `app.into_make_service_with_connect_info::<SocketAddr>()` and tollgate's feature `axum`, tonic \
-    with feature `tonic` (and `tonic-tls`), or put a `SocketAddr` into the request's extensions";
+    with feature `tonic` (and `tonic-tls`), or put a `SocketAddr` into the request's extensions; \
+    behind a proxy on a unix socket, use `Proxies::trust_unix_socket`";
 
 const NOT_FOUND: &str = "the function given to find the peer's address returned none";
 

@@ -1,0 +1,48 @@
+//! Which item of a list is the client's, counted from the right, where proxies append.
+
+use std::net::IpAddr;
+
+use super::{problem::Problem, ranges::Ranges};
+
+/// How many items of a list are read at most.
+pub(super) const MAX_ITEMS: usize = 64;
+
+/// A way to choose the client's item.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice<'a> {
+    /// The first from the right that is not in these ranges.
+    Untrusted(&'a Ranges),
+    /// The one at this place from the right, the last item being at 1.
+    Nth(usize),
+}
+
+impl Choice<'_> {
+    /// Chooses among `items`, the last of the list first. An item that is no address is never passed
+    /// over in favour of another.
+    pub(super) fn of(self, items: impl Iterator<Item = Option<IpAddr>>) -> Result<IpAddr, Problem> {
+        match self {
+            Self::Untrusted(ranges) => first_untrusted(items, ranges),
+            Self::Nth(place) => nth(items, place),
+        }
+    }
+}
+
+fn first_untrusted(
+    items: impl Iterator<Item = Option<IpAddr>>,
+    ranges: &Ranges,
+) -> Result<IpAddr, Problem> {
+    let mut problem = Problem::Absent;
+    for item in items.take(MAX_ITEMS) {
+        let ip = item.ok_or(Problem::Invalid)?;
+        if !ranges.contains(ip) {
+            return Ok(ip);
+        }
+        problem = Problem::AllTrusted;
+    }
+    Err(problem)
+}
+
+fn nth(mut items: impl Iterator<Item = Option<IpAddr>>, place: usize) -> Result<IpAddr, Problem> {
+    let item = items.nth(place.saturating_sub(1)).ok_or(Problem::TooFew)?;
+    item.ok_or(Problem::Invalid)
+}

@@ -1,0 +1,85 @@
+//! The `Forwarded` header, to which each proxy appends an element ([RFC 7239]).
+//!
+//! What a client has sent stands on the left, where it may leave a quoted string open. So lines are
+//! split from the right: what our proxies have appended is well formed, and nothing to the left of it
+//! can change how it is read.
+//!
+//! [RFC 7239]: https://www.rfc-editor.org/rfc/rfc7239
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, header::FORWARDED};
+
+use super::element;
+
+/// The addresses in the elements of all lines, the last one first. An element without a valid one
+/// keeps its place.
+pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all(FORWARDED).iter().rev();
+    lines
+        .flat_map(|line| Elements(Some(line.as_bytes())))
+        .map(element::client)
+}
+
+/// The elements of one line, the last one first.
+struct Elements<'a>(Option<&'a [u8]>);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.0?;
+        let (rest, element) = match last_comma(line) {
+            Some(at) => (Some(&line[..at]), &line[at + 1..]),
+            None => (None, line),
+        };
+        self.0 = rest;
+        Some(element)
+    }
+}
+
+/// The last comma that is outside of quoted strings.
+fn last_comma(line: &[u8]) -> Option<usize> {
+    let mut quoted = false;
+    for (at, byte) in line.iter().enumerate().rev() {
+        match byte {
+            b',' if !quoted => return Some(at),
+            b'"' if !quoted => quoted = true,
+            b'"' if !is_escaped(&line[..at]) => quoted = false,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_escaped(before: &[u8]) -> bool {
+    let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
+    backslashes.count() % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_split_at_commas_outside_quotes_from_the_right() {
+        let cases: [(&str, &[&str]); 10] = [
+            ("", &[""]),
+            ("a", &["a"]),
+            ("a,b, c", &[" c", "b", "a"]),
+            (",a,,", &["", "", "a", ""]),
+            (r#"a="1,2",b"#, &["b", r#"a="1,2""#]),
+            (r#"a="1\",2",b"#, &["b", r#"a="1\",2""#]),
+            (r#"a="\\",b="\"""#, &[r#"b="\"""#, r#"a="\\""#]),
+            // Left open by a client: what comes after it is split all the same.
+            (r#"a="1,b"#, &["b", r#"a="1"#]),
+            (r#"a="1,b="2,3""#, &[r#"b="2,3""#, r#"a="1"#]),
+            (r#"a,b=1",c"#, &["c", r#"a,b=1""#]),
+        ];
+        for (line, elements) in cases {
+            let split: Vec<_> = Elements(Some(line.as_bytes())).collect();
+            let expected: Vec<_> = elements.iter().map(|element| element.as_bytes()).collect();
+            assert_eq!(split, expected, "{line}");
+        }
+    }
+}

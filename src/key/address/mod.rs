@@ -1,0 +1,51 @@
+//! The IP address of a request's client: its peer's, or what trusted proxies say.
+
+mod choice;
+mod element;
+mod forwarded;
+mod node;
+mod peer;
+mod problem;
+mod proxies;
+mod proxy_header;
+mod ranges;
+mod registry;
+mod single;
+mod x_forwarded_for;
+
+use std::net::IpAddr;
+
+use http::request::Parts;
+
+use self::peer::Peer;
+pub use self::{proxies::Proxies, proxy_header::ProxyHeader, ranges::ProxiesError};
+use super::Missing;
+
+/// A way to find a client's address.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    /// The peer's.
+    Peer(Peer),
+    /// What proxies say.
+    Behind(Proxies),
+}
+
+impl Address {
+    /// The address at the other end of the connection.
+    pub(super) fn peer() -> Self {
+        Self::Peer(Peer::Known)
+    }
+
+    /// The address that a user's function finds.
+    pub(super) fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self::Peer(Peer::custom(find))
+    }
+
+    /// The client's address, an IPv4-mapped one unmapped.
+    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
+        match self {
+            Self::Peer(peer) => peer.find(parts),
+            Self::Behind(proxies) => proxies.find(parts),
+        }
+    }
+}

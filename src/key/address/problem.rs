@@ -1,0 +1,72 @@
+//! Why the proxies' header does not name the client, and what to change.
+
+/// What is wrong with a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// A trusted proxy has not sent it.
+    Absent,
+    /// It is there more than once, and should hold one address.
+    Repeated,
+    /// Where the client's address should be is something else.
+    Invalid,
+    /// All that is read of it is trusted.
+    AllTrusted,
+    /// It has fewer items than there are hops.
+    TooFew,
+}
+
+/// What to tell about each problem of one header.
+///
+/// Clients may be able to cause some, so these are constants: none is built for a request, and none
+/// repeats what a client has sent.
+pub(super) struct Reasons {
+    absent: &'static str,
+    repeated: &'static str,
+    invalid: &'static str,
+    all_trusted: &'static str,
+    too_few: &'static str,
+}
+
+macro_rules! reasons {
+    ($header:literal) => {
+        Self {
+            absent: concat!(
+                $header, " is missing from what a trusted proxy sent: have it write there the \
+                 address of its peer, or name the header that it does send; health checks, which \
+                 come from the proxy itself, belong outside of the layer"
+            ),
+            repeated: concat!(
+                $header, " is there more than once: have the proxy replace what clients send, \
+                 or use a header that it appends to"
+            ),
+            invalid: concat!(
+                $header, " has no valid IP address where the client's should be: have the proxy \
+                 write there the address of its peer"
+            ),
+            all_trusted: concat!(
+                $header, " names trusted proxies only (64 of its items are read at most): narrow \
+                 the trusted ranges to the proxies, so that no client is in them"
+            ),
+            too_few: concat!(
+                $header, " is missing or has fewer items than there are hops: let no request come \
+                 past the proxies, and count as hops only those that append to it"
+            ),
+        }
+    };
+}
+
+impl Reasons {
+    pub(super) const X_FORWARDED_FOR: Self = reasons!("`x-forwarded-for`");
+    pub(super) const FORWARDED: Self = reasons!("`forwarded`");
+    pub(super) const SINGLE: Self = reasons!("the header of `ProxyHeader::Single`");
+
+    pub(super) fn of(&self, problem: Problem) -> &'static str {
+        match problem {
+            Problem::Absent => self.absent,
+            Problem::Repeated => self.repeated,
+            Problem::Invalid => self.invalid,
+            Problem::AllTrusted => self.all_trusted,
+            Problem::TooFew => self.too_few,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The addresses that are trusted to be proxies.
+
+use std::{net::IpAddr, sync::Arc};
+
+use ipnet::{IpNet, Ipv4Net};
+use thiserror::Error;
+
+/// Why no [`Proxies`](super::Proxies) are to be made of a list of addresses and ranges.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ProxiesError {
+    /// The list is empty.
+    #[error("the list of trusted proxies is empty: name them, or use `ClientIp::peer()`")]
+    Empty,
+    /// An entry is neither an address nor a range.
+    #[error("`{entry}` is no address or range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`")]
+    Syntax {
+        /// The entry.
+        entry: String,
+    },
+    /// A range has bits set where its addresses differ.
+    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or the one address alone")]
+    HostBits {
+        /// The entry.
+        entry: String,
+        /// The range that it lies in.
+        range: String,
+    },
+    /// An entry is of IPv4-mapped addresses, which are IPv4 ones before they are compared.
+    #[error("`{entry}` is IPv4-mapped: write `{range}`")]
+    Mapped {
+        /// The entry.
+        entry: String,
+        /// The same in IPv4.
+        range: String,
+    },
+    /// A range holds every address.
+    #[error(
+        "`{entry}` trusts everyone, so that clients choose their address: name the ranges of the \
+         proxies, or use `Proxies::hops`"
+    )]
+    Everyone {
+        /// The entry.
+        entry: String,
+    },
+}
+
+/// Ranges of addresses, in canonical form.
+#[derive(Clone, Debug)]
+pub(super) struct Ranges(Arc<[IpNet]>);
+
+impl Ranges {
+    pub(super) fn parse<T: AsRef<str>>(
+        entries: impl IntoIterator<Item = T>,
+    ) -> Result<Self, ProxiesError> {
+        let ranges: Arc<[_]> = entries
+            .into_iter()
+            .map(|entry| range(entry.as_ref()))
+            .collect::<Result<_, _>>()?;
+        if ranges.is_empty() {
+            return Err(ProxiesError::Empty);
+        }
+        Ok(Self(ranges))
+    }
+
+    pub(super) fn contains(&self, ip: IpAddr) -> bool {
+        self.0.iter().any(|range| range.contains(&ip))
+    }
+}
+
+fn range(text: &str) -> Result<IpNet, ProxiesError> {
+    let entry = text.to_owned();
+    let Some(written) = parse(text) else {
+        return Err(ProxiesError::Syntax { entry });
+    };
+    let unmapped = unmapped(written);
+    let canonical = unmapped.trunc();
+    let range = if text.contains('/') {
+        canonical.to_string()
+    } else {
+        canonical.addr().to_string()
+    };
+    if canonical.prefix_len() == 0 {
+        Err(ProxiesError::Everyone { entry })
+    } else if unmapped != written {
+        Err(ProxiesError::Mapped { entry, range })
+    } else if canonical != written {
+        Err(ProxiesError::HostBits { entry, range })
+    } else {
+        Ok(canonical)
+    }
+}
+
+/// The address part is left to the standard library, which refuses `010.0.0.0`.
+fn parse(text: &str) -> Option<IpNet> {
+    let Some((ip, bits)) = text.split_once('/') else {
+        return Some(text.parse::<IpAddr>().ok()?.into());
+    };
+    let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
+    IpNet::new(ip.parse().ok()?, digits.then(|| bits.parse().ok())??).ok()
+}
+
+fn unmapped(range: IpNet) -> IpNet {
+    let bits = range.prefix_len().checked_sub(96);
+    match (range.addr().to_canonical(), bits) {
+        (IpAddr::V4(ip), Some(bits)) => Ipv4Net::new(ip, bits).map_or(range, IpNet::V4),
+        _ => range,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_holds_its_addresses_and_no_others() {
+        let ranges = Ranges::parse(["10.0.0.0/8", "192.0.2.7", "fd00::/8", "2001:db8::7"]);
+        let ranges = ranges.expect("a test's ranges");
+        let cases = [
+            ("10.0.0.0", true),
+            ("10.255.255.255", true),
+            ("11.0.0.0", false),
+            ("192.0.2.7", true),
+            ("192.0.2.6", false),
+            ("fdff::1", true),
+            ("fe00::", false),
+            ("2001:db8::7", true),
+            ("2001:db8::8", false),
+            ("::a00:1", false),
+        ];
+        for (ip, trusted) in cases {
+            let address = ip.parse().expect("a test's address");
+            assert_eq!(ranges.contains(address), trusted, "{ip}");
+        }
+    }
+}

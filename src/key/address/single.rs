@@ -1,0 +1,17 @@
+//! A header that holds one address.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, header::AsHeaderName};
+
+use super::{node, problem::Problem};
+
+/// The address in the header `name`, which must be there once.
+pub(super) fn address(headers: &HeaderMap, name: impl AsHeaderName) -> Result<IpAddr, Problem> {
+    let mut lines = headers.get_all(name).iter();
+    let line = lines.next().ok_or(Problem::Absent)?;
+    if lines.next().is_some() {
+        return Err(Problem::Repeated);
+    }
+    node::plain(line.as_bytes()).ok_or(Problem::Invalid)
+}
