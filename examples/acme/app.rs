@@ -1,0 +1,59 @@
+//! The limits and where they apply.
+
+use axum::{Json, Router, http::StatusCode, routing::post};
+use serde_json::{Value, json};
+use tollgate::{
+    ClientIp, Limiter, Limits, RateLimitLayer, Rule,
+    id::IdFormat,
+    key::{HeaderId, Ipv6Range},
+    limit::{LimitName, LimitsBuilder},
+};
+
+use crate::order;
+
+/// Names, numbers and id formats: what must not change while there are buckets.
+pub(crate) fn limits() -> LimitsBuilder {
+    Limits::builder()
+        .name(LimitName::new(
+            "NewRegistrationsPerIPAddress",
+            1,
+            IdFormat::IpAddress,
+        ))
+        .name(LimitName::new(
+            "NewRegistrationsPerIPv6Range",
+            2,
+            IdFormat::Ipv6Range,
+        ))
+        .name(LimitName::new("CertificatesPerDomain", 5, IdFormat::Domain))
+        .name(LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId))
+        .name(LimitName::new(
+            "CertificatesPerFQDNSet",
+            7,
+            IdFormat::FqdnSet,
+        ))
+}
+
+/// How clients' addresses are found.
+pub(crate) struct Clients {
+    pub(crate) address: ClientIp,
+    pub(crate) range: Ipv6Range,
+}
+
+pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
+    // A client is charged for its address and its range together, or for neither.
+    let accounts = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("NewRegistrationsPerIPAddress", clients.address))
+        .rule(Rule::new("NewRegistrationsPerIPv6Range", clients.range));
+    // In production, the account is who has signed the request, not what a header says.
+    let orders = RateLimitLayer::new(limiter.clone()).rule(Rule::new(
+        "NewOrdersPerAccount",
+        HeaderId::new("x-account-id"),
+    ));
+    Router::new()
+        .route("/new-account", post(new_account).layer(accounts))
+        .route("/new-order", post(order::new_order).layer(orders))
+}
+
+async fn new_account() -> (StatusCode, Json<Value>) {
+    (StatusCode::CREATED, Json(json!({"status": "valid"})))
+}

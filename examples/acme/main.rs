@@ -1,0 +1,64 @@
+//! A certificate authority's front door, with the limits of Let's Encrypt: addresses and their ranges
+//! on `POST /new-account`, accounts, registered domains and sets of names on `POST /new-order`.
+//!
+//! ```sh
+//! cargo run --example acme --all-features
+//! curl -i http://127.0.0.1:3000/new-account --data ''
+//! curl -i http://127.0.0.1:3000/new-order -H 'x-account-id: 12345678' \
+//!     --json '{"identifiers": ["example.com", "www.example.com"]}'
+//! ```
+//!
+//! The values are in `examples/config/`, and are read again when they change. Behind a proxy, name
+//! its addresses, so that its `X-Forwarded-For` is believed: `PROXIES=10.0.0.0/8,127.0.0.1`.
+
+mod app;
+mod order;
+
+use std::{env, error::Error, net::SocketAddr, path::Path, time::Duration};
+
+use tokio::net::TcpListener;
+use tollgate::{
+    ClientIp, Limiter, MemoryBackend,
+    key::{Ipv6Range, Proxies, ProxyHeader},
+    reload::Reloader,
+};
+
+use self::app::Clients;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().init();
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/config");
+    let recipe = app::limits()
+        .defaults_file(config.join("defaults.yml"))
+        .overrides_file(config.join("overrides.yml"));
+    let limiter = Limiter::new(recipe.build()?, MemoryBackend::new());
+    tokio::spawn(
+        Reloader::new(limiter.clone(), recipe)
+            .every(Duration::from_secs(2))
+            .run(),
+    );
+
+    let app = app::router(&limiter, clients()?);
+    let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).await?;
+    Ok(())
+}
+
+/// Who is asking: the peer or, for requests from a proxy that is named, whom that has seen.
+fn clients() -> Result<Clients, Box<dyn Error>> {
+    let Ok(ranges) = env::var("PROXIES") else {
+        return Ok(Clients {
+            address: ClientIp::peer().exact(),
+            range: Ipv6Range::peer(),
+        });
+    };
+    let proxies = Proxies::trusted(ranges.split(',').map(str::trim), ProxyHeader::XForwardedFor)?;
+    Ok(Clients {
+        address: ClientIp::behind(proxies.clone()).exact(),
+        range: Ipv6Range::behind(proxies),
+    })
+}

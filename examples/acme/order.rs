@@ -1,0 +1,132 @@
+//! `POST /new-order`: the limits that depend on what is in the body.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use axum::{
+    Extension, Json,
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollgate::{
+    Transaction,
+    id::{IdError, IdFormat},
+    layer::Assessment,
+    limiter::LimiterError,
+};
+
+const MAX_IDENTIFIERS: usize = 100;
+
+#[derive(Deserialize)]
+pub(crate) struct Order {
+    identifiers: Vec<String>,
+}
+
+/// Charges each registered domain once, and the set of names. The layer has charged the account.
+pub(crate) async fn new_order(
+    Extension(assessment): Extension<Assessment>,
+    Json(order): Json<Order>,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    let identifiers = order.identifiers;
+    if identifiers.len() > MAX_IDENTIFIERS {
+        return Err(Refusal::malformed(format!(
+            "use up to {MAX_IDENTIFIERS} identifiers"
+        )));
+    }
+    // Two names of one domain are one bucket, which no batch may hold twice.
+    let domains = identifiers
+        .iter()
+        .map(|name| IdFormat::Domain.fold(name))
+        .collect::<Result<Vec<_>, _>>()?;
+    let domains: BTreeSet<_> = domains.iter().map(|domain| domain.as_str()).collect();
+    let names = identifiers.join(",");
+    let charges: Vec<_> = domains
+        .iter()
+        .map(|domain| Transaction::new("CertificatesPerDomain", domain))
+        .chain([Transaction::new("CertificatesPerFQDNSet", &names)])
+        .collect();
+    let Some(account) = assessment.iter().next() else {
+        return Err(Refusal::malformed("no account"));
+    };
+    let spent = account.limiter.spend_batch(&charges).await?;
+    if let Some(strictest) = spent.strictest().filter(|_| !spent.allowed()) {
+        // What is not ordered does not count.
+        assessment.refund().await?;
+        let wait = spent.decision().retry_after();
+        return Err(Refusal::too_many(&charges[strictest], wait));
+    }
+    let order = json!({"status": "pending", "identifiers": identifiers});
+    Ok((StatusCode::CREATED, Json(order)))
+}
+
+/// A problem document, as ACME has them (RFC 8555, section 6.7).
+pub(crate) struct Refusal {
+    status: StatusCode,
+    kind: &'static str,
+    detail: String,
+    retry_after: Option<u64>,
+}
+
+impl Refusal {
+    fn malformed(detail: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            kind: "malformed",
+            detail: detail.into(),
+            retry_after: None,
+        }
+    }
+
+    fn too_many(charge: &Transaction<'_>, wait: Duration) -> Self {
+        let Transaction { limit, id, .. } = charge;
+        // Rounded up, so that nobody who obeys comes too early.
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            kind: "rateLimited",
+            detail: format!("{limit}: too many for {id}, retry in {seconds} s"),
+            retry_after: Some(seconds),
+        }
+    }
+}
+
+impl From<IdError> for Refusal {
+    fn from(error: IdError) -> Self {
+        Self::malformed(error.to_string())
+    }
+}
+
+impl From<LimiterError> for Refusal {
+    fn from(error: LimiterError) -> Self {
+        match error {
+            LimiterError::InvalidId { source, .. } => source.into(),
+            error => Self {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                kind: "serverInternal",
+                detail: error.to_string(),
+                retry_after: Some(1),
+            },
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = json!({
+            "type": format!("urn:ietf:params:acme:error:{}", self.kind),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = (self.status, Json(problem)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            "content-type",
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
