@@ -1,9 +1,10 @@
 //! The example service, driven from outside as a process. What it must do is written in its
 //! interface's description, sentence by sentence.
 
-#![cfg(all(unix, feature = "yaml"))]
+#![cfg(all(unix, feature = "reload", feature = "yaml"))]
 
 mod decisions;
+mod files;
 mod lifecycle;
 mod process;
 mod refusals;

@@ -46,8 +46,13 @@ impl Service {
     }
 
     pub(crate) fn start_with(args: &[&str]) -> Self {
+        Self::start_on(DEFAULTS, args)
+    }
+
+    /// Starts the service with other defaults.
+    pub(crate) fn start_on(defaults: &str, args: &[&str]) -> Self {
         let mut command = command(&["--listen", "127.0.0.1:0", "--defaults"]);
-        command.arg(file(DEFAULTS)).args(args);
+        command.arg(file(defaults)).args(args);
         let mut child = command.spawn().expect("the service starts");
         let stdout = lines(child.stdout.take().expect("it is piped"));
         let stderr = lines(child.stderr.take().expect("it is piped"));

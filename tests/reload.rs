@@ -1,0 +1,296 @@
+//! Other limits while requests run: what changes, what stays, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    clock::{Clock, ManualClock},
+    id::IdFormat,
+    key::Everyone,
+    limit::{LimitName, LimitsBuilder},
+    limiter::ReloadError,
+    transaction::Mode,
+};
+
+const TWENTY: Limit = Limit::per_second(20);
+
+fn limits(builder: &LimitsBuilder) -> Limits {
+    builder.build().unwrap()
+}
+
+fn one(name: &str, limit: Limit) -> Limits {
+    limits(&Limits::builder().limit(name, limit))
+}
+
+fn limiter(limits: Limits) -> (Limiter, ManualClock) {
+    let clock = ManualClock::default();
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+    (limiter.with_clock(clock.clone()), clock)
+}
+
+#[tokio::test]
+async fn buckets_keep_what_was_spent() {
+    let (limiter, clock) = limiter(one("a", TWENTY));
+    let all = Transaction::new("a", "x").cost(20);
+    assert!(limiter.spend(&all).await.unwrap().allowed());
+    // A handle that was there before sees the new limit too.
+    let handle = limiter.clone();
+    limiter
+        .reload(one("a", Limit::per_second(40).burst(20)))
+        .unwrap();
+    let next = handle.check(&Transaction::new("a", "x")).await.unwrap();
+    // The debt of a second is now one of 40 tokens, of which 20 are beyond empty.
+    assert_eq!(
+        (next.remaining(), next.retry_after()),
+        (Some(0), Duration::from_millis(525))
+    );
+    clock.advance(Duration::from_millis(525));
+    assert!(
+        handle
+            .spend(&Transaction::new("a", "x"))
+            .await
+            .unwrap()
+            .allowed()
+    );
+}
+
+#[tokio::test]
+async fn names_come_and_go() {
+    let (limiter, _) = limiter(one("a", TWENTY));
+    limiter.reload(one("b", TWENTY)).unwrap();
+    assert!(limiter.spend(&Transaction::new("a", "x")).await.is_err());
+    assert!(limiter.spend(&Transaction::new("b", "x")).await.is_ok());
+    // A limit that keeps its number keeps its buckets under another name.
+    let named =
+        |name| limits(&Limits::builder().limit(LimitName::new(name, 6, IdFormat::Opaque), TWENTY));
+    limiter.reload(named("c")).unwrap();
+    limiter
+        .spend(&Transaction::new("c", "x").cost(20))
+        .await
+        .unwrap();
+    limiter.reload(named("d")).unwrap();
+    let renamed = limiter.spend(&Transaction::new("d", "x")).await.unwrap();
+    assert!(!renamed.allowed());
+}
+
+#[test]
+fn overrides_come_and_go() {
+    let (limiter, _) = limiter(one("a", TWENTY));
+    let recipe = Limits::builder().limit("a", TWENTY);
+    let burst = |id| {
+        let probe = Transaction::new("a", id).cost(0);
+        limiter.try_spend(&probe).unwrap().unwrap().remaining()
+    };
+    limiter
+        .reload(limits(&recipe.clone().override_for(
+            "a",
+            "x",
+            Limit::per_second(5),
+        )))
+        .unwrap();
+    assert_eq!((burst("x"), burst("y")), (Some(5), Some(20)));
+    limiter.reload(limits(&recipe)).unwrap();
+    assert_eq!((burst("x"), burst("y")), (Some(20), Some(20)));
+}
+
+/// Expects that a limiter refuses limits and goes on with those that it has.
+fn expect_refusal(limiter: &Limiter, limits: Limits, message: &str) {
+    let before = limiter.limits();
+    let error = limiter.reload(limits).unwrap_err();
+    assert_eq!(error.to_string(), message);
+    assert_eq!(before.names(), limiter.limits().names());
+}
+
+#[test]
+fn reload_that_would_break_a_rule_is_refused() {
+    let (limiter, _) = limiter(limits(
+        &Limits::builder().limit("a", TWENTY).limit("b", TWENTY),
+    ));
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("a", Everyone).cost(5))
+        .rule(Rule::new("a", Everyone).cost(3));
+    let layer_of_debits = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("b", Everyone).cost(9).mode(Mode::Debit));
+    let both = |a: Limit| {
+        Limits::builder()
+            .limit("a", a)
+            .limit("b", Limit::per_second(1))
+    };
+    expect_refusal(
+        &limiter,
+        one("b", TWENTY),
+        "a rule does not fit the new limits: unknown limit `a`: known are b",
+    );
+    expect_refusal(
+        &limiter,
+        limits(&both(Limit::per_second(7))),
+        "a rule does not fit the new limits: cost 8 is above the burst of limit `a`, 7: lower the \
+         cost, raise the burst, or make it a debit",
+    );
+    expect_refusal(
+        &limiter,
+        limits(&both(TWENTY).override_for("a", "x", Limit::per_second(7))),
+        "a rule does not fit the new limits: cost 8 is above the burst of limit `a` for `x`, 7: lower \
+         the cost, raise the burst, or make it a debit",
+    );
+    limiter.reload(limits(&both(Limit::per_second(8)))).unwrap();
+    // A name that is off cannot be exceeded.
+    limiter
+        .reload(limits(&Limits::builder().name("a").name("b")))
+        .unwrap();
+    drop(layer_of_debits);
+    limiter
+        .reload(limits(&Limits::builder().name("a")))
+        .unwrap();
+    // A clone of a layer holds the limits as long as the layer would.
+    let clone = layer.clone();
+    drop(layer);
+    assert!(limiter.reload(Limits::default()).is_err());
+    drop(clone);
+    limiter.reload(Limits::default()).unwrap();
+}
+
+#[test]
+fn rule_that_does_not_fit_an_override_is_an_error_at_start() {
+    let recipe = Limits::builder()
+        .limit("a", TWENTY)
+        .override_for("a", "x", Limit::per_second(4));
+    let (limiter, _) = limiter(limits(&recipe));
+    let error = RateLimitLayer::new(limiter).try_rule(Rule::new("a", Everyone).cost(5));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "cost 5 is above the burst of limit `a` for `x`, 4: lower the cost, raise the burst, or make \
+         it a debit"
+    );
+}
+
+#[test]
+fn reload_that_would_lose_buckets_is_refused() {
+    let named = |number, format| {
+        limits(&Limits::builder().limit(LimitName::new("a", number, format), TWENTY))
+    };
+    let (limiter, _) = limiter(named(6, IdFormat::RegId));
+    expect_refusal(
+        &limiter,
+        named(7, IdFormat::RegId),
+        "limit `a` is number 6 with ids in the format regId, and would become number 7 with ids in \
+         the format regId, so that its buckets would be lost: leave that, or restart",
+    );
+    let error = limiter.reload(named(6, IdFormat::Opaque)).unwrap_err();
+    assert!(matches!(error, ReloadError::OtherKey { .. }));
+    let error = limiter.reload(one("a", TWENTY)).unwrap_err();
+    assert!(error.to_string().contains("would become unnumbered"));
+}
+
+/// Two sets of limits whose names must always be seen together.
+fn sets() -> [Limits; 2] {
+    [(10, 1), (20, 2)].map(|(burst, per_second)| {
+        let limit = Limit::per_second(per_second).burst(burst);
+        let builder = Limits::builder()
+            .limit("a", limit.clone())
+            .limit("b", limit.clone());
+        limits(&builder.override_for("a", "own", limit))
+    })
+}
+
+#[test]
+fn every_decision_is_by_one_whole_set_of_limits() {
+    let [old, new] = sets();
+    let (limiter, _) = limiter(old.clone());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                limiter.reload(new.clone()).unwrap();
+                limiter.reload(old.clone()).unwrap();
+            }
+        });
+        let batch = ["x", "own"].map(|id| Transaction::new("a", id).cost(0));
+        let batch = [batch[0], batch[1], Transaction::new("b", "x").cost(0)];
+        let mut seen = [0; 2];
+        for i in 0..2_000_000 {
+            if i > 20_000 && !seen.contains(&0) {
+                break;
+            }
+            let decision = limiter.try_spend_batch(&batch).unwrap().unwrap();
+            let bursts: Vec<_> = decision
+                .members()
+                .iter()
+                .map(|one| one.remaining().unwrap())
+                .collect();
+            assert!(bursts == [10; 3] || bursts == [20; 3], "{bursts:?}");
+            seen[usize::from(bursts[0] == 20)] += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(!seen.contains(&0), "both were in force: {seen:?}");
+    });
+}
+
+/// What a bucket with this TAT decides at an instant: allowed, remaining, microseconds until full.
+fn judge(burst: u64, interval: u64, tat: u64, now: u64) -> (bool, u64, u64) {
+    let (tat, tolerance) = (tat.max(now), burst * interval);
+    let charged = tat + interval;
+    match charged <= now + tolerance {
+        true => (true, (now + tolerance - charged) / interval, charged - now),
+        false => (
+            false,
+            (now + tolerance).saturating_sub(tat) / interval,
+            tat - now,
+        ),
+    }
+}
+
+#[test]
+fn no_decision_is_wrong_while_limits_change() {
+    const SETS: [(u64, u64); 2] = [(10, 1_000_000), (20, 500_000)];
+    let [old, new] = sets();
+    let (limiter, clock) = limiter(old.clone());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                limiter.reload(new.clone()).unwrap();
+                limiter.reload(old.clone()).unwrap();
+            }
+        });
+        // How many decisions each set has shown to be its own.
+        let (mut tat, mut by) = (0, [0; 2]);
+        for i in 0..2_000_000 {
+            if i > 20_000 && !by.contains(&0) {
+                break;
+            }
+            clock.advance(Duration::from_micros(i % 7 * 230_001));
+            let now = clock.now().as_micros();
+            let told = limiter
+                .try_spend(&Transaction::new("a", "x"))
+                .unwrap()
+                .unwrap();
+            let reset_after = u64::try_from(told.reset_after().as_micros()).unwrap();
+            let told = (
+                told.allowed(),
+                u64::from(told.remaining().unwrap()),
+                reset_after,
+            );
+            let right = SETS.map(|(burst, interval)| judge(burst, interval, tat, now) == told);
+            assert!(right.contains(&true), "{told:?} at {now} with {tat}");
+            if let Some(only) = [[true, false], [false, true]]
+                .iter()
+                .position(|own| *own == right)
+            {
+                by[only] += 1;
+            }
+            tat = now + reset_after;
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(
+            by[0] < 20_000 && by[1] < 20_000,
+            "both were in force: {by:?}"
+        );
+    });
+}
