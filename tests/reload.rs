@@ -107,16 +107,21 @@ fn expect_refusal(limiter: &Limiter, limits: Limits, message: &str) {
     assert_eq!(before.names(), limiter.limits().names());
 }
 
-#[test]
-fn reload_that_would_break_a_rule_is_refused() {
+/// A limiter of `a` and `b`, and a layer whose rules cost up to 8 of `a`.
+fn limiter_with_a_layer() -> (Limiter, RateLimitLayer) {
     let (limiter, _) = limiter(limits(
         &Limits::builder().limit("a", TWENTY).limit("b", TWENTY),
     ));
     let layer = RateLimitLayer::new(limiter.clone())
         .rule(Rule::new("a", Everyone).cost(5))
-        .rule(Rule::new("a", Everyone).cost(3));
-    let layer_of_debits = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("a", Everyone).cost(3))
         .rule(Rule::new("b", Everyone).cost(9).mode(Mode::Debit));
+    (limiter, layer)
+}
+
+#[test]
+fn reload_that_would_break_a_rule_is_refused() {
+    let (limiter, _layer) = limiter_with_a_layer();
     let both = |a: Limit| {
         Limits::builder()
             .limit("a", a)
@@ -144,11 +149,11 @@ fn reload_that_would_break_a_rule_is_refused() {
     limiter
         .reload(limits(&Limits::builder().name("a").name("b")))
         .unwrap();
-    drop(layer_of_debits);
-    limiter
-        .reload(limits(&Limits::builder().name("a")))
-        .unwrap();
-    // A clone of a layer holds the limits as long as the layer would.
+}
+
+#[test]
+fn rules_hold_the_limits_for_as_long_as_their_layer_is_there() {
+    let (limiter, layer) = limiter_with_a_layer();
     let clone = layer.clone();
     drop(layer);
     assert!(limiter.reload(Limits::default()).is_err());
@@ -199,10 +204,9 @@ fn sets() -> [Limits; 2] {
     })
 }
 
-#[test]
-fn every_decision_is_by_one_whole_set_of_limits() {
+/// Calls `step` again and again while limits are reloaded, until both sets have been seen often.
+fn while_limits_change(limiter: &Limiter, mut step: impl FnMut(u64) -> [bool; 2]) {
     let [old, new] = sets();
-    let (limiter, _) = limiter(old.clone());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -211,24 +215,32 @@ fn every_decision_is_by_one_whole_set_of_limits() {
                 limiter.reload(old.clone()).unwrap();
             }
         });
-        let batch = ["x", "own"].map(|id| Transaction::new("a", id).cost(0));
-        let batch = [batch[0], batch[1], Transaction::new("b", "x").cost(0)];
         let mut seen = [0; 2];
         for i in 0..2_000_000 {
+            let sets = step(i);
+            seen = [0, 1].map(|set| seen[set] + u32::from(sets[set]));
             if i > 20_000 && !seen.contains(&0) {
                 break;
             }
-            let decision = limiter.try_spend_batch(&batch).unwrap().unwrap();
-            let bursts: Vec<_> = decision
-                .members()
-                .iter()
-                .map(|one| one.remaining().unwrap())
-                .collect();
-            assert!(bursts == [10; 3] || bursts == [20; 3], "{bursts:?}");
-            seen[usize::from(bursts[0] == 20)] += 1;
         }
         done.store(true, Ordering::Relaxed);
         assert!(!seen.contains(&0), "both were in force: {seen:?}");
+    });
+}
+
+#[test]
+fn every_decision_is_by_one_whole_set_of_limits() {
+    let [old, _] = sets();
+    let (limiter, _) = limiter(old);
+    let batch = ["x", "own"].map(|id| Transaction::new("a", id).cost(0));
+    let batch = [batch[0], batch[1], Transaction::new("b", "x").cost(0)];
+    while_limits_change(&limiter, |_| {
+        let decision = limiter.try_spend_batch(&batch).unwrap().unwrap();
+        let members = decision.members().iter();
+        let bursts: Vec<_> = members.map(|one| one.remaining().unwrap()).collect();
+        let sets = [10, 20].map(|burst| bursts == [burst; 3]);
+        assert!(sets.contains(&true), "{bursts:?}");
+        sets
     });
 }
 
@@ -249,48 +261,30 @@ fn judge(burst: u64, interval: u64, tat: u64, now: u64) -> (bool, u64, u64) {
 #[test]
 fn no_decision_is_wrong_while_limits_change() {
     const SETS: [(u64, u64); 2] = [(10, 1_000_000), (20, 500_000)];
-    let [old, new] = sets();
-    let (limiter, clock) = limiter(old.clone());
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                limiter.reload(new.clone()).unwrap();
-                limiter.reload(old.clone()).unwrap();
-            }
-        });
-        // How many decisions each set has shown to be its own.
-        let (mut tat, mut by) = (0, [0; 2]);
-        for i in 0..2_000_000 {
-            if i > 20_000 && !by.contains(&0) {
-                break;
-            }
-            clock.advance(Duration::from_micros(i % 7 * 230_001));
-            let now = clock.now().as_micros();
-            let told = limiter
-                .try_spend(&Transaction::new("a", "x"))
-                .unwrap()
-                .unwrap();
-            let reset_after = u64::try_from(told.reset_after().as_micros()).unwrap();
-            let told = (
-                told.allowed(),
-                u64::from(told.remaining().unwrap()),
-                reset_after,
-            );
-            let right = SETS.map(|(burst, interval)| judge(burst, interval, tat, now) == told);
-            assert!(right.contains(&true), "{told:?} at {now} with {tat}");
-            if let Some(only) = [[true, false], [false, true]]
-                .iter()
-                .position(|own| *own == right)
-            {
-                by[only] += 1;
-            }
-            tat = now + reset_after;
-        }
-        done.store(true, Ordering::Relaxed);
-        assert!(
-            by[0] < 20_000 && by[1] < 20_000,
-            "both were in force: {by:?}"
+    let [old, _] = sets();
+    let (limiter, clock) = limiter(old);
+    let mut tat = 0;
+    while_limits_change(&limiter, |i| {
+        clock.advance(Duration::from_micros(i % 7 * 230_001));
+        let now = clock.now().as_micros();
+        let told = limiter
+            .try_spend(&Transaction::new("a", "x"))
+            .unwrap()
+            .unwrap();
+        let reset_after = u64::try_from(told.reset_after().as_micros()).unwrap();
+        let told = (
+            told.allowed(),
+            u64::from(told.remaining().unwrap()),
+            reset_after,
         );
+        let right = SETS.map(|(burst, interval)| judge(burst, interval, tat, now) == told);
+        assert!(right.contains(&true), "{told:?} at {now} with {tat}");
+        tat = now + reset_after;
+        // One that either would have made tells nothing of what was in force.
+        if right == [true; 2] {
+            [false; 2]
+        } else {
+            right
+        }
     });
 }

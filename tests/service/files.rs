@@ -43,53 +43,54 @@ fn spend(service: &Service, limit: &str, id: &str) -> Value {
     answer["remaining"].clone()
 }
 
+const SPELLINGS: [(&str, &[&str], u32); 14] = [
+    (
+        "Address",
+        &["10.0.0.2", "::ffff:10.0.0.2", "::FFFF:a00:2"],
+        30,
+    ),
+    (
+        "Address",
+        &["2001:db8::ff00:42:8329", "2001:0DB8:0:0:0:ff00:0042:8329"],
+        30,
+    ),
+    ("Address", &["10.0.0.3"], 20),
+    (
+        "Range",
+        &["2001:db8::/48", "2001:db8::1", "2001:db8:0:ffff::7"],
+        30,
+    ),
+    ("Range", &["2001:db8:1::/48", "2001:0db8:0001::1"], 20),
+    (
+        "Domain",
+        &["example.com", "www.example.com", "*.Example.COM."],
+        30,
+    ),
+    ("Domain", &["foo.github.io", "a.foo.github.io"], 20),
+    ("Account", &["12345678"], 30),
+    ("Account", &["12345679"], 20),
+    (
+        "Names",
+        &[
+            "example.com,example.org",
+            "example.org,EXAMPLE.com,example.com",
+        ],
+        30,
+    ),
+    ("Names", &["example.com"], 20),
+    (
+        "AccountDomain",
+        &["12345678:example.com", "12345678:www.example.com"],
+        30,
+    ),
+    ("AccountNames", &["12345678:example.com,example.org"], 30),
+    ("AccountNames", &["12345679:example.com,example.org"], 20),
+];
+
 #[test]
 fn spellings_of_one_client_share_a_bucket_and_an_override() {
     let service = start(&file(OVERRIDES));
-    let cases: [(&str, &[&str], u32); 14] = [
-        (
-            "Address",
-            &["10.0.0.2", "::ffff:10.0.0.2", "::FFFF:a00:2"],
-            30,
-        ),
-        (
-            "Address",
-            &["2001:db8::ff00:42:8329", "2001:0DB8:0:0:0:ff00:0042:8329"],
-            30,
-        ),
-        ("Address", &["10.0.0.3"], 20),
-        (
-            "Range",
-            &["2001:db8::/48", "2001:db8::1", "2001:db8:0:ffff::7"],
-            30,
-        ),
-        ("Range", &["2001:db8:1::/48", "2001:0db8:0001::1"], 20),
-        (
-            "Domain",
-            &["example.com", "www.example.com", "*.Example.COM."],
-            30,
-        ),
-        ("Domain", &["foo.github.io", "a.foo.github.io"], 20),
-        ("Account", &["12345678"], 30),
-        ("Account", &["12345679"], 20),
-        (
-            "Names",
-            &[
-                "example.com,example.org",
-                "example.org,EXAMPLE.com,example.com",
-            ],
-            30,
-        ),
-        ("Names", &["example.com"], 20),
-        (
-            "AccountDomain",
-            &["12345678:example.com", "12345678:www.example.com"],
-            30,
-        ),
-        ("AccountNames", &["12345678:example.com,example.org"], 30),
-        ("AccountNames", &["12345679:example.com,example.org"], 20),
-    ];
-    for (limit, spellings, burst) in cases {
+    for (limit, spellings, burst) in SPELLINGS {
         for (spent, id) in (1..).zip(spellings) {
             assert_eq!(spend(&service, limit, id), burst - spent, "{limit} {id}");
         }
@@ -111,46 +112,47 @@ fn limit_with_overrides_alone_is_off_for_others() {
     );
 }
 
+const OUT_OF_FORMAT: [(&str, [&str; 5]); 7] = [
+    (
+        "Address",
+        ["", "10.0.0.256", "10.0.0.0/8", "10.0.0.1:80", "[::1]"],
+    ),
+    (
+        "Range",
+        [
+            "10.0.0.1",
+            "2001:db8::/64",
+            "::ffff:10.0.0.1",
+            "2001:db8::/",
+            "x",
+        ],
+    ),
+    (
+        "Domain",
+        [
+            "com",
+            "exa mple.com",
+            "10.0.0.1",
+            "a..com",
+            "example.com:80",
+        ],
+    ),
+    (
+        "Account",
+        ["0012", "+5", "-1", "18446744073709551616", "1e5"],
+    ),
+    ("Names", ["", ",", "a.com,", "a.com, b.com", "com"]),
+    ("AccountDomain", ["7", "7:", ":a.com", "07:a.com", "7:com"]),
+    (
+        "AccountNames",
+        ["7", "7:", ":a.com", "07:a.com", "7:a.com,"],
+    ),
+];
+
 #[test]
 fn ids_out_of_their_format_are_refused() {
     let service = start(&file(OVERRIDES));
-    let cases = [
-        (
-            "Address",
-            ["", "10.0.0.256", "10.0.0.0/8", "10.0.0.1:80", "[::1]"],
-        ),
-        (
-            "Range",
-            [
-                "10.0.0.1",
-                "2001:db8::/64",
-                "::ffff:10.0.0.1",
-                "2001:db8::/",
-                "x",
-            ],
-        ),
-        (
-            "Domain",
-            [
-                "com",
-                "exa mple.com",
-                "10.0.0.1",
-                "a..com",
-                "example.com:80",
-            ],
-        ),
-        (
-            "Account",
-            ["0012", "+5", "-1", "18446744073709551616", "1e5"],
-        ),
-        ("Names", ["", ",", "a.com,", "a.com, b.com", "com"]),
-        ("AccountDomain", ["7", "7:", ":a.com", "07:a.com", "7:com"]),
-        (
-            "AccountNames",
-            ["7", "7:", ":a.com", "07:a.com", "7:a.com,"],
-        ),
-    ];
-    for (limit, ids) in cases {
+    for (limit, ids) in OUT_OF_FORMAT {
         for id in ids {
             for op in ["check", "spend", "refund", "reset"] {
                 let transactions = json!([{"limit": limit, "id": id}]);
@@ -210,32 +212,33 @@ fn files_are_read_again_on_sighup() {
     assert_eq!(spend(&service, "Account", "12345678"), 27);
 }
 
+const BAD_OVERRIDES: [(&str, &str); 5] = [
+    (
+        "- Acount: {burst: 1, count: 1, period: 1s, ids: [7]}",
+        "did you mean `Account`?",
+    ),
+    (
+        "- Account: {burst: 1, count: 1, period: 1s, ids: [07]}",
+        "not an id in the format regId",
+    ),
+    (
+        "- Account: {burst: 1, count: 1, period: 1s, ids: []}",
+        "ids is empty",
+    ),
+    (
+        "- Account: {burst: 1, count: 1, period: 1s, ids: [7, 7]}",
+        "an override already",
+    ),
+    (
+        "- Domain: {burst: 1, count: 1, period: 1s, ids: [www.example.com]}",
+        "`example.com`",
+    ),
+];
+
 #[test]
 fn bad_overrides_file_is_refused_whole() {
     let defaults = file(FORMATS);
-    let cases = [
-        (
-            "- Acount: {burst: 1, count: 1, period: 1s, ids: [7]}",
-            "did you mean `Account`?",
-        ),
-        (
-            "- Account: {burst: 1, count: 1, period: 1s, ids: [07]}",
-            "not an id in the format regId",
-        ),
-        (
-            "- Account: {burst: 1, count: 1, period: 1s, ids: []}",
-            "ids is empty",
-        ),
-        (
-            "- Account: {burst: 1, count: 1, period: 1s, ids: [7, 7]}",
-            "an override already",
-        ),
-        (
-            "- Domain: {burst: 1, count: 1, period: 1s, ids: [www.example.com]}",
-            "`example.com`",
-        ),
-    ];
-    for (text, reason) in cases {
+    for (text, reason) in BAD_OVERRIDES {
         let overrides = file(text);
         let paths = [&defaults, &overrides].map(|path| path.to_str().expect("it is UTF-8"));
         let output = run(&[
