@@ -69,7 +69,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// Adds a file of defaults, in a form that the [module](super#files) shows.
+    /// Adds a file of defaults, in a form that the [module](super#defaults) shows.
     pub fn defaults_file(self, path: impl AsRef<Path>) -> Self {
         self.defaults(Source::File(path.as_ref().into()))
     }
@@ -79,7 +79,7 @@ impl LimitsBuilder {
         self.defaults(Source::Text(language, text.into()))
     }
 
-    /// Adds a file of overrides, in a form that the [module](super#files) shows. An empty one is one
+    /// Adds a file of overrides, in a form that the [module](super#overrides) shows. An empty one is one
     /// without overrides.
     pub fn overrides_file(self, path: impl AsRef<Path>) -> Self {
         self.overrides(Source::File(path.as_ref().into()))

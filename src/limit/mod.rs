@@ -18,26 +18,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files
+//! A file's limits are read by [`LimitsBuilder::defaults_file`] and
+//! [`LimitsBuilder::overrides_file`]:
 //!
-//! With feature `yaml`, [`LimitsBuilder::defaults_file`] reads a map of names:
-//!
-//! ```yaml
-//! NewRegistrationsPerIPAddress:
-//!   burst: 20
-//!   count: 20
-//!   period: 1s
-//! NewOrdersPerAccount:
-//!   number: 6
-//!   burst: 300
-//!   count: 300
-//!   period: 180m
-//! ```
-//!
-//! `burst` is the most that passes at once; `count` tokens come back each `period`, which is written
-//! as Go writes durations (`1s`, `1h30m`, `1.5h`). `number` names the limit in bucket keys and must
-//! never change once clients have buckets; without it, the name does. A name without values is
-//! known, but not limited.
+#![doc = include_str!("../../docs/limits-in-files.md")]
 
 mod builder;
 mod duration;
