@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 pub(crate) use self::reload::Claim;
 use self::{
     reload::Claims,
-    resolve::{Resolved, look_up, only},
+    resolve::{Resolved, Rooms, look_up, only},
 };
 pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
@@ -230,12 +230,13 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
         let limits = self.shared.limits.load();
-        let in_force = match look_up(&limits, operation, transaction) {
-            Ok(Some(in_force)) => in_force,
+        let mut room = None;
+        let member = match look_up(&limits, operation, transaction, &mut room) {
+            Ok(Some(member)) => member,
             Ok(None) => return Some(Ok(Decision::NOT_LIMITED)),
             Err(error) => return Some(Err(error)),
         };
-        let members = [in_force.member()];
+        let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
         match self.shared.backend.try_apply(&batch) {
             Some(Ok(ref outcome)) => Some(only(&batch, outcome)),
@@ -250,16 +251,15 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let limits = self.shared.limits.load();
-        let resolved = match Resolved::new(&limits, operation, transactions) {
+        let mut rooms = Rooms::new();
+        let resolved = match Resolved::new(&limits, operation, transactions, &mut rooms) {
             Ok(resolved) => resolved,
             Err(error) => return Some(Err(error)),
         };
-        let members = match resolved.members() {
-            Ok(members) if members.is_empty() => return Some(Ok(resolved.not_limited())),
-            Ok(members) => members,
-            Err(error) => return Some(Err(error)),
-        };
-        let batch = Batch::new(operation, &members).at(self.now());
+        let batch = resolved.batch(operation, self.now());
+        if batch.members.is_empty() {
+            return Some(Ok(resolved.not_limited()));
+        }
         match self.shared.backend.try_apply(&batch) {
             Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
             Some(Err(error)) => Some(Err(error.into())),
@@ -273,10 +273,11 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.limits();
-        let Some(in_force) = look_up(&limits, operation, transaction)? else {
+        let mut room = None;
+        let Some(member) = look_up(&limits, operation, transaction, &mut room)? else {
             return Ok(Decision::NOT_LIMITED);
         };
-        let members = [in_force.member()];
+        let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
         only(&batch, &self.shared.backend.apply(&batch).await?)
     }
@@ -288,9 +289,9 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.limits();
-        let resolved = Resolved::new(&limits, operation, transactions)?;
-        let members = resolved.members()?;
-        let batch = Batch::new(operation, &members).at(self.now());
+        let mut rooms = Rooms::new();
+        let resolved = Resolved::new(&limits, operation, transactions, &mut rooms)?;
+        let batch = resolved.batch(operation, self.now());
         resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
     }
 

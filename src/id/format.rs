@@ -177,6 +177,15 @@ impl<'a> Folded<'a> {
         }
     }
 
+    /// The text, for as long as what it was folded from is there, and `room` for what is not in that.
+    #[inline]
+    pub(crate) fn keep_in(self, room: &'a mut Option<Id>) -> &'a str {
+        match self.text {
+            Text::Borrowed(text) => text,
+            Text::Owned(id) => room.insert(id).as_str(),
+        }
+    }
+
     /// The id.
     #[must_use]
     pub fn into_id(self) -> Id {

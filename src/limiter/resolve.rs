@@ -8,51 +8,53 @@ use thiserror::Error;
 
 use crate::{
     backend::BackendError,
-    clock::InvalidNow,
+    clock::{InvalidNow, Timestamp},
     decision::{BatchDecision, Decision, Outcome},
-    id::{Folded, IdError},
+    id::{Id, IdError},
     limit::{Limit, Limits, NamedLimit},
-    transaction::{Algorithm, Batch, BucketKey, LimitKey, Member, Mode, Operation, Transaction},
+    transaction::{Batch, BucketKey, Member, Mode, Operation, Transaction},
 };
 
-/// A batch's transactions, looked up: what is in force for each that is limited.
+/// A batch's transactions, looked up.
 pub(super) struct Resolved<'a> {
-    in_force: SmallVec<[InForce<'a>; 4]>,
-    /// For each transaction, its mode if it is limited.
+    members: SmallVec<[Member<'a>; 4]>,
+    /// For each transaction, its mode if it has a limit and so a member.
     modes: SmallVec<[Option<Mode>; 8]>,
 }
 
-/// The members of a batch.
-pub(super) type Members<'a> = SmallVec<[Member<'a>; 4]>;
+/// Room for the ids of a batch that are not as they were written.
+pub(super) type Rooms = SmallVec<[Option<Id>; 4]>;
 
 impl<'a> Resolved<'a> {
     pub(super) fn new(
         limits: &'a Limits,
         operation: Operation,
         transactions: &[Transaction<'a>],
+        rooms: &'a mut Rooms,
     ) -> Result<Self, LimiterError> {
         let mut resolved = Self {
-            in_force: SmallVec::new(),
+            members: SmallVec::new(),
             modes: SmallVec::new(),
         };
-        for transaction in transactions {
-            let in_force = look_up(limits, operation, transaction)?;
-            let mode = in_force.as_ref().map(|_| transaction.mode);
+        rooms.resize_with(transactions.len(), || None);
+        for (transaction, room) in transactions.iter().zip(rooms) {
+            let member = look_up(limits, operation, transaction, room)?;
+            let mode = member.as_ref().map(|_| transaction.mode);
             resolved.modes.push(mode);
-            resolved.in_force.extend(in_force);
+            if let Some(member) = member {
+                resolved.members.push(member);
+            }
         }
-        Ok(resolved)
-    }
-
-    /// The members, of which no two may share a bucket.
-    pub(super) fn members(&self) -> Result<Members<'_>, LimiterError> {
-        let members: Members<'_> = self.in_force.iter().map(InForce::member).collect();
-        match duplicate(&members) {
+        match duplicate(&resolved.members) {
             Some(key) => Err(LimiterError::DuplicateBucket {
                 key: key.to_string(),
             }),
-            None => Ok(members),
+            None => Ok(resolved),
         }
+    }
+
+    pub(super) fn batch(&self, operation: Operation, now: Option<Timestamp>) -> Batch<'_> {
+        Batch::new(operation, &self.members).at(now)
     }
 
     pub(super) fn conclude(
@@ -78,13 +80,15 @@ impl<'a> Resolved<'a> {
     }
 }
 
-/// Looks one transaction's limit up, and returns what is in force if it is limited.
-#[inline]
+/// Looks one transaction's limit up, and returns the member that it is if it is limited. There is
+/// `room` for its id, if that is not as it was written.
+#[inline(always)]
 pub(super) fn look_up<'a>(
     limits: &'a Limits,
     operation: Operation,
     transaction: &Transaction<'a>,
-) -> Result<Option<InForce<'a>>, LimiterError> {
+    room: &'a mut Option<Id>,
+) -> Result<Option<Member<'a>>, LimiterError> {
     let Transaction {
         limit: name,
         id,
@@ -94,42 +98,19 @@ pub(super) fn look_up<'a>(
     let Some(named) = limits.get(name) else {
         return Err(LimiterError::unknown_limit(name, limits));
     };
-    let id = named
-        .name
-        .format()
-        .fold(id)
-        .map_err(|error| LimiterError::invalid_id(name, error))?;
-    let Some(limit) = named.limit_of(id.as_str()) else {
+    let id = match named.name.format().fold(id) {
+        Ok(folded) => folded.keep_in(room),
+        Err(error) => return Err(LimiterError::invalid_id(name, error)),
+    };
+    let Some(limit) = named.limit_of(id) else {
         return Ok(None);
     };
     let bounded = mode != Mode::Debit && operation != Operation::Reset;
     if bounded && cost > limit.max_cost() {
-        return Err(LimiterError::cost_above_burst(named, id.as_str(), cost));
+        return Err(LimiterError::cost_above_burst(named, id, cost));
     }
-    Ok(Some(InForce {
-        limit_key: named.name.key(),
-        algorithm: limit.algorithm(),
-        id,
-        cost,
-        mode,
-    }))
-}
-
-/// A transaction with the limit that it is decided by.
-pub(super) struct InForce<'a> {
-    limit_key: LimitKey<'a>,
-    algorithm: &'a Algorithm,
-    id: Folded<'a>,
-    cost: u32,
-    mode: Mode,
-}
-
-impl InForce<'_> {
-    #[inline]
-    pub(super) fn member(&self) -> Member<'_> {
-        let key = BucketKey::new(self.limit_key, self.id.as_str());
-        Member::new(key, self.algorithm, self.cost, self.mode)
-    }
+    let key = BucketKey::new(named.name.key(), id);
+    Ok(Some(Member::new(key, limit.algorithm(), cost, mode)))
 }
 
 fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
