@@ -139,6 +139,17 @@ pub enum RuleError {
     /// The limit is not known, or the cost is above its burst.
     #[error(transparent)]
     Limiter(LimiterError),
+    /// What the extractor finds is not in the format of the limit's ids.
+    #[error(
+        "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
+         another extractor, or give the limit another format"
+    )]
+    Format {
+        /// The limit.
+        limit: String,
+        /// The format of its ids.
+        format: IdFormat,
+    },
     /// The costs of all rules of one limit are above its burst together.
     #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
     Sum(LimiterError),
@@ -173,6 +184,12 @@ impl Rules {
         let limits = limiter.limits();
         let fits = rule.claim(rule.cost).check(&limits);
         fits.map_err(RuleError::Limiter)?;
+        let named = limits.get(&rule.limit);
+        let format = named.map_or_else(IdFormat::default, |named| named.name.format());
+        if !rule.extractor.fits(format) {
+            let limit = rule.limit.to_string();
+            return Err(RuleError::Format { limit, format });
+        }
         let others = || self.iter().filter(|other| other.limit == rule.limit);
         if let Some(other) = others().find(|other| other.mode != rule.mode) {
             let (limit, modes) = (rule.limit.to_string(), [other.mode, rule.mode]);
@@ -181,10 +198,9 @@ impl Rules {
         // They may all meet in one bucket.
         let sum = others().fold(rule.cost, |sum, other| sum.saturating_add(other.cost));
         let claim = limiter.claim(rule.claim(sum)).map_err(RuleError::Sum)?;
-        let named = limits.get(&rule.limit);
         self.0.push(Held {
-            format: named.map_or_else(IdFormat::default, |named| named.name.format()),
             rule,
+            format,
             _claim: claim,
         });
         Ok(())

@@ -6,7 +6,7 @@ use super::{
     Extracted, KeyExtractor,
     address::{Address, Proxies},
 };
-use crate::id::{Id, masked};
+use crate::id::{Id, IdFormat, masked};
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
@@ -84,5 +84,9 @@ impl KeyExtractor for ClientIp {
             Ok(ip) => Id::from(ip).into(),
             Err(missing) => Extracted::Missing(missing),
         }
+    }
+
+    fn fits(&self, format: IdFormat) -> bool {
+        matches!(format, IdFormat::Opaque | IdFormat::IpAddress)
     }
 }

@@ -6,7 +6,7 @@ use super::{
     Extracted, KeyExtractor,
     address::{Address, Proxies},
 };
-use crate::id::network;
+use crate::id::{IdFormat, network};
 
 /// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
 /// is typically given.
@@ -62,7 +62,8 @@ impl Ipv6Range {
         }
     }
 
-    /// Sets the length of the prefix, in bits.
+    /// Sets the length of the prefix, in bits. In the format `ipv6RangeCIDR` it is 48; for another, let
+    /// the limit's ids be opaque.
     ///
     /// # Panics
     ///
@@ -86,6 +87,13 @@ impl KeyExtractor for Ipv6Range {
             Ok(IpAddr::V6(ip)) => network(ip, self.prefix).into(),
             Ok(IpAddr::V4(_)) => Extracted::Skip,
             Err(missing) => Extracted::Missing(missing),
+        }
+    }
+
+    fn fits(&self, format: IdFormat) -> bool {
+        match format {
+            IdFormat::Ipv6Range => self.prefix == 48,
+            format => format == IdFormat::Opaque,
         }
     }
 }

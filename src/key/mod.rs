@@ -56,7 +56,7 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 
-use crate::id::Id;
+use crate::id::{Id, IdFormat};
 
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader},
@@ -79,6 +79,13 @@ pub use self::{
 pub trait KeyExtractor: Send + Sync + 'static {
     /// Extracts the id from a request's head.
     fn extract(&self, parts: &Parts) -> Extracted;
+
+    /// Says whether the ids that it finds may be in a format. It is asked when a rule is added: one
+    /// whose requests would all be refused is an error at start.
+    fn fits(&self, format: IdFormat) -> bool {
+        let _ = format;
+        true
+    }
 }
 
 impl<F, R> KeyExtractor for F

@@ -44,8 +44,9 @@ impl RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If no limit has the rule's name, if its cost is above the limit's burst, alone or with those
-    /// of the limit's other rules, or if one of these has another mode.
+    /// If no limit has the rule's name, if its extractor finds no ids in the limit's format, if its
+    /// cost is above the limit's burst or an override's, alone or with those of the limit's other
+    /// rules, or if one of these has another mode.
     #[must_use]
     #[track_caller]
     pub fn rule(self, rule: Rule) -> Self {
