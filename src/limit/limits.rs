@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use ahash::RandomState;
-use indexmap::{IndexMap, map::Entry};
+use indexmap::IndexMap;
 
 use super::{
     builder::LimitsBuilder,
     limit::Limit,
     mistake::{Mistake, did_you_mean},
     name::LimitName,
+    overrides::{Override, Overrides},
 };
 
 /// All limits that an application knows: for each name a default, and overrides for some clients.
@@ -73,7 +74,7 @@ impl Limits {
         let named = NamedLimit {
             name,
             limit: None,
-            overrides: IndexMap::default(),
+            overrides: Overrides::default(),
         };
         self.named.insert(key, named);
         Ok(())
@@ -122,16 +123,7 @@ pub struct NamedLimit {
     pub name: LimitName,
     /// The default, or `None` if only those with an override are limited.
     pub limit: Option<Limit>,
-    /// By folded id.
-    overrides: IndexMap<Box<str>, Overriding, RandomState>,
-}
-
-#[derive(Clone, Debug)]
-struct Overriding {
-    limit: Arc<Limit>,
-    /// The id as it was written, unless that is how it is folded.
-    written: Option<Box<str>>,
-    comment: Option<Box<str>>,
+    overrides: Overrides,
 }
 
 impl NamedLimit {
@@ -140,25 +132,20 @@ impl NamedLimit {
     #[must_use]
     #[inline]
     pub fn limit_of(&self, folded: &str) -> Option<&Limit> {
-        if self.overrides.is_empty() {
-            return self.limit.as_ref();
-        }
-        let own = self.overrides.get(folded);
-        own.map(|own| &*own.limit).or(self.limit.as_ref())
+        let own = self.overrides.limit_of(folded);
+        own.or(self.limit.as_ref())
     }
 
     /// The override of the client with this [folded](crate::id::IdFormat::fold) id, if it has one.
     #[must_use]
     pub fn override_of(&self, folded: &str) -> Option<Override<'_>> {
-        let (folded, own) = self.overrides.get_key_value(folded)?;
-        Some(Override::new(folded, own))
+        self.overrides.get(folded)
     }
 
     /// All overrides, in the order in which they were defined.
     #[must_use]
     pub fn overrides(&self) -> impl ExactSizeIterator<Item = Override<'_>> {
-        let overrides = self.overrides.iter();
-        overrides.map(|(folded, own)| Override::new(folded, own))
+        self.overrides.iter()
     }
 
     fn override_for(
@@ -168,45 +155,17 @@ impl NamedLimit {
         comment: Option<&str>,
     ) -> Result<(), Mistake> {
         let folded = self.name.format().canonical(id)?;
-        let own = Overriding {
-            limit,
-            written: (folded.as_str() != id).then(|| id.into()),
-            comment: comment.map(Into::into),
+        let new = Override {
+            id,
+            folded: folded.as_str(),
+            limit: &Arc::clone(&limit),
+            comment,
         };
-        match self.overrides.entry(folded.as_str().into()) {
-            Entry::Vacant(entry) => {
-                entry.insert(own);
-                Ok(())
-            }
-            Entry::Occupied(entry) => Err(Mistake::DuplicateOverride {
-                first: Override::new(entry.key(), entry.get()).id.into(),
-            }),
-        }
-    }
-}
-
-/// The limit that one client has instead of the default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Override<'a> {
-    /// The id as it was written.
-    pub id: &'a str,
-    /// The id that its bucket is kept under.
-    pub folded: &'a str,
-    /// The limit.
-    pub limit: &'a Limit,
-    /// Why it has it, for those who read the file.
-    pub comment: Option<&'a str>,
-}
-
-impl<'a> Override<'a> {
-    fn new(folded: &'a str, own: &'a Overriding) -> Self {
-        Self {
-            id: own.written.as_deref().unwrap_or(folded),
-            folded,
-            limit: &own.limit,
-            comment: own.comment.as_deref(),
-        }
+        self.overrides
+            .add(new, limit)
+            .map_err(|other| Mistake::DuplicateOverride {
+                first: other.id.into(),
+            })
     }
 }
 

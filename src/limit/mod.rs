@@ -31,6 +31,7 @@ mod limit;
 mod limits;
 mod mistake;
 mod name;
+mod overrides;
 mod write;
 
 pub use self::{
@@ -38,7 +39,8 @@ pub use self::{
     duration::{DurationError, format_duration, parse_duration},
     file::Language,
     limit::Limit,
-    limits::{Limits, NamedLimit, Override},
+    limits::{Limits, NamedLimit},
     mistake::LimitsError,
     name::{LimitName, NameError},
+    overrides::Override,
 };

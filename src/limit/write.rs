@@ -5,7 +5,8 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use super::{
     duration::format_duration,
     limit::Limit,
-    limits::{Limits, NamedLimit, Override},
+    limits::{Limits, NamedLimit},
+    overrides::Override,
 };
 use crate::{id::IdFormat, transaction::Algorithm};
 

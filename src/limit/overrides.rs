@@ -1,0 +1,172 @@
+use std::{hash::Hash, sync::Arc};
+
+use ahash::RandomState;
+use indexmap::{IndexMap, map::Entry};
+
+use super::limit::Limit;
+
+/// The limit that one client has instead of the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Override<'a> {
+    /// The id as it was written.
+    pub id: &'a str,
+    /// The id that its bucket is kept under.
+    pub folded: &'a str,
+    /// The limit.
+    pub limit: &'a Limit,
+    /// Why it has it, for those who read the file.
+    pub comment: Option<&'a str>,
+}
+
+/// The overrides of one name, by folded id, in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overrides {
+    map: IndexMap<Box<str>, Stored, RandomState>,
+    filter: Filter,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    limit: Arc<Limit>,
+    /// The id as it was written, unless that is how it is folded.
+    written: Option<Box<str>>,
+    comment: Option<Box<str>>,
+}
+
+impl Overrides {
+    /// The limit of a client, if it has one of its own.
+    #[inline]
+    pub(super) fn limit_of(&self, folded: &str) -> Option<&Limit> {
+        if self.map.is_empty() || !self.filter.may_hold(self.hash(folded)) {
+            return None;
+        }
+        self.map.get(folded).map(|stored| &*stored.limit)
+    }
+
+    pub(super) fn get(&self, folded: &str) -> Option<Override<'_>> {
+        let (folded, stored) = self.map.get_key_value(folded)?;
+        Some(stored.show(folded))
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Override<'_>> {
+        self.map.iter().map(|(folded, stored)| stored.show(folded))
+    }
+
+    /// Adds an override, or returns the one that the client has already.
+    pub(super) fn add(&mut self, new: Override<'_>, limit: Arc<Limit>) -> Result<(), Override<'_>> {
+        let hash = self.hash(new.folded);
+        match self.map.entry(new.folded.into()) {
+            Entry::Occupied(_) => {}
+            Entry::Vacant(entry) => {
+                entry.insert(Stored {
+                    limit,
+                    written: (new.folded != new.id).then(|| new.id.into()),
+                    comment: new.comment.map(Into::into),
+                });
+                self.filter.add(hash);
+                if self.filter.is_small_for(self.map.len()) {
+                    self.filter = Filter::of(self.map.keys().map(|id| self.hash(id)));
+                }
+                return Ok(());
+            }
+        }
+        self.get(new.folded).map_or(Ok(()), Err)
+    }
+
+    fn hash(&self, folded: impl Hash) -> u64 {
+        self.map.hasher().hash_one(folded)
+    }
+}
+
+impl Stored {
+    fn show<'a>(&'a self, folded: &'a str) -> Override<'a> {
+        Override {
+            id: self.written.as_deref().unwrap_or(folded),
+            folded,
+            limit: &self.limit,
+            comment: self.comment.as_deref(),
+        }
+    }
+}
+
+/// Tells of most ids that they have no override, by one look at a byte or two for each that has:
+/// those are nearly all, and a big map would cost each of them several cache misses.
+///
+/// It is a Bloom filter whose two bits for an id are in one word.
+#[derive(Clone, Debug, Default)]
+struct Filter(Box<[u64]>);
+
+impl Filter {
+    /// Bits for each id, at least.
+    const BITS: usize = 8;
+
+    /// A filter with room for twice as many ids as these.
+    fn of(hashes: impl ExactSizeIterator<Item = u64>) -> Self {
+        let words = (2 * hashes.len() * Self::BITS)
+            .div_ceil(64)
+            .next_power_of_two();
+        let mut filter = Self(vec![0; words].into());
+        hashes.for_each(|hash| filter.add(hash));
+        filter
+    }
+
+    fn is_small_for(&self, ids: usize) -> bool {
+        self.0.len() * 64 < ids * Self::BITS
+    }
+
+    fn add(&mut self, hash: u64) {
+        if let Some(i) = self.index(hash) {
+            self.0[i] |= bits(hash);
+        }
+    }
+
+    #[inline]
+    fn may_hold(&self, hash: u64) -> bool {
+        self.index(hash)
+            .is_none_or(|i| self.0[i] & bits(hash) == bits(hash))
+    }
+
+    #[inline]
+    fn index(&self, hash: u64) -> Option<usize> {
+        let mask = self.0.len().checked_sub(1)?;
+        Some((hash >> 12) as usize & mask)
+    }
+}
+
+#[inline]
+fn bits(hash: u64) -> u64 {
+    1 << (hash & 63) | 1 << (hash >> 6 & 63)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_override_is_found_and_nobody_elses() {
+        let mut overrides = Overrides::default();
+        for i in 0..5_000_u32 {
+            assert_eq!(overrides.limit_of(&i.to_string()), None);
+            let id = i.to_string();
+            let limit = Arc::new(Limit::per_second(i + 1));
+            let new = Override {
+                id: &id,
+                folded: &id,
+                limit: &limit,
+                comment: None,
+            };
+            overrides.add(new, Arc::clone(&limit)).unwrap();
+        }
+        for i in 0..5_000 {
+            let limit = overrides.limit_of(&i.to_string());
+            assert_eq!(limit, Some(&Limit::per_second(i + 1)));
+        }
+        let others = (5_000..15_000).map(|i: u32| i.to_string());
+        let hashes = others.map(|id| overrides.hash(id.as_str()));
+        let passed = hashes
+            .filter(|hash| overrides.filter.may_hold(*hash))
+            .count();
+        assert!(passed < 1_000, "{passed} of 10,000 pass the filter");
+    }
+}
