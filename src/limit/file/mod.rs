@@ -132,7 +132,7 @@ impl Document {
         &self,
         mut add: impl FnMut(Group<'_>) -> Result<(), LimitsError>,
     ) -> Result<(), LimitsError> {
-        self.parse(|root| overrides::groups(root)?.try_for_each(|group| add(group?)))
+        self.parse(|root| overrides::groups(root).try_for_each(|group| add(group?)))
     }
 
     /// Gives its tree to `read`. Errors come to be about this document.

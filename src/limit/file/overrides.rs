@@ -31,31 +31,28 @@ pub(in crate::limit) struct Listed<'a> {
     pub(in crate::limit) line: u64,
 }
 
-/// The groups in a tree, one after the other. Without content, there are none.
-pub(super) fn groups<'a>(
-    root: &'a Node<'a>,
-) -> Result<impl Iterator<Item = Result<Group<'a>, LimitsError>>, LimitsError> {
+/// Groups as they are read, one after the other.
+type Groups<'a> = Box<dyn Iterator<Item = Result<Group<'a>, LimitsError>> + 'a>;
+
+/// The groups in a tree. Without content, there are none.
+pub(super) fn groups<'a>(root: &'a Node<'a>) -> Groups<'a> {
+    match &root.value {
+        Value::Nothing => Box::new(iter::empty()),
+        Value::List(items) => Box::new(items.iter().flat_map(of_item)),
+        Value::Map(_) | Value::Text(_) => of_item(root),
+    }
+}
+
+fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
     const EXPECTED: &str = "a list of `- name: {burst, count, period, ids}`";
-    let items = match &root.value {
-        Value::List(items) => &items[..],
-        Value::Map(_) => std::slice::from_ref(root),
-        Value::Nothing => &[],
-        value @ Value::Text(_) => return Err(shape(EXPECTED, value).at(root.line)),
-    };
-    Ok(items.iter().flat_map(|item| match &item.value {
-        Value::Map(entries) => entries
-            .iter()
-            .flat_map(|(key, node)| below(key, node))
-            .collect(),
-        value => vec![Err(shape(EXPECTED, value).at(item.line))],
-    }))
+    match &item.value {
+        Value::Map(entries) => Box::new(entries.iter().flat_map(|(key, node)| of_key(key, node))),
+        value => Box::new(iter::once(Err(shape(EXPECTED, value).at(item.line)))),
+    }
 }
 
 /// The groups below one key, which are several where a map cannot have a key twice.
-fn below<'a>(
-    key: &'a Key<'a>,
-    node: &'a Node<'a>,
-) -> Box<dyn Iterator<Item = Result<Group<'a>, LimitsError>> + 'a> {
+fn of_key<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Groups<'a> {
     match &node.value {
         Value::List(nodes) => Box::new(nodes.iter().map(|node| group(key, node.line, node))),
         _ => Box::new(iter::once(group(key, key.line, node))),
