@@ -13,7 +13,7 @@ use std::{
 use tokio::{task::JoinHandle, time};
 use tollgate::{
     Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    key::Everyone,
+    key::HeaderId,
     limit::LimitsBuilder,
     reload::{ReloadError, Reloader},
 };
@@ -142,7 +142,8 @@ fn last_good_limits_stay() {
 fn files_that_would_break_a_rule_are_refused() {
     let files = Files::new("rule");
     let limiter = files.limiter();
-    let _layer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("orders", Everyone).cost(8));
+    let _layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("orders", HeaderId::new("x-account")).cost(8));
     files.write(
         "overrides.yml",
         "- orders: {burst: 7, count: 10, period: 1s, ids: [9]}",

@@ -60,14 +60,7 @@ fn of_key<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Groups<'a> {
 }
 
 fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a>, LimitsError> {
-    let (name, keyed) = match key.text.split_once(':') {
-        None => (&*key.text, None),
-        Some((name, id)) if !name.is_empty() && !id.is_empty() => (name, Some(id)),
-        Some(_) => {
-            let mistake = Mistake::OverrideKey(key.text.as_ref().into());
-            return Err(LimitsError::from(mistake).at(key.line));
-        }
-    };
+    let (name, keyed) = parts(key)?;
     let read = || {
         let entry = Entry::new(line, node, &FIELDS)?;
         let at = |mistake: Mistake| LimitsError::from(mistake).at(line);
@@ -92,6 +85,18 @@ fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a
         })
     };
     read().map_err(|error: LimitsError| error.of_limit(name))
+}
+
+/// The name in a key, and the id if it is of the older form.
+fn parts<'a>(key: &'a Key<'_>) -> Result<(&'a str, Option<&'a str>), LimitsError> {
+    match key.text.split_once(':') {
+        None => Ok((&key.text, None)),
+        Some((name, id)) if !name.is_empty() && !id.is_empty() => Ok((name, Some(id))),
+        Some(_) => {
+            let mistake = Mistake::OverrideKey(key.text.as_ref().into());
+            Err(LimitsError::from(mistake).at(key.line))
+        }
+    }
 }
 
 fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<Listed<'a>>, LimitsError> {
