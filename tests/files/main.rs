@@ -5,11 +5,13 @@
 
 mod defaults;
 mod forms;
+mod hostile;
 mod ids;
 mod mistaken_defaults;
 mod mistaken_ids;
 mod mistaken_overrides;
 mod paths;
+mod round_trip;
 #[cfg(feature = "yaml")]
 mod seeds;
 mod syntax;
