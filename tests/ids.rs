@@ -141,6 +141,15 @@ fn ipv6() -> impl Strategy<Value = Ipv6Addr> {
     prop_oneof![4 => various, 1 => mapped]
 }
 
+/// Addresses that stand for no IPv4 one.
+fn unmapped() -> impl Strategy<Value = Ipv6Addr> {
+    let unmap = |ip: Ipv6Addr| match ip.to_ipv4_mapped() {
+        Some(_) => Ipv6Addr::from_bits(ip.to_bits() | 1 << 127),
+        None => ip,
+    };
+    ipv6().prop_map(unmap)
+}
+
 /// What an address is to its neighbours: the bits, and IPv4 apart from IPv6.
 fn model(ip: Ipv6Addr) -> (bool, u128) {
     let bits = ip.to_bits();
@@ -266,9 +275,9 @@ proptest! {
     }
 
     #[test]
-    fn ranges_have_one_id_each(a in ipv6(), b in ipv6(), bit in 0..128u32, capitals in any::<u64>()) {
+    fn ranges_have_one_id_each(a in unmapped(), b in unmapped(), bit in 0..128u32, capitals in any::<u64>()) {
         let near = Ipv6Addr::from_bits(a.to_bits() ^ (1 << bit));
-        prop_assume!([a, b, near].iter().all(|ip| ip.to_ipv4_mapped().is_none()));
+        prop_assume!(near.to_ipv4_mapped().is_none());
         let id = fold(Ipv6Range, &a.to_string());
         let first = Ipv6Addr::from_bits(a.to_bits() >> 80 << 80);
         prop_assert_eq!(&id, &format!("{first}/48"));
