@@ -14,7 +14,10 @@ use allocation_counter::measure;
 use http::{Request, Response, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    clock::ManualClock, transaction::Mode,
+    clock::ManualClock,
+    id::IdFormat,
+    limit::{LimitName, LimitsBuilder},
+    transaction::Mode,
 };
 use tower::{Layer, Service, service_fn};
 
@@ -95,6 +98,96 @@ fn batch_of_three_allocates_nothing() {
     let denied = [batch[0], batch[2], Transaction::new("one", id)];
     let count = allocations(|| assert!(!now(limiter.spend_batch(&denied)).unwrap().allowed()));
     assert_eq!(count, 0);
+}
+
+/// A format, the id of a client with a limit of its own, and ids that requests bring: canonical ones,
+/// and others that are folded, of that client and of others.
+const IDS: &[(IdFormat, &str, &[&str])] = &[
+    (
+        IdFormat::Opaque,
+        "a",
+        &["a", "b", "a longer one, with all it takes"],
+    ),
+    (
+        IdFormat::IpAddress,
+        "2001:db8::1",
+        &[
+            "203.0.113.7",
+            "2001:db8::1",
+            "2001:0db8::1",
+            "::FFFF:203.0.113.7",
+            "fe80::1%eth0",
+        ],
+    ),
+    (
+        IdFormat::Ipv6Range,
+        "2001:db8::/48",
+        &["2001:db8::/48", "2001:0db8::1", "2001:db8:1:2:3:4:5:6"],
+    ),
+    (
+        IdFormat::RegId,
+        "12345678",
+        &["12345678", "18446744073709551615"],
+    ),
+    (
+        IdFormat::Domain,
+        "example.com",
+        &[
+            "example.com",
+            "www.example.com",
+            "WWW.Example.ORG.",
+            "*.b.co.uk",
+        ],
+    ),
+    (
+        IdFormat::FqdnSet,
+        "example.com,example.org",
+        &[
+            "example.org,example.com",
+            "a.com,B.com,c.com,d.com,e.com,f.com,2001:DB8::1,10.0.0.1",
+        ],
+    ),
+    (
+        IdFormat::RegIdDomain,
+        "12345678:example.com",
+        &[
+            "12345678:example.com",
+            "12345678:www.Example.com",
+            "7:a.b.co.uk",
+        ],
+    ),
+    (
+        IdFormat::RegIdFqdnSet,
+        "12345678:example.com,example.org",
+        &[
+            "12345678:example.com,example.org",
+            "18446744073709551615:A.com,b.com",
+        ],
+    ),
+];
+
+#[test]
+fn ids_in_every_format_allocate_nothing() {
+    let default = Limit::per_second(1).burst(1000);
+    let own = Limit::per_second(2).burst(2000);
+    let add = |builder: LimitsBuilder, (format, id, _): &(IdFormat, &str, _)| {
+        let name = format!("l-{}", format.name().replace(':', "."));
+        builder
+            .limit(LimitName::unnumbered(&name, *format), default.clone())
+            .override_for(&name, id, own.clone())
+    };
+    let limits = IDS.iter().fold(Limits::builder(), add).build().unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    assert_eq!(IDS.len(), IdFormat::ALL.len());
+    for (format, own, ids) in IDS {
+        let name = format!("l-{}", format.name().replace(':', "."));
+        for id in ids.iter().chain([own]) {
+            let one = Transaction::new(&name, id);
+            let count =
+                allocations(|| assert!(limiter.try_spend(&one).unwrap().unwrap().allowed()));
+            assert_eq!(count, 0, "{format} {id}");
+        }
+    }
 }
 
 type Answer = Result<Response<String>, Infallible>;

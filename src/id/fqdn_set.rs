@@ -40,9 +40,10 @@ fn member(text: &str) -> Result<Folded<'_>, Reason> {
     let name = domain::name(base).map_err(|_| FORM)?;
     // Without the dot at its end, and with its wildcard.
     let text = &text[..text.len() - base.len() + name.len()];
-    Ok(match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => Folded::canonical(text, text.to_ascii_lowercase().into()),
-        false => Folded::same(text),
+    let wildcard = &text[..text.len() - name.len()];
+    Ok(match domain::lower_case(name) {
+        Some(name) => Folded::canonical(text, Id::display(format_args!("{wildcard}{name}"))),
+        None => Folded::same(text),
     })
 }
 

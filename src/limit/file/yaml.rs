@@ -133,11 +133,17 @@ fn key(node: Node<'_>) -> Result<Key<'_>, SyntaxError> {
     }
 }
 
+/// How many values a node holds. A long text is as much as many short ones.
 fn size(node: &Node<'_>) -> usize {
+    let long = |text: &str| text.len() / 64;
     1 + match &node.value {
-        Value::Nothing | Value::Text(_) => 0,
+        Value::Nothing => 0,
+        Value::Text(text) => long(text),
         Value::List(items) => items.iter().map(size).sum(),
-        Value::Map(entries) => entries.iter().map(|(_, node)| 1 + size(node)).sum(),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(key, node)| 1 + long(&key.text) + size(node))
+            .sum(),
     }
 }
 

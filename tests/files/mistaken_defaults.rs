@@ -1,0 +1,522 @@
+//! What is said of defaults with one mistake each.
+
+use tollgate::{
+    Limits,
+    id::IdFormat,
+    limit::{
+        Language::{Json, Toml, Yaml},
+        LimitName,
+    },
+};
+
+use crate::{Refusal, defaults, names, refused};
+
+const NO_LIMITS: &str =
+    "limits: it names no limits, so nothing would be limited: add some, or leave the file out";
+
+const SHAPES: &[Refusal] = &[
+    (Yaml, "", NO_LIMITS),
+    (Yaml, "# none\n", NO_LIMITS),
+    (Yaml, "{}", NO_LIMITS),
+    (Json, " \n", NO_LIMITS),
+    (Json, "{}", NO_LIMITS),
+    (Toml, "# none\n", NO_LIMITS),
+    (
+        Yaml,
+        "- a",
+        "limits:1: expected a map from limit names to their values, found a list",
+    ),
+    (
+        Json,
+        "\n[]",
+        "limits:2: expected a map from limit names to their values, found a list",
+    ),
+    (
+        Yaml,
+        "text",
+        "limits:1: expected a map from limit names to their values, found a single value",
+    ),
+    (
+        Json,
+        "null",
+        "limits:1: expected a map from limit names to their values, found a single value",
+    ),
+    (
+        Yaml,
+        "\na: 5",
+        "limits:2: limit `a`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Json,
+        "{\n\"a\":\n5}",
+        "limits:3: limit `a`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Toml,
+        "\na = 5",
+        "limits:2: limit `a`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Json,
+        r#"{"a": []}"#,
+        "limits:1: limit `a`: expected a map of burst, count and period, found a list",
+    ),
+    (
+        Toml,
+        "[[a]]\nburst = 1",
+        "limits:1: limit `a`: expected a map of burst, count and period, found a list",
+    ),
+    (
+        Yaml,
+        "a:\nb: {}",
+        "limits:1: limit `a`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+    ),
+    (
+        Yaml,
+        "a:\nburst: 1\ncount: 1\nperiod: 1s",
+        "limits:1: limit `a`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+    ),
+    (
+        Json,
+        r#"{"a": null}"#,
+        "limits:1: limit `a`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Yaml,
+        "a: ~",
+        "limits:1: limit `a`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Yaml,
+        "a: {burst: [1]}",
+        "limits:1: limit `a`: expected a single value, found a list",
+    ),
+    (
+        Yaml,
+        "a:\n  burst:\n  count: 1",
+        "limits:2: limit `a`: expected a single value, found nothing",
+    ),
+    (
+        Json,
+        "{\"a\": {\n\"period\": {\"seconds\": 1}}}",
+        "limits:2: limit `a`: expected a single value, found a map",
+    ),
+    (
+        Toml,
+        "[a]\n[a.count]\nx = 1",
+        "limits:2: limit `a`: expected a single value, found a map",
+    ),
+];
+
+const FIELDS: &[Refusal] = &[
+    (
+        Yaml,
+        "a:\n  burst: 1\n  perod: 1s",
+        "limits:3: limit `a`: unknown field `perod`: did you mean `period`?",
+    ),
+    (
+        Json,
+        "{\"a\": {\"burst\": 1,\n\"Count\": 1}}",
+        "limits:2: limit `a`: unknown field `Count`: did you mean `count`?",
+    ),
+    (
+        Toml,
+        "[a]\nburst = 1\nperiods = '1s'",
+        "limits:3: limit `a`: unknown field `periods`: did you mean `period`?",
+    ),
+    (
+        Yaml,
+        "a: {colour: red}",
+        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, number, id",
+    ),
+    (
+        Yaml,
+        "a: {ids: [1]}",
+        "limits:1: limit `a`: unknown field `ids`: did you mean `id`?",
+    ),
+    (
+        Yaml,
+        "a: {'': 1}",
+        "limits:1: limit `a`: unknown field ``: known are burst, count, period, number, id",
+    ),
+    (
+        Yaml,
+        "a: &x {burst: 1, count: 1, period: 1s}\nb:\n  <<: *x",
+        "limits:3: limit `b`: unknown field `<<`: known are burst, count, period, number, id",
+    ),
+    (
+        Yaml,
+        "a:\n  tiers:\n  - {limit: 5}",
+        "limits:2: limit `a`: tiers are not built in yet",
+    ),
+    (
+        Json,
+        "{\"a\":\n{\"tiers\": []}}",
+        "limits:2: limit `a`: tiers are not built in yet",
+    ),
+    (
+        Toml,
+        "[a]\n[[a.tiers]]\nlimit = 5",
+        "limits:2: limit `a`: tiers are not built in yet",
+    ),
+    (
+        Yaml,
+        "a: {burst: 1, burst: 2}",
+        "limits:1: limit `a`: burst is there twice: remove one of them",
+    ),
+    (
+        Yaml,
+        "a: {number: 1, number: 1}",
+        "limits:1: limit `a`: number is there twice: remove one of them",
+    ),
+    (
+        Json,
+        "{\"a\": {\"count\": 1,\n\"count\": 1}}",
+        "limits:2: limit `a`: count is there twice: remove one of them",
+    ),
+    (
+        Yaml,
+        "a: {burst: 1, count: 1}",
+        "limits:1: limit `a`: period is missing: a limit has burst, count and period",
+    ),
+    (
+        Yaml,
+        "a: {count: 1, period: 1s}",
+        "limits:1: limit `a`: burst is missing: a limit has burst, count and period",
+    ),
+    (
+        Json,
+        r#"{"a": {"burst": 1, "period": "1s"}}"#,
+        "limits:1: limit `a`: count is missing: a limit has burst, count and period",
+    ),
+    (
+        Toml,
+        "\n[a]\nburst = 1",
+        "limits:2: limit `a`: count is missing: a limit has burst, count and period",
+    ),
+];
+
+const NUMBERS: &[Refusal] = &[
+    (
+        Yaml,
+        "a:\n  burst: -1",
+        "limits:2: limit `a`: burst is `-1`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {burst: ~}",
+        "limits:1: limit `a`: burst is `~`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {burst: ''}",
+        "limits:1: limit `a`: burst is ``: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {burst: 4294967296}",
+        "limits:1: limit `a`: burst is `4294967296`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {burst: 1.5}",
+        "limits:1: limit `a`: burst is `1.5`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {burst: +1}",
+        "limits:1: limit `a`: burst is `+1`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {count: 0x10}",
+        "limits:1: limit `a`: count is `0x10`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {count: ten}",
+        "limits:1: limit `a`: count is `ten`: use a whole number up to 4294967295",
+    ),
+    (
+        Json,
+        r#"{"a": {"count": 1e3}}"#,
+        "limits:1: limit `a`: count is `1e3`: use a whole number up to 4294967295",
+    ),
+    (
+        Json,
+        r#"{"a": {"number": -6}}"#,
+        "limits:1: limit `a`: number is `-6`: use a whole number up to 4294967295",
+    ),
+    (
+        Json,
+        r#"{"a": {"burst": true}}"#,
+        "limits:1: limit `a`: burst is `true`: use a whole number up to 4294967295",
+    ),
+    (
+        Toml,
+        "[a]\nburst = 1_000",
+        "limits:2: limit `a`: burst is `1_000`: use a whole number up to 4294967295",
+    ),
+    (
+        Toml,
+        "[a]\n\ncount = 1.0",
+        "limits:3: limit `a`: count is `1.0`: use a whole number up to 4294967295",
+    ),
+    (
+        Yaml,
+        "a: {burst: 0, count: 1, period: 1s}",
+        "limits:1: limit `a`: burst is 0, so nothing would ever pass: use at least 1",
+    ),
+    (
+        Json,
+        "{\"a\":\n{\"burst\": 1, \"count\": 0, \"period\": \"1s\"}}",
+        "limits:2: limit `a`: count is 0, so no token would ever come back: use at least 1",
+    ),
+    (
+        Toml,
+        "[a]\nburst = 1\ncount = 1\nperiod = '0s'",
+        "limits:1: limit `a`: period is 0: use the time in which `count` tokens come back, as `1s` or `3h`",
+    ),
+    (
+        Yaml,
+        "a: {burst: 1, count: 1, period: 1ns}",
+        "limits:1: limit `a`: period is not a whole number of microseconds: round it to one",
+    ),
+    (
+        Yaml,
+        "a: {burst: 4294967295, count: 1, period: 1h}",
+        "limits:1: limit `a`: an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or raise the count",
+    ),
+];
+
+const DURATIONS: &[Refusal] = &[
+    (
+        Yaml,
+        "a:\n  burst: 1\n  count: 1\n  period: 60",
+        "limits:4: limit `a`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+    ),
+    (
+        Json,
+        "{\"a\": {\n\"period\": 60}}",
+        "limits:2: limit `a`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+    ),
+    (
+        Toml,
+        "[a]\nperiod = 60",
+        "limits:2: limit `a`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+    ),
+    (
+        Yaml,
+        "a: {period: 0}",
+        "limits:1: limit `a`: `0` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+    ),
+    (
+        Yaml,
+        "a: {period: ''}",
+        "limits:1: limit `a`: `` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+    ),
+    (
+        Yaml,
+        "a: {period: -1s}",
+        "limits:1: limit `a`: `-1s` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+    ),
+    (
+        Yaml,
+        "a: {period: 1d}",
+        "limits:1: limit `a`: `1d` is not a duration: units are ns, us, ms, s, m and h",
+    ),
+    (
+        Yaml,
+        "a: {period: 1 s}",
+        "limits:1: limit `a`: `1 s` is not a duration: units are ns, us, ms, s, m and h",
+    ),
+    (
+        Json,
+        r#"{"a": {"period": "infinite"}}"#,
+        "limits:1: limit `a`: `infinite` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+    ),
+    (
+        Toml,
+        "[a]\nperiod = '1 minute'",
+        "limits:2: limit `a`: `1 minute` is not a duration: units are ns, us, ms, s, m and h",
+    ),
+    (
+        Toml,
+        "[a]\nperiod = 07:32:00",
+        "limits:2: limit `a`: `07:32:00` is not a duration: units are ns, us, ms, s, m and h",
+    ),
+    (
+        Yaml,
+        "a: {period: 99999999999999999999h}",
+        "limits:1: limit `a`: `99999999999999999999h` is not a duration: it is too long",
+    ),
+    (
+        Yaml,
+        "a: {period: 0.1ns}",
+        "limits:1: limit `a`: `0.1ns` is not a duration: it has a part of a nanosecond",
+    ),
+];
+
+const NAMES: &[Refusal] = &[
+    (
+        Yaml,
+        "a: {}\n\na: {}",
+        "limits:3: limit `a`: it is defined twice: remove one of them",
+    ),
+    (
+        Json,
+        "{\"a\": {},\n\"a\": {}}",
+        "limits:2: limit `a`: it is defined twice: remove one of them",
+    ),
+    (
+        Yaml,
+        "\na b: {}",
+        "limits:2: limit `a b`: `a b` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+    ),
+    (
+        Yaml,
+        "ip:10.0.0.2: {}",
+        "limits:1: limit `ip:10.0.0.2`: `ip:10.0.0.2` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+    ),
+    (
+        Json,
+        r#"{"": {}}"#,
+        "limits:1: limit ``: `` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+    ),
+    (
+        Json,
+        r#"{"6": {}}"#,
+        "limits:1: limit `6`: `6` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+    ),
+    (
+        Toml,
+        "['ä']",
+        "limits:1: limit `ä`: `ä` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+    ),
+    (
+        Yaml,
+        "a: {number: 1}\nb: {number: 1}",
+        "limits:2: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+    ),
+    (
+        Json,
+        "{\"a\": {\"number\": 1},\n\"b\": {\"number\": 1}}",
+        "limits:2: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+    ),
+    (
+        Toml,
+        "[a]\nnumber = 1\n[b]\nnumber = 1",
+        "limits:3: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+    ),
+    (
+        Yaml,
+        "a: {id: regid}",
+        "limits:1: limit `a`: `regid` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, regId:domain, regId:fqdnSet",
+    ),
+    (
+        Json,
+        "{\"a\": {\n\"id\": 5}}",
+        "limits:2: limit `a`: `5` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, regId:domain, regId:fqdnSet",
+    ),
+    (
+        Toml,
+        "[a]\nid = ''",
+        "limits:2: limit `a`: `` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, regId:domain, regId:fqdnSet",
+    ),
+];
+
+/// Of names that are declared.
+const DECLARED: &[Refusal] = &[
+    (
+        Yaml,
+        "\ndomains: {}",
+        "limits:2: limit `domains`: no limit has this name: did you mean `domain`?",
+    ),
+    (
+        Json,
+        "{\"IP\":\n{}}",
+        "limits:2: limit `IP`: no limit has this name: did you mean `ip`?",
+    ),
+    (
+        Toml,
+        "[requests]",
+        "limits:1: limit `requests`: no limit has this name: known are account, account_domain, account_set, any, domain, ip, numbered, range, set",
+    ),
+    (
+        Yaml,
+        "ip:\n  number: 5",
+        "limits:1: limit `ip`: it was declared as a name without a number, with ids in the format ipAddress: leave number and id out, or write these",
+    ),
+    (
+        Json,
+        r#"{"account": {"id": "opaque", "number": 0}}"#,
+        "limits:1: limit `account`: it was declared as a name without a number, with ids in the format regId: leave number and id out, or write these",
+    ),
+    (
+        Toml,
+        "\n[any]\nid = 'regId'",
+        "limits:2: limit `any`: it was declared as a name without a number, with ids in the format opaque: leave number and id out, or write these",
+    ),
+    (
+        Yaml,
+        "numbered: {number: 7, id: regId}",
+        "limits:1: limit `numbered`: it was declared as number 6, with ids in the format regId: leave number and id out, or write these",
+    ),
+    (
+        Yaml,
+        "numbered: {number: 6}",
+        "limits:1: limit `numbered`: it was declared as number 6, with ids in the format regId: leave number and id out, or write these",
+    ),
+    (
+        Yaml,
+        "ip: {}\nip: {}",
+        "limits:2: limit `ip`: it is defined twice: remove one of them",
+    ),
+];
+
+#[test]
+fn shapes_and_fields() {
+    refused(defaults, SHAPES);
+    refused(defaults, FIELDS);
+}
+
+#[test]
+fn numbers_and_durations() {
+    refused(defaults, NUMBERS);
+    refused(defaults, DURATIONS);
+}
+
+#[test]
+fn names_of_their_own() {
+    refused(defaults, NAMES);
+}
+
+#[test]
+fn names_that_are_declared() {
+    let numbered = LimitName::new("numbered", 6, IdFormat::RegId);
+    let builder = names().name(numbered);
+    refused(
+        |language, text| builder.clone().defaults_text(language, text).build(),
+        DECLARED,
+    );
+}
+
+#[test]
+fn names_in_two_files() {
+    let builder = Limits::builder().defaults_text(Json, r#"{"a": {"number": 1}}"#);
+    refused(
+        |language, text| builder.clone().defaults_text(language, text).build(),
+        &[
+            (
+                Json,
+                "{\n\"a\": {}}",
+                "limits:2: limit `a`: it is defined twice: remove one of them",
+            ),
+            (
+                Toml,
+                "\n\n[b]\nnumber = 1",
+                "limits:3: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+            ),
+        ],
+    );
+}

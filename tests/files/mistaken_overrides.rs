@@ -1,0 +1,391 @@
+//! What is said of overrides with one mistake each.
+
+use tollgate::{
+    Limits,
+    limit::Language::{Json, Toml, Yaml},
+};
+
+use crate::{Refusal, overrides, refused};
+
+const SHAPES: &[Refusal] = &[
+    (
+        Yaml,
+        "\ntext",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+    ),
+    (
+        Json,
+        "null",
+        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+    ),
+    (
+        Json,
+        "5",
+        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+    ),
+    (
+        Yaml,
+        "- any: {burst: 1, count: 1, period: 1s, ids: [x]}\n- any",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+    ),
+    (
+        Json,
+        "[\n[]]",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found a list",
+    ),
+    (
+        Yaml,
+        "-\n- any",
+        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found nothing",
+    ),
+    (
+        Yaml,
+        "any: 5",
+        "limits:1: limit `any`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Toml,
+        "\nany = 5",
+        "limits:2: limit `any`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Json,
+        "{\"any\": [\n5]}",
+        "limits:2: limit `any`: expected a map of burst, count and period, found a single value",
+    ),
+    (
+        Yaml,
+        "- any:\n",
+        "limits:1: limit `any`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+    ),
+    (
+        Yaml,
+        "- any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids: [x]\n",
+        "limits:1: limit `any`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+    ),
+    (
+        Yaml,
+        "\nany:x:\n",
+        "limits:2: limit `any`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+    ),
+    (
+        Yaml,
+        "any: {burst: {}}",
+        "limits:1: limit `any`: expected a single value, found a map",
+    ),
+    (
+        Json,
+        "{\"any\": {\n\"count\": []}}",
+        "limits:2: limit `any`: expected a single value, found a list",
+    ),
+];
+
+const FIELDS: &[Refusal] = &[
+    (
+        Yaml,
+        "- any:\n    burst: 1\n    id: [x]\n",
+        "limits:3: limit `any`: unknown field `id`: did you mean `ids`?",
+    ),
+    (
+        Json,
+        "{\"any\": {\n\"number\": 6}}",
+        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, ids",
+    ),
+    (
+        Toml,
+        "[any]\nperiod = '1s'\nBurst = 1",
+        "limits:3: limit `any`: unknown field `Burst`: did you mean `burst`?",
+    ),
+    (
+        Yaml,
+        "any: {colour: red}",
+        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, ids",
+    ),
+    (
+        Yaml,
+        "- any: {tiers: []}",
+        "limits:1: limit `any`: tiers are not built in yet",
+    ),
+    (
+        Json,
+        "{\"any\": {\"ids\": [\"x\"],\n\"ids\": [\"y\"]}}",
+        "limits:2: limit `any`: ids is there twice: remove one of them",
+    ),
+    (
+        Yaml,
+        "any: {ids: [x]}",
+        "limits:1: limit `any`: burst is missing: an override has burst, count, period and ids",
+    ),
+    (
+        Yaml,
+        "\nany: {}",
+        "limits:2: limit `any`: burst is missing: an override has burst, count, period and ids",
+    ),
+    (
+        Json,
+        "{\"any:x\": {}}",
+        "limits:1: limit `any`: burst is missing: an override has burst, count, period and ids",
+    ),
+    (
+        Yaml,
+        "- any: {count: 1, period: 1s, ids: [x]}",
+        "limits:1: limit `any`: burst is missing: a limit has burst, count and period",
+    ),
+    (
+        Json,
+        "[{\"any\":\n{\"burst\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}]",
+        "limits:2: limit `any`: count is missing: a limit has burst, count and period",
+    ),
+    (
+        Toml,
+        "[['any:x']]\nburst = 1\ncount = 1",
+        "limits:1: limit `any`: period is missing: a limit has burst, count and period",
+    ),
+    (
+        Yaml,
+        "any: {burst: 1, count: 1, period: 1s}",
+        "limits:1: limit `any`: ids is missing: an override has burst, count, period and ids",
+    ),
+    (
+        Toml,
+        "\n[any]\nburst = 1\ncount = 1\nperiod = '1s'",
+        "limits:2: limit `any`: ids is missing: an override has burst, count, period and ids",
+    ),
+];
+
+const VALUES: &[Refusal] = &[
+    (
+        Yaml,
+        "- any:\n    burst: -1\n",
+        "limits:2: limit `any`: burst is `-1`: use a whole number up to 4294967295",
+    ),
+    (
+        Json,
+        "{\"any\": {\n\"count\": 1.0}}",
+        "limits:2: limit `any`: count is `1.0`: use a whole number up to 4294967295",
+    ),
+    (
+        Toml,
+        "[any]\nburst = 1\n\nperiod = 60",
+        "limits:4: limit `any`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+    ),
+    (
+        Yaml,
+        "- any: {burst: 0, count: 1, period: 1s, ids: [x]}",
+        "limits:1: limit `any`: burst is 0, so nothing would ever pass: use at least 1",
+    ),
+    (
+        Json,
+        r#"{"any:x": {"burst": 1, "count": 0, "period": "1s"}}"#,
+        "limits:1: limit `any`: count is 0, so no token would ever come back: use at least 1",
+    ),
+    (
+        Toml,
+        "[any]\nburst = 1\ncount = 1\nperiod = '0s'\nids = ['x']",
+        "limits:1: limit `any`: period is 0: use the time in which `count` tokens come back, as `1s` or `3h`",
+    ),
+    (
+        Yaml,
+        "any:x: {burst: 1, count: 1, period: 1.5us}",
+        "limits:1: limit `any`: period is not a whole number of microseconds: round it to one",
+    ),
+    (
+        Yaml,
+        "any:x: {burst: 4294967295, count: 1, period: 1h}",
+        "limits:1: limit `any`: an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or raise the count",
+    ),
+];
+
+const KEYS: &[Refusal] = &[
+    (
+        Yaml,
+        "\n- nosuch: {burst: 1, count: 1, period: 1s, ids: [x]}",
+        "limits:2: limit `nosuch`: no limit has this name: known are account, account_domain, account_set, any, domain, ip, range, set",
+    ),
+    (
+        Json,
+        "{\"accounts\":\n{\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}",
+        "limits:2: limit `accounts`: no limit has this name: did you mean `account`?",
+    ),
+    (
+        Toml,
+        "['Domain:x.com']\nburst = 1\ncount = 1\nperiod = '1s'",
+        "limits:1: limit `Domain`: no limit has this name: did you mean `domain`?",
+    ),
+    (
+        Yaml,
+        ":x: {burst: 1, count: 1, period: 1s}",
+        "limits:1: the key of an override is `:x`: write the limit's name, a colon and an id",
+    ),
+    (
+        Yaml,
+        "any:x: {burst: 1, count: 1, period: 1s}\n'any:': {burst: 1, count: 1, period: 1s}",
+        "limits:2: the key of an override is `any:`: write the limit's name, a colon and an id",
+    ),
+    (
+        Json,
+        "{\n\":\": {}}",
+        "limits:2: the key of an override is `:`: write the limit's name, a colon and an id",
+    ),
+    (
+        Json,
+        "{\"any:x\":\n{\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\"y\"]}}",
+        "limits:2: limit `any`: ids is beside a key that has an id already: use one of them",
+    ),
+    (
+        Yaml,
+        "any:x: {burst: 1, count: 1, period: 1s, ids: []}",
+        "limits:1: limit `any`: ids is beside a key that has an id already: use one of them",
+    ),
+];
+
+const LISTS: &[Refusal] = &[
+    (
+        Yaml,
+        "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids: []\n",
+        "limits:5: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+    ),
+    (
+        Yaml,
+        "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n",
+        "limits:5: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+    ),
+    (
+        Json,
+        "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"ids\": []}}",
+        "limits:2: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+    ),
+    (
+        Toml,
+        "[any]\nburst = 1\ncount = 1\nperiod = '1s'\nids = []",
+        "limits:5: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+    ),
+    (
+        Yaml,
+        "any: {burst: 1, count: 1, period: 1s, ids: x}",
+        "limits:1: limit `any`: expected a list of ids, found a single value",
+    ),
+    (
+        Json,
+        "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"ids\": {\"id\": \"x\"}}}",
+        "limits:2: limit `any`: expected a list of ids, found a map",
+    ),
+    (
+        Yaml,
+        "any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids:\n  - x\n  - [y]\n",
+        "limits:7: limit `any`: expected a single value, found a list",
+    ),
+    (
+        Yaml,
+        "any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids:\n  - x\n  - comment: y\n",
+        "limits:7: limit `any`: id is missing: say whom it is for",
+    ),
+    (
+        Json,
+        "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\n{}]}}",
+        "limits:2: limit `any`: id is missing: say whom it is for",
+    ),
+    (
+        Yaml,
+        "any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids:\n  - id: x\n    coment: y\n",
+        "limits:7: limit `any`: unknown field `coment`: did you mean `comment`?",
+    ),
+    (
+        Toml,
+        "[any]\nburst = 1\ncount = 1\nperiod = '1s'\n[[any.ids]]\nid = 'x'\nnote = 'y'",
+        "limits:7: limit `any`: unknown field `note`: known are id, comment",
+    ),
+    (
+        Yaml,
+        "any: {burst: 1, count: 1, period: 1s, ids: [{id: x, id: y}]}",
+        "limits:1: limit `any`: id is there twice: remove one of them",
+    ),
+    (
+        Yaml,
+        "any: {burst: 1, count: 1, period: 1s, ids: [{id: [x]}]}",
+        "limits:1: limit `any`: expected a single value, found a list",
+    ),
+    (
+        Yaml,
+        "any: {burst: 1, count: 1, period: 1s, ids: [{id: }]}",
+        "limits:1: limit `any`: expected a single value, found nothing",
+    ),
+    (
+        Yaml,
+        "any: {burst: 1, count: 1, period: 1s, ids: [{id: x, comment: [y]}]}",
+        "limits:1: limit `any`: expected a single value, found a list",
+    ),
+    (
+        Json,
+        "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [{\"id\": \"x\", \"comment\":\n{}}]}}",
+        "limits:2: limit `any`: expected a single value, found a map",
+    ),
+];
+
+const TWICE: &[Refusal] = &[
+    (
+        Yaml,
+        "any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids:\n  - x\n  - x\n",
+        "limits:7: limit `any`: id `x`: it has an override already, for `x`: remove one of them",
+    ),
+    (
+        Yaml,
+        "- any:x: {burst: 1, count: 1, period: 1s}\n- any: {burst: 1, count: 1, period: 1s, ids: [x]}\n",
+        "limits:2: limit `any`: id `x`: it has an override already, for `x`: remove one of them",
+    ),
+    (
+        Yaml,
+        "- ip:2001:0db8::1: {burst: 1, count: 1, period: 1s}\n- ip:2001:db8::1: {burst: 1, count: 1, period: 1s}\n",
+        "limits:2: limit `ip`: id `2001:db8::1`: it has an override already, for `2001:0db8::1`: remove one of them",
+    ),
+    (
+        Json,
+        "{\"set\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\"a.com,b.com\",\n\"B.com,a.com\"]}}",
+        "limits:2: limit `set`: id `B.com,a.com`: it has an override already, for `a.com,b.com`: remove one of them",
+    ),
+    (
+        Toml,
+        "[['ip']]\nburst = 1\ncount = 1\nperiod = '1s'\nids = ['10.0.0.1']\n[[ip]]\nburst = 1\ncount = 1\nperiod = '1s'\nids = [\n'::ffff:10.0.0.1']",
+        "limits:11: limit `ip`: id `::ffff:10.0.0.1`: it has an override already, for `10.0.0.1`: remove one of them",
+    ),
+    (
+        Json,
+        "{\"domain:Example.com\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\"},\n\"domain:example.com\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\"}}",
+        "limits:2: limit `domain`: id `example.com`: it has an override already, for `Example.com`: remove one of them",
+    ),
+];
+
+#[test]
+fn shapes_and_fields() {
+    refused(overrides, SHAPES);
+    refused(overrides, FIELDS);
+}
+
+#[test]
+fn values_of_limits() {
+    refused(overrides, VALUES);
+}
+
+#[test]
+fn keys_that_name_nothing() {
+    refused(overrides, KEYS);
+    let text = r#"{"any": {"burst": 1, "count": 1, "period": "1s", "ids": ["x"]}}"#;
+    refused(
+        |language, text| Limits::builder().overrides_text(language, text).build(),
+        &[(
+            Json,
+            text,
+            "limits:1: limit `any`: no limit has this name: none are known",
+        )],
+    );
+}
+
+#[test]
+fn lists_of_ids() {
+    refused(overrides, LISTS);
+}
+
+#[test]
+fn ids_that_are_there_twice() {
+    refused(overrides, TWICE);
+}

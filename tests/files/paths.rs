@@ -1,0 +1,228 @@
+//! Files: their names, and what is said of those that cannot be read.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process,
+};
+
+use tollgate::{
+    Limits,
+    limit::{Language, LimitsError},
+};
+
+use crate::{limit, limit_of, names};
+
+/// A folder of a test's own, which is removed with what is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = env::temp_dir().join(format!("tollgate-files-{test}-{}", process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// What is said of a file, of defaults and of overrides alike, without its path.
+fn refusal(path: &Path) -> String {
+    let said = |error: LimitsError| {
+        assert_eq!(error.path(), Some(path));
+        let message = error.to_string();
+        let rest = message.strip_prefix(&path.display().to_string());
+        rest.unwrap_or_else(|| panic!("no path in {message}"))
+            .to_owned()
+    };
+    let of_defaults = said(names().defaults_file(path).build().unwrap_err());
+    let of_overrides = said(names().overrides_file(path).build().unwrap_err());
+    assert_eq!(of_defaults, of_overrides);
+    of_defaults
+}
+
+#[test]
+fn language_is_told_by_the_extension() {
+    let folder = Folder::new("languages");
+    let yaml = "ip:\n  burst: 1\n  count: 2\n  period: 3s\n";
+    let json = r#"{"ip": {"burst": 1, "count": 2, "period": "3s"}}"#;
+    let toml = "[ip]\nburst = 1\ncount = 2\nperiod = '3s'\n";
+    for (name, content, is_read) in [
+        ("a.yml", yaml, cfg!(feature = "yaml")),
+        ("a.yaml", yaml, cfg!(feature = "yaml")),
+        ("a.b.json", json, true),
+        ("a.toml", toml, cfg!(feature = "toml")),
+    ] {
+        if is_read {
+            let path = folder.write(name, content);
+            let limits = names().defaults_file(path).build().unwrap();
+            assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(1, 2, 3)));
+        }
+    }
+}
+
+#[test]
+fn defaults_and_overrides_come_from_two_files() {
+    let folder = Folder::new("both");
+    let defaults = folder.write(
+        "defaults.json",
+        r#"{"ip": {"burst": 1, "count": 2, "period": "3s"}}"#,
+    );
+    let overrides = folder.write(
+        "overrides.json",
+        r#"[{"ip": {"burst": 4, "count": 5, "period": "6s", "ids": ["10.0.0.2"]}}]"#,
+    );
+    let recipe = names().overrides_file(&overrides).defaults_file(defaults);
+    let limits = recipe.build().unwrap();
+    assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(4, 5, 6)));
+    assert_eq!(limit_of(&limits, "ip", "10.0.0.5"), Some(&limit(1, 2, 3)));
+    fs::write(&overrides, "").unwrap();
+    let limits = recipe.build().unwrap();
+    assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(1, 2, 3)));
+}
+
+#[test]
+fn other_names_say_no_language() {
+    let folder = Folder::new("extensions");
+    for name in [
+        "limits",
+        "limits.txt",
+        "limits.json.bak",
+        ".json",
+        "json",
+        "limits.",
+        "limits.JSON",
+    ] {
+        let path = folder.write(name, "{}");
+        assert_eq!(
+            refusal(&path),
+            ": its name does not say what language it is in: end it with .yml, .yaml, .json or .toml",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn missing_file_and_folder_are_named() {
+    let folder = Folder::new("unread");
+    let missing = refusal(&folder.0.join("missing.json"));
+    assert!(missing.starts_with(": cannot read it: "), "{missing}");
+    let path = folder.0.join("folder.json");
+    fs::create_dir(&path).unwrap();
+    let error = refusal(&path);
+    assert!(error.starts_with(": cannot read it: "), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn causes_are_the_systems_own() {
+    let folder = Folder::new("causes");
+    let missing = refusal(&folder.0.join("missing.json"));
+    assert_eq!(
+        missing,
+        ": cannot read it: No such file or directory (os error 2)"
+    );
+    let path = folder.0.join("folder.json");
+    fs::create_dir(&path).unwrap();
+    assert_eq!(
+        refusal(&path),
+        ": cannot read it: Is a directory (os error 21)"
+    );
+}
+
+#[test]
+fn other_encodings_than_utf8_are_refused() {
+    let folder = Folder::new("encodings");
+    let utf16: Vec<_> = "\u{feff}{}"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    for content in [&b"{\"\xe4\": {}}"[..], &utf16, b"\xff"] {
+        let path = folder.write("a.json", content);
+        assert_eq!(
+            refusal(&path),
+            ": cannot read it: stream did not contain valid UTF-8"
+        );
+    }
+}
+
+#[test]
+fn cause_is_the_errors_source() {
+    let path = env::temp_dir().join("tollgate-no-such-folder/a.json");
+    let error = Limits::builder().defaults_file(path).build().unwrap_err();
+    let source = std::error::Error::source(&error).unwrap();
+    assert!(source.is::<std::io::Error>(), "{source}");
+}
+
+#[test]
+fn mistake_in_a_file_is_told_with_path_line_limit_and_id() {
+    let folder = Folder::new("mistakes");
+    let path = folder.write("a.json", "[\n{\"ip\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"ids\": [\"10.0.0.256\"]}}]");
+    let error = names().overrides_file(&path).build().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}:3: limit `ip`: `10.0.0.256` is not an id in the format ipAddress: use an address such as \
+             `203.0.113.7` or `2001:db8::1`, without port or mask",
+            path.display()
+        )
+    );
+    let parts = (error.path(), error.line(), error.limit(), error.id());
+    assert_eq!(
+        parts,
+        (Some(&*path), Some(3), Some("ip"), Some("10.0.0.256"))
+    );
+    let path = folder.write("b.json", "\n{");
+    assert_eq!(refusal(&path), ":2: EOF while parsing an object");
+    let path = folder.write("c.json", "{\n\"ip\": 5}");
+    assert_eq!(
+        refusal(&path),
+        ":2: limit `ip`: expected a map of burst, count and period, found a single value"
+    );
+}
+
+#[test]
+fn files_are_read_when_limits_are_built() {
+    let folder = Folder::new("again");
+    let path = folder.write("a.json", "{");
+    let recipe = Limits::builder().defaults_file(&path);
+    assert!(recipe.build().is_err());
+    fs::write(&path, r#"{"a": {}}"#).unwrap();
+    let first = recipe.build().unwrap();
+    assert_eq!(first.digest(), recipe.build().unwrap().digest());
+    fs::write(&path, r#"{"b": {}}"#).unwrap();
+    let second = recipe.build().unwrap();
+    assert_eq!(second.names(), ["b"]);
+    assert_ne!(first.digest(), second.digest());
+}
+
+#[test]
+fn languages_of_features_that_are_off_are_named() {
+    let folder = Folder::new("features");
+    let languages = [
+        (Language::Yaml, "yaml", "a.yml", cfg!(feature = "yaml")),
+        (Language::Yaml, "yaml", "a.yaml", cfg!(feature = "yaml")),
+        (Language::Toml, "toml", "a.toml", cfg!(feature = "toml")),
+    ];
+    for (language, feature, name, _) in languages.into_iter().filter(|(.., is_on)| !is_on) {
+        let expected =
+            format!(": it needs tollgate's feature `{feature}`: enable it, or write JSON");
+        let path = folder.write(name, "");
+        assert_eq!(refusal(&path), expected);
+        let error = Limits::builder()
+            .overrides_text(language, "")
+            .build()
+            .unwrap_err();
+        assert_eq!(error.to_string(), format!("limits{expected}"));
+    }
+}

@@ -1,0 +1,223 @@
+//! What limits write is read as the same limits.
+
+use std::{collections::HashSet, net::Ipv4Addr, time::Duration};
+
+use proptest::{collection::vec, option, prelude::*, sample::Index};
+use tollgate::{
+    Limit, Limits,
+    id::IdFormat,
+    limit::{
+        Language::{self, Json, Yaml},
+        LimitName,
+    },
+    transaction::Algorithm,
+};
+
+use crate::{facts, limit, limit_of, names, overrides, reads};
+
+/// The texts that limits write.
+fn written(limits: &Limits) -> (String, String) {
+    (
+        serde_json::to_string(&limits.defaults()).unwrap(),
+        serde_json::to_string_pretty(&limits.overrides()).unwrap(),
+    )
+}
+
+fn read(language: Language, (defaults, overrides): &(String, String)) -> Limits {
+    Limits::builder()
+        .defaults_text(language, defaults)
+        .overrides_text(language, overrides)
+        .build()
+        .unwrap_or_else(|error| panic!("{error} in {defaults}\n{overrides}"))
+}
+
+/// Whether limits are the same when they are written and read, and their text too.
+fn survives(limits: &Limits) {
+    let texts = written(limits);
+    let again = read(Json, &texts);
+    assert_eq!(facts(&again), facts(limits));
+    for named in limits.iter() {
+        let name = named.name.as_str();
+        for own in named.overrides() {
+            assert_eq!(limit_of(&again, name, own.id), Some(own.limit));
+            let found = again.get(name).unwrap().override_of(own.folded);
+            assert_eq!(found, Some(own));
+        }
+    }
+    assert_eq!(written(&again), texts);
+}
+
+#[test]
+fn every_format_survives() {
+    let values = r#""burst": 3, "count": 7, "period": "1h0.5s""#;
+    let yaml_like = [
+        "~", "- x", "a: b", "#", "'\"\\", "a\nb", "\u{7f}", "", " x ",
+    ]
+    .map(|id| format!("_{id}"));
+    let builder = yaml_like.iter().fold(names(), |builder, id| {
+        builder.override_for("any", id, limit(1, 2, 3))
+    });
+    let json = format!(
+        r#"[{{"ip": {{{values}, "ids": ["10.0.0.2", {{"id": "2001:0db8::1", "comment": "a \"b\"\n"}}]}}}},
+            {{"range": {{{values}, "ids": ["2001:0db8:0000::/48"]}}}},
+            {{"account": {{{values}, "ids": [12345678, 18446744073709551615]}}}},
+            {{"domain": {{{values}, "ids": ["Example.com", "github.io"]}}}},
+            {{"set": {{{values}, "ids": ["b.com,A.com", "::1,a.com"]}}}},
+            {{"account_domain": {{{values}, "ids": ["7:Example.com."]}}}},
+            {{"account_set": {{{values}, "ids": ["7:b.com,a.com"]}}}},
+            {{"ip": {{{values}, "ids": [{{"id": "::1", "comment": ""}}]}}}}]"#
+    );
+    survives(&builder.overrides_text(Json, &json).build().unwrap());
+}
+
+#[test]
+fn clients_of_one_limit_are_written_together() {
+    let builder = names()
+        .override_for("any", "a", limit(1, 1, 1))
+        .override_for("any", "b", limit(1, 1, 1))
+        .override_for("any", "c", limit(2, 2, 60))
+        .override_for("any", "d", limit(1, 1, 1));
+    let limits = builder.build().unwrap();
+    assert_eq!(
+        serde_json::to_string(&limits.overrides()).unwrap(),
+        r#"[{"any":{"burst":1,"count":1,"period":"1s","ids":["a","b"]}},{"any":{"burst":2,"count":2,"period":"1m0s","ids":["c"]}},{"any":{"burst":1,"count":1,"period":"1s","ids":["d"]}}]"#
+    );
+    survives(&limits);
+}
+
+#[test]
+fn older_forms_are_written_as_lists() {
+    let json = r#"{"account:7": {"burst": 1, "count": 2, "period": "180m"}}"#;
+    let limits = overrides(Json, json).unwrap();
+    assert_eq!(
+        serde_json::to_string(&limits.overrides()).unwrap(),
+        r#"[{"account":{"burst":1,"count":2,"period":"3h0m0s","ids":["7"]}}]"#
+    );
+    survives(&limits);
+}
+
+#[test]
+fn nothing_to_override_is_an_empty_list() {
+    let limits = names().build().unwrap();
+    assert_eq!(serde_json::to_string(&limits.overrides()).unwrap(), "[]");
+    survives(&limits);
+}
+
+fn limits_of_all_sizes() -> impl Strategy<Value = Limit> {
+    let sizes = (any::<u32>(), any::<u32>(), 1..=u64::from(u32::MAX));
+    let sizes = prop_oneof![sizes, (1..10u32, 1..10u32, 1..4u64)];
+    sizes.prop_filter_map("no limit", |(burst, count, micros)| {
+        Limit::new(burst, count, Duration::from_micros(micros)).ok()
+    })
+}
+
+/// An id in each format, by numbers. Different ones are different clients.
+fn id(format: IdFormat, n: u32, text: &str) -> String {
+    let flip = |text: String| {
+        if n.is_multiple_of(2) {
+            text.to_uppercase()
+        } else {
+            text
+        }
+    };
+    match format {
+        IdFormat::IpAddress if n.is_multiple_of(3) => Ipv4Addr::from_bits(n).to_string(),
+        IdFormat::IpAddress => flip(format!("2001:0db8::{:x}:{:04x}", n >> 16, n & 0xffff)),
+        IdFormat::Ipv6Range => flip(format!("{:04x}:{:x}:00::/48", n >> 16, n & 0xffff)),
+        IdFormat::RegId => n.to_string(),
+        IdFormat::Domain => flip(format!("n{n}.co.uk")),
+        IdFormat::FqdnSet => flip(format!("n{n}.com,10.0.0.1,*.a.net")),
+        IdFormat::RegIdDomain => format!("{n}:{}", flip(format!("n{n}.co.uk"))),
+        IdFormat::RegIdFqdnSet => format!("{n}:{}", flip("b.com,a.com".into())),
+        _ => format!("{n}{text}"),
+    }
+}
+
+/// A client's number, its comment, and what its id goes on with, if any text can.
+type Client = (u32, Option<String>, String);
+
+type Named = (Option<Limit>, bool, Vec<(Limit, Vec<Client>)>);
+
+fn named() -> impl Strategy<Value = Named> {
+    let client = (any::<u32>(), option::of(any::<String>()), any::<String>());
+    let group = (limits_of_all_sizes(), vec(client, 1..4));
+    (
+        option::of(limits_of_all_sizes()),
+        any::<bool>(),
+        vec(group, 0..4),
+    )
+}
+
+/// The text of overrides, and limits from it. Clients that are there already are left out.
+fn assemble(all: &[Named], formats: &[Index]) -> Limits {
+    let (mut builder, mut groups) = (Limits::builder(), Vec::new());
+    for (i, ((default, numbered, overridden), format)) in all.iter().zip(formats).enumerate() {
+        let format = *format.get(&IdFormat::ALL);
+        let number = numbered.then_some(7 * u32::try_from(i).unwrap());
+        let text = format!("n{i}.a-b_C");
+        let name = number.map_or_else(
+            || LimitName::unnumbered(&text, format),
+            |number| LimitName::new(&text, number, format),
+        );
+        builder = builder.name(name.clone());
+        if let Some(limit) = default {
+            builder = builder.limit(name, limit.clone());
+        }
+        let mut seen = HashSet::new();
+        for (limit, clients) in overridden {
+            let fresh = clients.iter().filter(|client| seen.insert(client.0));
+            let ids: Vec<_> = fresh
+                .map(|(n, comment, text)| listed(&id(format, *n, text), comment))
+                .collect();
+            if !ids.is_empty() {
+                groups.push(group(&text, limit, &ids));
+            }
+        }
+    }
+    builder
+        .overrides_text(Json, &format!("[{}]", groups.join(",")))
+        .build()
+        .unwrap()
+}
+
+fn listed(id: &str, comment: &Option<String>) -> String {
+    let id = serde_json::to_string(id).unwrap();
+    match comment {
+        Some(comment) => format!(
+            r#"{{"id": {id}, "comment": {}}}"#,
+            serde_json::to_string(comment).unwrap()
+        ),
+        None => id,
+    }
+}
+
+fn group(name: &str, limit: &Limit, ids: &[String]) -> String {
+    let Algorithm::Gcra(gcra) = limit.algorithm() else {
+        panic!("{limit}")
+    };
+    let (burst, count, period) = (gcra.burst(), gcra.count(), gcra.period().as_micros());
+    format!(
+        r#"{{"{name}": {{"burst": {burst}, "count": {count}, "period": "{period}us", "ids": [{}]}}}}"#,
+        ids.join(",")
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_limits_survive(all in vec(named(), 1..6), formats in vec(any::<Index>(), 6)) {
+        survives(&assemble(&all, &formats));
+    }
+
+    #[test]
+    fn yaml_reads_what_is_written_as_json(n in any::<u32>(), id in "[ -~à-ÿ\n\t]{0,40}", comment in "[ -~\n]{0,40}") {
+        if reads(Yaml) {
+            let json = serde_json::json!([{"any": {"burst": 1, "count": 1, "period": "1s",
+                "ids": [{"id": format!("{n}{id}"), "comment": comment}]}}]);
+            let limits = overrides(Json, &json.to_string()).unwrap();
+            let again = read(Yaml, &written(&limits));
+            prop_assert_eq!(facts(&again), facts(&limits));
+        }
+    }
+}
