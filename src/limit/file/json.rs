@@ -7,6 +7,9 @@ use serde_json::value::RawValue;
 
 use super::node::{Key, Lines, Node, SyntaxError, Value};
 
+/// How deep values may stand in each other, of which six are needed. Raw values have no bound.
+const MAX_DEPTH: usize = 32;
+
 /// Parses a text. An empty one holds nothing.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     if text.trim().is_empty() {
@@ -18,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
         text,
         lines: Lines::new(text),
     }
-    .node(raw)
+    .node(raw, MAX_DEPTH)
 }
 
 struct Reader<'a> {
@@ -27,42 +30,61 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn node(&self, raw: &'a RawValue) -> Result<Node<'a>, SyntaxError> {
+    /// A value in which there are at most `depth` levels.
+    fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, SyntaxError> {
         let written = raw.get();
         // Raw values are parts of the text.
         let line = self
             .lines
             .at(written.as_ptr().addr() - self.text.as_ptr().addr());
+        let Some(below) = depth.checked_sub(1) else {
+            return Err(SyntaxError {
+                line: Some(line),
+                message: "values are nested too deep: limits have six levels at most".into(),
+            });
+        };
         let value = match written.as_bytes() {
             [b'{', ..] => {
-                let Entries(entries) = serde_json::from_str(written)?;
+                let Entries(entries) = part(written, line)?;
                 let entries = entries.into_iter().map(|(text, raw)| {
-                    let node = self.node(raw)?;
+                    let node = self.node(raw, below)?;
                     let line = node.line;
                     Ok((Key { line, text }, node))
                 });
                 Value::Map(entries.collect::<Result<_, SyntaxError>>()?)
             }
             [b'[', ..] => {
-                let items: Vec<&RawValue> = serde_json::from_str(written)?;
-                let nodes = items.into_iter().map(|raw| self.node(raw));
+                let items: Vec<&RawValue> = part(written, line)?;
+                let nodes = items.into_iter().map(|raw| self.node(raw, below));
                 Value::List(nodes.collect::<Result<_, _>>()?)
             }
-            [b'"', ..] => Value::Text(string(written)?),
+            [b'"', ..] => Value::Text(string(written, line)?),
             _ => Value::Text(written.into()),
         };
         Ok(Node { line, value })
     }
 }
 
-fn string(written: &str) -> Result<Cow<'_, str>, serde_json::Error> {
+fn string(written: &str, line: u64) -> Result<Cow<'_, str>, SyntaxError> {
     let plain = written
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'));
     match plain {
         Some(text) if !text.contains('\\') => Ok(text.into()),
-        _ => serde_json::from_str(written).map(Cow::Owned),
+        _ => part(written, line).map(Cow::Owned),
     }
+}
+
+/// Reads a part of the text, which begins in `line`.
+fn part<'a, T: Deserialize<'a>>(written: &'a str, line: u64) -> Result<T, SyntaxError> {
+    serde_json::from_str(written).map_err(|error| {
+        let lines_before = line - 1;
+        let error = SyntaxError::from(error);
+        SyntaxError {
+            line: error.line.map(|line| lines_before + line),
+            ..error
+        }
+    })
 }
 
 /// A map's entries in their order, those with one key too.
@@ -99,6 +121,34 @@ impl From<serde_json::Error> for SyntaxError {
         Self {
             line: Some(error.line() as u64),
             message: message.replace(&position, ""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_nested_as_deep_as_is_bearable() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let nested = |n| format!("{}1{}", open.repeat(n), close.repeat(n));
+            assert!(parse(&nested(MAX_DEPTH - 1)).is_ok());
+            for n in [MAX_DEPTH, 10_000] {
+                let error = parse(&nested(n)).unwrap_err();
+                assert!(error.message.contains("nested too deep"), "{error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_in_parts_are_in_their_lines() {
+        for (text, line) in [
+            ("{\"a\":\n{\"burst\":\n\"\\ud800\"}}", 3),
+            ("{\n\"a\": {\n\"\\ud800\": 1}}", 3),
+            ("[\n\n{\"\\ud800\": 1}]", 3),
+        ] {
+            assert_eq!(parse(text).unwrap_err().line, Some(line), "{text}");
         }
     }
 }

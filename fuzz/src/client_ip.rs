@@ -1,0 +1,264 @@
+//! The client's address behind proxies.
+
+mod written;
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use http::{HeaderName, HeaderValue, Request, request::Parts};
+use tollgate::{
+    ClientIp,
+    id::Id,
+    key::{Extracted, Ipv6Range, KeyExtractor, Missing, Proxies, ProxyHeader},
+};
+
+use self::written::Style;
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+const REAL_IP: &str = "x-real-ip";
+
+/// Where the proxies are.
+const TRUSTED: [&str; 2] = ["10.0.0.0/8", "fd00::/8"];
+
+/// A proxy, and the same written as a socket for both versions of IP has it.
+const PROXY: [&str; 2] = ["10.0.0.1", "::ffff:10.0.0.1"];
+
+/// Checks lines that a client sends. The input's first line says how a proxy writes the client's
+/// address (one byte) and what that address is; the lines after it are those of the header.
+///
+/// # Panics
+///
+/// If it does not hold.
+pub fn check(input: &[u8]) {
+    let mut lines = input.split(|byte| *byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    let (style, address) = first.split_first().unwrap_or((&0, first));
+    let (style, client) = (Style::of(*style), client(address));
+    let sent: Vec<HeaderValue> = lines.filter_map(value).collect();
+    for header in [ProxyHeader::XForwardedFor, ProxyHeader::Forwarded] {
+        let list = List { header, style };
+        list.whatever_was_sent(client, &sent);
+        list.client_behind_proxies(client, sent.clone());
+        list.lines_before_change_nothing(&sent);
+    }
+    one_list(&sent);
+    single(client, style, &sent);
+    registry(client, style, &sent);
+}
+
+/// The address that a text is, or one made of its bytes: no proxy's, and somebody's.
+fn client(text: &[u8]) -> IpAddr {
+    let written = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let ip = written.unwrap_or_else(|| {
+        let mut bytes = [0; 16];
+        for (to, from) in bytes.iter_mut().zip(text) {
+            *to = *from;
+        }
+        IpAddr::from(bytes)
+    });
+    let ip = ip.to_canonical();
+    match is_trusted(ip) || ip.is_unspecified() {
+        true => IpAddr::from([203, 0, 113, 7]),
+        false => ip,
+    }
+}
+
+fn is_trusted(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.octets()[0] == 10,
+        IpAddr::V6(ip) => ip.octets()[0] == 0xfd,
+    }
+}
+
+/// A line of a header, without what no server lets through.
+fn value(line: &[u8]) -> Option<HeaderValue> {
+    let visible = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
+    let line: Vec<u8> = line.iter().copied().filter(visible).collect();
+    HeaderValue::from_bytes(&line).ok()
+}
+
+fn request(peer: IpAddr, name: &HeaderName, lines: &[HeaderValue]) -> Parts {
+    let mut request = Request::new(());
+    for line in lines {
+        request.headers_mut().append(name, line.clone());
+    }
+    let mut parts = request.into_parts().0;
+    parts.extensions.insert(SocketAddr::new(peer, 49_152));
+    parts
+}
+
+fn proxy(written: &str) -> IpAddr {
+    written.parse().expect("a proxy's address")
+}
+
+fn name_of(header: &ProxyHeader) -> HeaderName {
+    match header {
+        ProxyHeader::Forwarded => HeaderName::from_static("forwarded"),
+        ProxyHeader::Single(name) => name.clone(),
+        _ => HeaderName::from_static(FORWARDED_FOR),
+    }
+}
+
+fn trusted(header: &ProxyHeader) -> Proxies {
+    Proxies::trusted(TRUSTED, header.clone()).expect("they are ranges")
+}
+
+/// The client's address, on which all extractors agree.
+fn find(proxies: &Proxies, parts: &Parts) -> Result<IpAddr, Missing> {
+    let by_64 = ClientIp::behind(proxies.clone()).extract(parts);
+    let by_48 = Ipv6Range::behind(proxies.clone()).extract(parts);
+    let exact = ClientIp::behind(proxies.clone()).exact().extract(parts);
+    let found = match &exact {
+        Extracted::Missing(missing) => Err(missing.clone()),
+        exact => Ok(canonical(exact)),
+    };
+    assert_all_found(&found, &by_64, &by_48);
+    found
+}
+
+fn canonical(exact: &Extracted) -> IpAddr {
+    let Extracted::Id(id) = exact else {
+        panic!("{exact:?} instead of an id");
+    };
+    let ip: IpAddr = id.as_str().parse().expect("an id is an address");
+    assert_eq!((ip, id), (ip.to_canonical(), &Id::display(ip)));
+    assert!(!ip.is_unspecified());
+    ip
+}
+
+fn assert_all_found(found: &Result<IpAddr, Missing>, by_64: &Extracted, by_48: &Extracted) {
+    match found {
+        Ok(ip) => {
+            let subscriber = masked(*ip, 64).map_or(*ip, IpAddr::from);
+            assert_eq!(*by_64, Extracted::from(subscriber));
+            let network = masked(*ip, 48).map(|ip| format!("{ip}/48"));
+            assert_eq!(*by_48, Extracted::from(network));
+        }
+        Err(missing) => {
+            assert!(missing.is_servers_fault());
+            assert_eq!(*by_64, Extracted::Missing(missing.clone()));
+            assert_eq!(*by_48, Extracted::Missing(missing.clone()));
+        }
+    }
+}
+
+/// The first address of the network of an IPv6 address.
+fn masked(ip: IpAddr, bits: u32) -> Option<Ipv6Addr> {
+    let IpAddr::V6(ip) = ip else { return None };
+    Some(Ipv6Addr::from_bits(
+        ip.to_bits() & (u128::MAX << (128 - bits)),
+    ))
+}
+
+/// A header to which proxies append, each in one style.
+struct List {
+    header: ProxyHeader,
+    style: Style,
+}
+
+impl List {
+    fn request(&self, peer: &str, lines: &[HeaderValue]) -> Parts {
+        request(proxy(peer), &name_of(&self.header), lines)
+    }
+
+    fn append(&self, lines: &mut Vec<HeaderValue>, ip: IpAddr) {
+        let item = match self.header {
+            ProxyHeader::Forwarded => self.style.element(ip),
+            _ => self.style.item(ip),
+        };
+        self.style.append(lines, &item);
+    }
+
+    /// Nothing panics, and no proxy is ever taken for a client.
+    fn whatever_was_sent(&self, client: IpAddr, sent: &[HeaderValue]) {
+        let trusted = trusted(&self.header);
+        let direct = request(client, &name_of(&self.header), sent);
+        assert_eq!(find(&trusted, &direct), Ok(client));
+
+        let [one, mapped] = PROXY.map(|peer| find(&trusted, &self.request(peer, sent)));
+        assert_eq!(one, mapped);
+        assert!(!one.is_ok_and(is_trusted));
+        let proxied = self.request(PROXY[0], sent);
+        for hops in [1, 2, 3, 64] {
+            let _ = find(&Proxies::hops(hops, self.header.clone()), &proxied);
+        }
+    }
+
+    /// The answer is the client, whatever it sent, behind one proxy and behind two.
+    fn client_behind_proxies(&self, client: IpAddr, mut lines: Vec<HeaderValue>) {
+        let trusted = trusted(&self.header).trust_unix_socket();
+        self.append(&mut lines, client);
+        for hops in 1..=2 {
+            let mut parts = self.request(PROXY[0], &lines);
+            assert_eq!(find(&trusted, &parts), Ok(client), "{lines:?}");
+            let counted = Proxies::hops(hops, self.header.clone());
+            assert_eq!(find(&counted, &parts), Ok(client), "{lines:?}");
+            parts.extensions.clear();
+            assert_eq!(find(&trusted, &parts), Ok(client), "{lines:?}");
+            self.append(&mut lines, proxy("10.9.9.9"));
+        }
+    }
+
+    /// Who is found in some lines is found whatever lines come before them.
+    fn lines_before_change_nothing(&self, sent: &[HeaderValue]) {
+        let Some((_, last)) = sent.split_first() else {
+            return;
+        };
+        let [all, last] = [sent, last].map(|lines| self.request(PROXY[0], lines));
+        let all_proxies = [trusted(&self.header), Proxies::hops(2, self.header.clone())];
+        for proxies in all_proxies {
+            if let Ok(client) = find(&proxies, &last) {
+                assert_eq!(find(&proxies, &all), Ok(client));
+            }
+        }
+    }
+}
+
+/// Lines of `X-Forwarded-For` are one list.
+fn one_list(sent: &[HeaderValue]) {
+    if sent.is_empty() {
+        return;
+    }
+    let lines: Vec<_> = sent.iter().map(HeaderValue::as_bytes).collect();
+    let joined = HeaderValue::from_bytes(&lines.join(&b","[..])).expect("its parts are values");
+    let name = HeaderName::from_static(FORWARDED_FOR);
+    let [one, other] = [sent, &[joined]].map(|lines| request(proxy(PROXY[0]), &name, lines));
+    let header = ProxyHeader::XForwardedFor;
+    for proxies in [
+        trusted(&header),
+        Proxies::hops(2, header),
+        Proxies::registry(),
+    ] {
+        assert_eq!(find(&proxies, &one), find(&proxies, &other));
+    }
+}
+
+/// A header with one address is read if it is there once.
+fn single(client: IpAddr, style: Style, sent: &[HeaderValue]) {
+    let name = HeaderName::from_static(REAL_IP);
+    let header = ProxyHeader::Single(name.clone());
+    for proxies in [trusted(&header), Proxies::hops(1, header)] {
+        let found = find(&proxies, &request(proxy(PROXY[0]), &name, sent));
+        assert!(found.is_err() || sent.len() == 1);
+        let replaced = [style.item(client)];
+        let parts = request(proxy(PROXY[0]), &name, &replaced);
+        assert_eq!(find(&proxies, &parts), Ok(client));
+    }
+}
+
+/// The second entry, then the other header, then the peer.
+fn registry(client: IpAddr, style: Style, sent: &[HeaderValue]) {
+    let forwarded_for = HeaderName::from_static(FORWARDED_FOR);
+    let registry = Proxies::registry();
+    let mut parts = request(proxy(PROXY[0]), &forwarded_for, sent);
+    let found = find(&registry, &parts);
+    assert!(found.is_ok(), "the peer is known");
+
+    parts.headers.insert(REAL_IP, style.item(client));
+    let with_other = find(&registry, &parts);
+    assert!(with_other == Ok(client) || with_other == found);
+
+    let entries = [HeaderValue::from_static("unknown"), style.item(client)];
+    let lines = [&entries, sent].concat();
+    let parts = request(proxy(PROXY[0]), &forwarded_for, &lines);
+    assert_eq!(find(&registry, &parts), Ok(client));
+}

@@ -1,0 +1,159 @@
+//! Ids in each format.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use tollgate::{
+    Limit, Limits,
+    id::{Id, IdError, IdFormat},
+    limit::LimitName,
+};
+
+/// The digits of a SHA-256.
+const HASH: usize = 64;
+
+/// Checks the text in every format.
+///
+/// # Panics
+///
+/// If it does not hold.
+pub fn check(input: &[u8]) {
+    let text = &*String::from_utf8_lossy(input);
+    for format in IdFormat::ALL {
+        match format.fold(text) {
+            Ok(folded) => {
+                assert_eq!(folded.clone().into_id().as_str(), folded.as_str());
+                is_canonical(format, text, folded.as_str());
+                has_other_spellings(format, text);
+            }
+            Err(error) => is_short(&error),
+        }
+        makes_an_override(format, text);
+    }
+    pairs_are_their_parts(text);
+    standard_library_agrees(text);
+}
+
+fn fold(format: IdFormat, text: &str) -> Result<Id, IdError> {
+    format.fold(text).map(tollgate::id::Folded::into_id)
+}
+
+/// Errors repeat what anyone may have sent, so in one line and not for pages.
+fn is_short(error: &IdError) {
+    let message = error.to_string();
+    assert!(!message.contains(char::is_control), "{message:?}");
+    assert!(message.chars().count() < 400, "{message}");
+}
+
+/// A folded id is in its format, and folds into itself.
+fn is_canonical(format: IdFormat, text: &str, folded: &str) {
+    match format {
+        _ if text == Id::MISSING => assert_eq!(folded, text),
+        IdFormat::Opaque | IdFormat::RegId => assert_eq!(folded, text),
+        IdFormat::FqdnSet => assert!(is_hash(folded), "{folded}"),
+        IdFormat::RegIdFqdnSet => {
+            let (_, hash) = folded.split_once(':').expect("a pair");
+            assert!(is_hash(hash), "{folded}");
+        }
+        IdFormat::Ipv6Range => {
+            let range = folded.strip_suffix("/48").expect("a /48");
+            let ip: Ipv6Addr = range.parse().expect("an IPv6 address");
+            assert_eq!(ip.to_bits() << 48, 0, "{folded}");
+            assert_eq!(ip.to_string(), range);
+        }
+        _ => {}
+    }
+    let is_set = matches!(format, IdFormat::FqdnSet | IdFormat::RegIdFqdnSet);
+    if !is_set || text == Id::MISSING {
+        let again = fold(format, folded).expect("it is folded");
+        assert_eq!(again.as_str(), folded, "{format}");
+    }
+}
+
+fn is_hash(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == HASH && text.bytes().all(is_digit)
+}
+
+/// One client has one id, however somebody writes it.
+fn has_other_spellings(format: IdFormat, text: &str) {
+    if format == IdFormat::Opaque || text == Id::MISSING {
+        return;
+    }
+    let same = |other: &str| assert_eq!(fold(format, other), fold(format, text), "{format}");
+    same(&text.to_ascii_uppercase());
+    same(&text.to_ascii_lowercase());
+    let (prefix, names) = match format {
+        IdFormat::Domain | IdFormat::FqdnSet => ("", text),
+        IdFormat::RegIdDomain | IdFormat::RegIdFqdnSet => text.split_at(prefix_len(text)),
+        _ => return,
+    };
+    let mut members: Vec<_> = names.split(',').collect();
+    let last = members.last().expect("a split has a part");
+    if !last.ends_with('.') && last.parse::<IpAddr>().is_err() {
+        same(&format!("{text}."));
+    }
+    match format {
+        IdFormat::Domain | IdFormat::RegIdDomain => {
+            let base = names.strip_prefix("*.").unwrap_or(names);
+            same(&format!("{prefix}{base}"));
+            same(&format!("{prefix}*.{base}"));
+        }
+        _ => {
+            members.reverse();
+            let reversed = members.join(",");
+            same(&format!("{prefix}{reversed}"));
+            same(&format!("{prefix}{names},{reversed}"));
+        }
+    }
+}
+
+fn prefix_len(pair: &str) -> usize {
+    pair.find(':').map_or(0, |colon| colon + 1)
+}
+
+/// An override that loads is the one of the client that it was written for.
+fn makes_an_override(format: IdFormat, text: &str) {
+    let own = Limit::per_second(2);
+    let limits = Limits::builder()
+        .limit(LimitName::unnumbered("all", format), Limit::per_second(1))
+        .override_for("all", text, own.clone())
+        .build();
+    let Ok(limits) = limits else { return };
+    let named = limits.get("all").expect("it was defined");
+    let folded = fold(format, text).expect("an override's id is in its format");
+    let found = named.override_of(folded.as_str()).expect("it has one");
+    assert_eq!((found.id, found.folded), (text, folded.as_str()));
+    assert_eq!(named.limit_of(folded.as_str()), Some(&own));
+}
+
+fn pairs_are_their_parts(text: &str) {
+    if text == Id::MISSING {
+        return;
+    }
+    let pair = format!("7:{text}");
+    for (single, paired) in [
+        (IdFormat::Domain, IdFormat::RegIdDomain),
+        (IdFormat::FqdnSet, IdFormat::RegIdFqdnSet),
+    ] {
+        let expected = fold(single, text).ok().map(|id| format!("7:{id}"));
+        let found = fold(paired, &pair).ok().map(|id| id.to_string());
+        assert_eq!(found, expected, "{paired}");
+    }
+}
+
+/// What the standard library takes for an address or a number is one, and nothing else is.
+fn standard_library_agrees(text: &str) {
+    let folded = |format| fold(format, text).ok().map(|id| id.to_string());
+    if text != Id::MISSING {
+        let address = text.split_once('%').map_or(text, |(address, _)| address);
+        let ip = address.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+        if let Some(found) = folded(IdFormat::IpAddress) {
+            assert_eq!(Some(found), ip.map(|ip| ip.to_string()));
+        } else {
+            assert!(ip.is_none() || address.len() < text.len(), "{text}");
+        }
+        let number = text.parse::<u64>().ok().map(|number| number.to_string());
+        let number = number.filter(|number| number == text);
+        assert_eq!(folded(IdFormat::RegId), number);
+    }
+}
