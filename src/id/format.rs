@@ -228,7 +228,7 @@ pub struct IdError {
 /// What is wrong with a text that shall be an id, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Reason {
-    #[error("it is empty: leave the transaction out if there is no client")]
+    #[error("it is empty: say whose it is, or leave it out")]
     Empty,
     #[error("{0}")]
     Form(&'static str),
@@ -242,7 +242,7 @@ pub(super) enum Reason {
 pub struct UnknownIdFormat(String);
 
 /// The beginning of a text that anyone may have sent, in one line.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 80;
     let shown = text
         .char_indices()

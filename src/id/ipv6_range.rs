@@ -10,11 +10,10 @@ use super::{
 
 const BITS: u8 = 48;
 
-const FORM: Reason = Reason::Form(
-    "use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`, or an address in it",
-);
+const FORM: Reason =
+    Reason::Form("use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`");
 
-const IPV4: Reason = Reason::Form("an IPv4 address is in no such range: leave the transaction out");
+const IPV4: Reason = Reason::Form("an IPv4 address is in no such range: leave it out");
 
 pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
     let (address, is_range) = match text.split_once('/') {

@@ -34,7 +34,10 @@ mod ipv6_range;
 mod pair;
 mod reg_id;
 
-pub(crate) use self::ipv6_range::{masked, network};
+pub(crate) use self::{
+    format::shortened,
+    ipv6_range::{masked, network},
+};
 pub use self::{
     format::{Folded, IdError, IdFormat, UnknownIdFormat},
     id::Id,

@@ -9,6 +9,7 @@ use super::{
     mistake::{LimitsError, Mistake},
     name::LimitName,
 };
+use crate::id::IdFormat;
 
 /// What [`Limits`] are made of: names and limits in code, and files, which are read when it is built.
 ///
@@ -120,7 +121,8 @@ impl LimitsBuilder {
             declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))?;
         }
         for (name, limit) in &self.limits {
-            assembly.define(name, Some(limit.clone()))?;
+            let format = (!name.is_bare()).then(|| name.format());
+            assembly.define(name.as_str(), name.number(), format, Some(limit.clone()))?;
         }
         for document in &documents.defaults {
             document.definitions(|definition| assembly.define_in_file(definition))?;
@@ -155,21 +157,33 @@ struct Assembly {
 }
 
 impl Assembly {
-    fn define(&mut self, name: &LimitName, limit: Option<Limit>) -> Result<(), LimitsError> {
-        let defined = match self.defined.insert(name.to_string()) {
-            true => self.limits.define(name, limit),
+    fn define(
+        &mut self,
+        name: &str,
+        number: Option<u32>,
+        format: Option<IdFormat>,
+        limit: Option<Limit>,
+    ) -> Result<(), LimitsError> {
+        let defined = match self.defined.insert(name.into()) {
+            true => self.limits.define(name, number, format, limit),
             false => Err(Mistake::DuplicateName),
         };
-        defined.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))
+        defined.map_err(|mistake| LimitsError::from(mistake).of_limit(name))
     }
 
-    fn define_in_file(&mut self, definition: Definition) -> Result<(), LimitsError> {
-        let Definition { name, limit, line } = definition;
-        let defined = match self.is_closed {
-            true => self.ensure_known(name.as_str()),
+    fn define_in_file(&mut self, definition: Definition<'_>) -> Result<(), LimitsError> {
+        let Definition {
+            name,
+            number,
+            format,
+            limit,
+            line,
+        } = definition;
+        let known = match self.is_closed {
+            true => self.ensure_known(name),
             false => Ok(()),
         };
-        let defined = defined.and_then(|()| self.define(&name, limit));
+        let defined = known.and_then(|()| self.define(name, number, format, limit));
         defined.map_err(|error| error.at(line))
     }
 

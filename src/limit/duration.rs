@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::id::shortened;
+
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
@@ -24,7 +26,7 @@ const UNITS: [(&str, u64); 8] = [
 /// If the text is none of this, or longer than [`Duration::MAX`].
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let error = |kind| DurationError {
-        text: text.into(),
+        text: shortened(text),
         kind,
     };
     if text.is_empty() {
@@ -138,9 +140,9 @@ enum ErrorKind {
     NoUnit,
     #[error("units are ns, us, ms, s, m and h")]
     Unit,
-    #[error("it is too long")]
+    #[error("it is too long: shorten it")]
     TooLong,
-    #[error("it has a part of a nanosecond")]
+    #[error("it has a part of a nanosecond: round it")]
     TooFine,
 }
 

@@ -10,6 +10,7 @@ use super::{
     name::LimitName,
     overrides::{Override, Overrides},
 };
+use crate::id::IdFormat;
 
 /// All limits that an application knows: for each name a default, and overrides for some clients.
 #[derive(Clone, Debug, Default)]
@@ -80,14 +81,22 @@ impl Limits {
         Ok(())
     }
 
-    /// Gives a name its limit, and adds the name if it is not there. A name alone is of the number
-    /// and the format that it was declared with.
-    pub(super) fn define(&mut self, name: &LimitName, limit: Option<Limit>) -> Result<(), Mistake> {
-        if !self.named.contains_key(name.as_str()) {
-            self.declare(name.clone())?;
+    /// Gives a name its limit, and adds the name if it is not there. What is said of its number and
+    /// its format has to be as it was declared.
+    pub(super) fn define(
+        &mut self,
+        name: &str,
+        number: Option<u32>,
+        format: Option<IdFormat>,
+        limit: Option<Limit>,
+    ) -> Result<(), Mistake> {
+        if !self.named.contains_key(name) {
+            self.declare(LimitName::of(name, number, format.unwrap_or_default()))?;
         }
-        let named = &mut self.named[name.as_str()];
-        if !name.is_bare() && *name != named.name {
+        let named = &mut self.named[name];
+        let agrees = number.is_none_or(|number| named.name.number() == Some(number))
+            && format.is_none_or(|format| named.name.format() == format);
+        if !agrees {
             return Err(Mistake::OtherName(named.name.clone()));
         }
         named.limit = limit;
@@ -172,7 +181,6 @@ impl NamedLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::IdFormat;
 
     #[test]
     fn looks_up_by_name() {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     gcra::GcraError,
-    id::{IdError, UnknownIdFormat},
+    id::{IdError, UnknownIdFormat, shortened},
 };
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
@@ -122,11 +122,13 @@ impl fmt::Display for LimitsError {
             f.write_str(": ")?;
         }
         if let Some(limit) = limit {
-            write!(f, "limit `{limit}`: ")?;
+            write!(f, "limit `{}`: ", shortened(limit))?;
         }
         match id {
             // It names the id itself.
-            Some(id) if !matches!(mistake, Mistake::Id(_)) => write!(f, "id `{id}`: {mistake}"),
+            Some(id) if !matches!(mistake, Mistake::Id(_)) => {
+                write!(f, "id `{}`: {mistake}", shortened(id))
+            }
             _ => mistake.fmt(f),
         }
     }
@@ -143,6 +145,8 @@ impl StdError for LimitsError {
 pub(super) enum Mistake {
     #[error("cannot read it: {0}")]
     Read(#[source] io::Error),
+    #[error("it is not UTF-8: save it as that")]
+    Encoding,
     #[error(
         "its name does not say what language it is in: end it with .yml, .yaml, .json or .toml"
     )]
@@ -155,25 +159,23 @@ pub(super) enum Mistake {
     Feature(&'static str),
     #[error("{0}")]
     Syntax(String),
-    #[error("expected {expected}, found {found}")]
+    #[error("expected {expected}, found {found}{}", after_colon(.whole))]
     Shape {
         expected: &'static str,
         found: String,
+        whole: Option<&'static str>,
     },
     #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
     NoLimits,
-    #[error(
-        "it has no values: indent burst, count and period below it, or write `{{}}` for a name \
-         that is not limited"
-    )]
-    NoValues,
+    #[error("it has no values: {0}")]
+    NoValues(&'static str),
     #[error("unknown field `{field}`: {hint}")]
     UnknownField { field: String, hint: String },
     #[error("{0} is there twice: remove one of them")]
     RepeatedField(&'static str),
     #[error("{0} is missing: {1}")]
     MissingField(&'static str, &'static str),
-    #[error("{field} is `{text}`: use a whole number up to 4294967295")]
+    #[error("{field} is `{text}`: use a whole number up to 4294967295, in digits only")]
     Number { field: &'static str, text: String },
     #[error(transparent)]
     Duration(#[from] DurationError),
@@ -205,10 +207,48 @@ pub(super) enum Mistake {
     NoIds,
     #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
     OverrideKey(String),
-    #[error("ids is beside a key that has an id already: use one of them")]
-    KeyAndIds,
     #[error("{0} are not built in yet")]
     NotBuiltIn(&'static str),
+}
+
+impl Mistake {
+    /// The mistake in a line.
+    pub(super) fn at(self, line: u64) -> LimitsError {
+        LimitsError::from(self).at(line)
+    }
+
+    /// The mistake of what is found where something else is expected, and what that would be.
+    pub(super) fn shape(
+        expected: &'static str,
+        found: &impl fmt::Display,
+        whole: Option<&'static str>,
+    ) -> Self {
+        Self::Shape {
+            expected,
+            found: found.to_string(),
+            whole,
+        }
+    }
+
+    pub(super) fn unknown_field(field: &str, hint: impl Into<String>) -> Self {
+        Self::UnknownField {
+            field: shortened(field),
+            hint: hint.into(),
+        }
+    }
+
+    pub(super) fn number(field: &'static str, text: &str) -> Self {
+        let text = shortened(text);
+        Self::Number { field, text }
+    }
+
+    pub(super) fn override_key(key: &str) -> Self {
+        Self::OverrideKey(shortened(key))
+    }
+}
+
+fn after_colon(text: &Option<&str>) -> String {
+    text.map_or_else(String::new, |text| format!(": {text}"))
 }
 
 fn numbered(name: &LimitName) -> String {
@@ -223,11 +263,13 @@ pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
     const SHOWN: usize = 20;
     let lower = word.to_ascii_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
-    let nearest = known.iter().map(|known| (distance(known), *known)).min();
+    // Only words of a similar length are near, and some are very long.
+    let similar = known.iter().filter(|known| word.len() <= 2 * known.len());
+    let nearest = similar.map(|known| (distance(known), *known)).min();
     match nearest {
         Some((distance, near)) if distance <= near.len() / 2 => format!("did you mean `{near}`?"),
-        None => "none are known".into(),
-        Some(_) => {
+        _ if known.is_empty() => "none are known".into(),
+        _ => {
             let more = if known.len() > SHOWN { ", …" } else { "" };
             let shown = &known[..known.len().min(SHOWN)];
             format!("known are {}{more}", shown.join(", "))

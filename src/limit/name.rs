@@ -2,7 +2,10 @@ use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
-use crate::{id::IdFormat, transaction::LimitKey};
+use crate::{
+    id::{IdFormat, shortened},
+    transaction::LimitKey,
+};
 
 /// A limit's name, what stands for it in bucket keys (its number or, if it has none, the name), and
 /// what its clients' ids look like.
@@ -89,7 +92,7 @@ impl LimitName {
         if starts && goes_on {
             Ok(())
         } else {
-            Err(NameError(self.name.as_ref().into()))
+            Err(NameError(shortened(&self.name)))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use tollgate::{
     Limits,
+    id::IdFormat,
     limit::{
         Language::{self, Json, Toml, Yaml},
         LimitName, NamedLimit,
@@ -92,4 +93,23 @@ fn several_files_and_code_come_together() {
         .unwrap();
     let order: Vec<_> = limits.iter().map(|named| named.name.as_str()).collect();
     assert_eq!(order, ["c", "b", "a"]);
+}
+
+#[test]
+fn file_may_say_what_code_says_in_part_or_whole() {
+    let orders = LimitName::new("orders", 6, IdFormat::RegId);
+    for entry in [
+        "",
+        r#""number": 6"#,
+        r#""id": "regId""#,
+        r#""number": 6, "id": "regId""#,
+    ] {
+        let text = format!(r#"{{"orders": {{{entry}}}}}"#);
+        let builder = Limits::builder().name(orders.clone());
+        let limits = builder
+            .defaults_text(Language::Json, &text)
+            .build()
+            .unwrap();
+        assert_eq!(limits.get("orders").unwrap().name, orders, "{entry}");
+    }
 }

@@ -15,12 +15,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "any",
         "",
-        "`` is not an id in the format opaque: it is empty: leave the transaction out if there is no client",
+        "`` is not an id in the format opaque: it is empty: say whose it is, or leave it out",
     ),
     (
         "ip",
         "",
-        "`` is not an id in the format ipAddress: it is empty: leave the transaction out if there is no client",
+        "`` is not an id in the format ipAddress: it is empty: say whose it is, or leave it out",
     ),
     (
         "ip",
@@ -50,7 +50,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "range",
         "2001:db8::/32",
-        "`2001:db8::/32` is not an id in the format ipv6RangeCIDR: use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`, or an address in it",
+        "`2001:db8::/32` is not an id in the format ipv6RangeCIDR: use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`",
     ),
     (
         "range",
@@ -65,12 +65,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "range",
         "10.0.0.0/8",
-        "`10.0.0.0/8` is not an id in the format ipv6RangeCIDR: use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`, or an address in it",
+        "`10.0.0.0/8` is not an id in the format ipv6RangeCIDR: use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`",
     ),
     (
         "range",
         "10.0.0.1",
-        "`10.0.0.1` is not an id in the format ipv6RangeCIDR: an IPv4 address is in no such range: leave the transaction out",
+        "`10.0.0.1` is not an id in the format ipv6RangeCIDR: an IPv4 address is in no such range: leave it out",
     ),
     (
         "account",

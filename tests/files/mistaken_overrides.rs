@@ -11,27 +11,27 @@ const SHAPES: &[Refusal] = &[
     (
         Yaml,
         "\ntext",
-        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found `text`",
     ),
     (
         Json,
         "null",
-        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found `null`",
     ),
     (
         Json,
         "5",
-        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+        "limits:1: expected a list of `- name: {burst, count, period, ids}`, found `5`",
     ),
     (
         Yaml,
         "- any: {burst: 1, count: 1, period: 1s, ids: [x]}\n- any",
-        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found a single value",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found `any`",
     ),
     (
         Json,
         "[\n[]]",
-        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found a list",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found an empty list",
     ),
     (
         Yaml,
@@ -41,42 +41,42 @@ const SHAPES: &[Refusal] = &[
     (
         Yaml,
         "any: 5",
-        "limits:1: limit `any`: expected a map of burst, count and period, found a single value",
+        "limits:1: limit `any`: expected a map, found `5`: an override has burst, count, period and ids",
     ),
     (
         Toml,
         "\nany = 5",
-        "limits:2: limit `any`: expected a map of burst, count and period, found a single value",
+        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count, period and ids",
     ),
     (
         Json,
         "{\"any\": [\n5]}",
-        "limits:2: limit `any`: expected a map of burst, count and period, found a single value",
+        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count, period and ids",
     ),
     (
         Yaml,
         "- any:\n",
-        "limits:1: limit `any`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+        "limits:1: limit `any`: it has no values: an override has burst, count, period and ids",
     ),
     (
         Yaml,
         "- any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids: [x]\n",
-        "limits:1: limit `any`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+        "limits:1: limit `any`: it has no values: an override has burst, count, period and ids",
     ),
     (
         Yaml,
         "\nany:x:\n",
-        "limits:2: limit `any`: it has no values: indent burst, count and period below it, or write `{}` for a name that is not limited",
+        "limits:2: limit `any`: id `x`: it has no values: an override by `name:id` has burst, count and period",
     ),
     (
         Yaml,
         "any: {burst: {}}",
-        "limits:1: limit `any`: expected a single value, found a map",
+        "limits:1: limit `any`: expected a single value, found an empty map",
     ),
     (
         Json,
         "{\"any\": {\n\"count\": []}}",
-        "limits:2: limit `any`: expected a single value, found a list",
+        "limits:2: limit `any`: expected a single value, found an empty list",
     ),
 ];
 
@@ -84,7 +84,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "- any:\n    burst: 1\n    id: [x]\n",
-        "limits:3: limit `any`: unknown field `id`: did you mean `ids`?",
+        "limits:3: limit `any`: unknown field `id`: list the ids below `ids`",
     ),
     (
         Json,
@@ -124,22 +124,22 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         "{\"any:x\": {}}",
-        "limits:1: limit `any`: burst is missing: an override has burst, count, period and ids",
+        "limits:1: limit `any`: id `x`: burst is missing: an override by `name:id` has burst, count and period",
     ),
     (
         Yaml,
         "- any: {count: 1, period: 1s, ids: [x]}",
-        "limits:1: limit `any`: burst is missing: a limit has burst, count and period",
+        "limits:1: limit `any`: burst is missing: an override has burst, count, period and ids",
     ),
     (
         Json,
         "[{\"any\":\n{\"burst\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}]",
-        "limits:2: limit `any`: count is missing: a limit has burst, count and period",
+        "limits:1: limit `any`: count is missing: an override has burst, count, period and ids",
     ),
     (
         Toml,
         "[['any:x']]\nburst = 1\ncount = 1",
-        "limits:1: limit `any`: period is missing: a limit has burst, count and period",
+        "limits:1: limit `any`: id `x`: period is missing: an override by `name:id` has burst, count and period",
     ),
     (
         Yaml,
@@ -157,12 +157,12 @@ const VALUES: &[Refusal] = &[
     (
         Yaml,
         "- any:\n    burst: -1\n",
-        "limits:2: limit `any`: burst is `-1`: use a whole number up to 4294967295",
+        "limits:2: limit `any`: burst is `-1`: use a whole number up to 4294967295, in digits only",
     ),
     (
         Json,
         "{\"any\": {\n\"count\": 1.0}}",
-        "limits:2: limit `any`: count is `1.0`: use a whole number up to 4294967295",
+        "limits:2: limit `any`: count is `1.0`: use a whole number up to 4294967295, in digits only",
     ),
     (
         Toml,
@@ -177,22 +177,22 @@ const VALUES: &[Refusal] = &[
     (
         Json,
         r#"{"any:x": {"burst": 1, "count": 0, "period": "1s"}}"#,
-        "limits:1: limit `any`: count is 0, so no token would ever come back: use at least 1",
+        "limits:1: limit `any`: id `x`: count is 0, so no token would ever come back: use at least 1",
     ),
     (
         Toml,
         "[any]\nburst = 1\ncount = 1\nperiod = '0s'\nids = ['x']",
-        "limits:1: limit `any`: period is 0: use the time in which `count` tokens come back, as `1s` or `3h`",
+        "limits:4: limit `any`: period is 0: use the time in which `count` tokens come back, as `1s` or `3h`",
     ),
     (
         Yaml,
         "any:x: {burst: 1, count: 1, period: 1.5us}",
-        "limits:1: limit `any`: period is not a whole number of microseconds: round it to one",
+        "limits:1: limit `any`: id `x`: period is not a whole number of microseconds: round it to one",
     ),
     (
         Yaml,
         "any:x: {burst: 4294967295, count: 1, period: 1h}",
-        "limits:1: limit `any`: an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or raise the count",
+        "limits:1: limit `any`: id `x`: an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or raise the count",
     ),
 ];
 
@@ -205,7 +205,7 @@ const KEYS: &[Refusal] = &[
     (
         Json,
         "{\"accounts\":\n{\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}",
-        "limits:2: limit `accounts`: no limit has this name: did you mean `account`?",
+        "limits:1: limit `accounts`: no limit has this name: did you mean `account`?",
     ),
     (
         Toml,
@@ -230,12 +230,12 @@ const KEYS: &[Refusal] = &[
     (
         Json,
         "{\"any:x\":\n{\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\"y\"]}}",
-        "limits:2: limit `any`: ids is beside a key that has an id already: use one of them",
+        "limits:2: limit `any`: id `x`: unknown field `ids`: the key has the id already",
     ),
     (
         Yaml,
         "any:x: {burst: 1, count: 1, period: 1s, ids: []}",
-        "limits:1: limit `any`: ids is beside a key that has an id already: use one of them",
+        "limits:1: limit `any`: id `x`: unknown field `ids`: the key has the id already",
     ),
 ];
 
@@ -263,7 +263,7 @@ const LISTS: &[Refusal] = &[
     (
         Yaml,
         "any: {burst: 1, count: 1, period: 1s, ids: x}",
-        "limits:1: limit `any`: expected a list of ids, found a single value",
+        "limits:1: limit `any`: expected a list of ids, found `x`",
     ),
     (
         Json,
@@ -278,12 +278,12 @@ const LISTS: &[Refusal] = &[
     (
         Yaml,
         "any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids:\n  - x\n  - comment: y\n",
-        "limits:7: limit `any`: id is missing: say whom it is for",
+        "limits:7: limit `any`: id is missing: an id stands alone, or has a comment beside it",
     ),
     (
         Json,
         "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\n{}]}}",
-        "limits:2: limit `any`: id is missing: say whom it is for",
+        "limits:2: limit `any`: id is missing: an id stands alone, or has a comment beside it",
     ),
     (
         Yaml,
@@ -318,7 +318,7 @@ const LISTS: &[Refusal] = &[
     (
         Json,
         "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [{\"id\": \"x\", \"comment\":\n{}}]}}",
-        "limits:2: limit `any`: expected a single value, found a map",
+        "limits:2: limit `any`: expected a single value, found an empty map",
     ),
 ];
 
@@ -388,4 +388,23 @@ fn lists_of_ids() {
 #[test]
 fn ids_that_are_there_twice() {
     refused(overrides, TWICE);
+}
+
+/// Entries without content, which say of nobody anything, and so are mistakes.
+const EMPTY: &[Refusal] = &[
+    (
+        Json,
+        r#"{"any": []}"#,
+        "limits:1: limit `any`: expected a map, found an empty list: an override has burst, count, period and ids",
+    ),
+    (
+        Json,
+        "[\n{}]",
+        "limits:2: expected a list of `- name: {burst, count, period, ids}`, found an empty map",
+    ),
+];
+
+#[test]
+fn empty_entries() {
+    refused(overrides, EMPTY);
 }

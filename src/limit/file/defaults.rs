@@ -4,17 +4,23 @@ use super::{
     super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
-        name::LimitName,
     },
-    entry::{Entry, shape},
+    entry::{Entry, Form},
     node::{Key, Node, Value},
 };
+use crate::id::IdFormat;
 
-const FIELDS: [&str; 5] = ["burst", "count", "period", "number", "id"];
+const LIMIT: Form = Form {
+    fields: &["burst", "count", "period", "number", "id"],
+    whole: "a limit has burst, count and period, and one that is off is written `{}`",
+    misplaced: &[("ids", "they belong to overrides")],
+};
 
 /// A name, and what a file says of it.
-pub(in crate::limit) struct Definition {
-    pub(in crate::limit) name: LimitName,
+pub(in crate::limit) struct Definition<'a> {
+    pub(in crate::limit) name: &'a str,
+    pub(in crate::limit) number: Option<u32>,
+    pub(in crate::limit) format: Option<IdFormat>,
     pub(in crate::limit) limit: Option<Limit>,
     pub(in crate::limit) line: u64,
 }
@@ -22,22 +28,26 @@ pub(in crate::limit) struct Definition {
 /// The definitions in a tree, one after the other.
 pub(super) fn definitions<'a>(
     root: &'a Node<'a>,
-) -> Result<impl Iterator<Item = Result<Definition, LimitsError>>, LimitsError> {
+) -> Result<impl Iterator<Item = Result<Definition<'a>, LimitsError>>, LimitsError> {
     match &root.value {
         Value::Map(entries) if !entries.is_empty() => {
             Ok(entries.iter().map(|(key, node)| definition(key, node)))
         }
         Value::Map(_) | Value::Nothing => Err(Mistake::NoLimits.into()),
-        value => Err(shape("a map from limit names to their values", value).at(root.line)),
+        value => {
+            let expected = "a map from limit names to their values";
+            Err(Mistake::shape(expected, value, None).at(root.line))
+        }
     }
 }
 
-fn definition(key: &Key<'_>, node: &Node<'_>) -> Result<Definition, LimitsError> {
+fn definition<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Result<Definition<'a>, LimitsError> {
     let read = || {
-        let entry = Entry::new(key.line, node, &FIELDS)?;
-        let format = entry.format()?.unwrap_or_default();
+        let entry = Entry::new(&LIMIT, key.line, node)?;
         Ok(Definition {
-            name: LimitName::of(&key.text, entry.whole("number")?, format),
+            name: &key.text,
+            number: entry.whole("number")?,
+            format: entry.format()?,
             limit: entry.limit()?,
             line: key.line,
         })

@@ -8,39 +8,65 @@ use super::{
     },
     node::{Node, Value},
 };
-use crate::id::IdFormat;
+use crate::{gcra::GcraError, id::IdFormat};
 
-/// What stands below a limit's name: known fields, each once, as they are written.
+/// What may stand below a key.
+pub(super) struct Form {
+    pub(super) fields: &'static [&'static str],
+    /// What must, for those who have left something out.
+    pub(super) whole: &'static str,
+    /// What may not although one could think so, and why.
+    pub(super) misplaced: &'static [(&'static str, &'static str)],
+}
+
+impl Form {
+    fn field(&self, name: &str) -> Result<&'static str, Mistake> {
+        if let Some(field) = self.fields.iter().find(|field| **field == name) {
+            return Ok(field);
+        }
+        let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
+        match (misplaced, name) {
+            (Some((_, hint)), _) => Err(Mistake::unknown_field(name, *hint)),
+            (None, "tiers") => Err(Mistake::NotBuiltIn("tiers")),
+            (None, "<<") => Err(Mistake::unknown_field(name, "write the fields out")),
+            (None, name) => Err(Mistake::unknown_field(
+                name,
+                did_you_mean(name, self.fields),
+            )),
+        }
+    }
+}
+
+/// What stands below a key: known fields, each once, as they are written.
 pub(super) struct Entry<'a> {
+    form: &'static Form,
     line: u64,
     fields: Vec<(&'static str, &'a Node<'a>)>,
 }
 
 impl<'a> Entry<'a> {
-    /// The fields below a name in `line`.
+    /// The fields below a key in `line`.
     pub(super) fn new(
+        form: &'static Form,
         line: u64,
         node: &'a Node<'a>,
-        known: &[&'static str],
     ) -> Result<Self, LimitsError> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
-            Value::Nothing => return Err(LimitsError::from(Mistake::NoValues).at(line)),
-            value => {
-                let expected = "a map of burst, count and period";
-                return Err(shape(expected, value).at(node.line));
-            }
+            Value::Nothing => return Err(Mistake::NoValues(form.whole).at(line)),
+            value => return Err(Mistake::shape("a map", value, Some(form.whole)).at(node.line)),
         };
-        let mut fields: Vec<(&'static str, _)> = Vec::with_capacity(entries.len());
+        let mut fields: Vec<(&'static str, _)> = Vec::with_capacity(form.fields.len());
         for (key, node) in entries {
-            let field = field(&key.text, known)
-                .map_err(|mistake| LimitsError::from(mistake).at(key.line))?;
+            let field = form
+                .field(&key.text)
+                .map_err(|mistake| mistake.at(key.line))?;
             if fields.iter().any(|(other, _)| *other == field) {
-                return Err(LimitsError::from(Mistake::RepeatedField(field)).at(key.line));
+                return Err(Mistake::RepeatedField(field).at(key.line));
             }
             fields.push((field, node));
         }
-        Ok(Self { line, fields })
+        Ok(Self { form, line, fields })
     }
 
     pub(super) fn get(&self, field: &str) -> Option<&'a Node<'a>> {
@@ -48,22 +74,24 @@ impl<'a> Entry<'a> {
         found.map(|(_, node)| *node)
     }
 
+    /// The error of a field that is not there.
+    pub(super) fn missing(&self, field: &'static str) -> LimitsError {
+        Mistake::MissingField(field, self.form.whole).at(self.line)
+    }
+
     /// The values, or `None` if there are none.
     pub(super) fn limit(&self) -> Result<Option<Limit>, LimitsError> {
-        let missing = |field| {
-            let mistake = Mistake::MissingField(field, "a limit has burst, count and period");
-            Err(LimitsError::from(mistake).at(self.line))
-        };
         match (self.whole("burst")?, self.whole("count")?, self.period()?) {
             (None, None, None) => Ok(None),
-            (None, _, _) => missing("burst"),
-            (_, None, _) => missing("count"),
-            (_, _, None) => missing("period"),
+            (None, _, _) => Err(self.missing("burst")),
+            (_, None, _) => Err(self.missing("count")),
+            (_, _, None) => Err(self.missing("period")),
             (Some(burst), Some(count), Some(period)) => {
                 let limit = Limit::new(burst, count, period);
-                let limit =
-                    limit.map_err(|error| LimitsError::from(Mistake::from(error)).at(self.line))?;
-                Ok(Some(limit))
+                limit.map(Some).map_err(|error| {
+                    let field = self.get(field_of(error));
+                    Mistake::from(error).at(field.map_or(self.line, |node| node.line))
+                })
             }
         }
     }
@@ -73,8 +101,7 @@ impl<'a> Entry<'a> {
         self.parsed(field, |text| {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             let number = text.parse().ok().filter(|_| digits);
-            let text = text.into();
-            number.ok_or(Mistake::Number { field, text })
+            number.ok_or_else(|| Mistake::number(field, text))
         })
     }
 
@@ -96,9 +123,7 @@ impl<'a> Entry<'a> {
             return Ok(None);
         };
         let parsed = parse(text(node)?);
-        parsed
-            .map(Some)
-            .map_err(|mistake| LimitsError::from(mistake).at(node.line))
+        parsed.map(Some).map_err(|mistake| mistake.at(node.line))
     }
 }
 
@@ -106,22 +131,15 @@ impl<'a> Entry<'a> {
 pub(super) fn text<'a>(node: &'a Node<'_>) -> Result<&'a str, LimitsError> {
     match &node.value {
         Value::Text(text) => Ok(text),
-        value => Err(shape("a single value", value).at(node.line)),
+        value => Err(Mistake::shape("a single value", value, None).at(node.line)),
     }
 }
 
-pub(super) fn shape(expected: &'static str, found: &Value<'_>) -> LimitsError {
-    let found = found.to_string();
-    Mistake::Shape { expected, found }.into()
-}
-
-fn field(name: &str, known: &[&'static str]) -> Result<&'static str, Mistake> {
-    if name == "tiers" {
-        return Err(Mistake::NotBuiltIn("tiers"));
+/// The field that has to be changed first.
+fn field_of(error: GcraError) -> &'static str {
+    match error {
+        GcraError::ZeroBurst => "burst",
+        GcraError::ZeroCount => "count",
+        _ => "period",
     }
-    let field = known.iter().find(|field| **field == name);
-    field.copied().ok_or_else(|| Mistake::UnknownField {
-        field: name.into(),
-        hint: did_you_mean(name, known),
-    })
 }

@@ -33,10 +33,7 @@ impl<'a> Reader<'a> {
     /// A value in which there are at most `depth` levels.
     fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, SyntaxError> {
         let written = raw.get();
-        // Raw values are parts of the text.
-        let line = self
-            .lines
-            .at(written.as_ptr().addr() - self.text.as_ptr().addr());
+        let line = self.line(raw);
         let Some(below) = depth.checked_sub(1) else {
             return Err(SyntaxError {
                 line: Some(line),
@@ -46,10 +43,10 @@ impl<'a> Reader<'a> {
         let value = match written.as_bytes() {
             [b'{', ..] => {
                 let Entries(entries) = part(written, line)?;
-                let entries = entries.into_iter().map(|(text, raw)| {
-                    let node = self.node(raw, below)?;
-                    let line = node.line;
-                    Ok((Key { line, text }, node))
+                let entries = entries.into_iter().map(|(key, raw)| {
+                    let line = self.line(key);
+                    let text = string(key.get(), line)?;
+                    Ok((Key { line, text }, self.node(raw, below)?))
                 });
                 Value::Map(entries.collect::<Result<_, SyntaxError>>()?)
             }
@@ -62,6 +59,12 @@ impl<'a> Reader<'a> {
             _ => Value::Text(written.into()),
         };
         Ok(Node { line, value })
+    }
+
+    /// The line of a raw value, which is a part of the text.
+    fn line(&self, raw: &RawValue) -> u64 {
+        let offset = raw.get().as_ptr().addr() - self.text.as_ptr().addr();
+        self.lines.at(offset)
     }
 }
 
@@ -88,7 +91,7 @@ fn part<'a, T: Deserialize<'a>>(written: &'a str, line: u64) -> Result<T, Syntax
 }
 
 /// A map's entries in their order, those with one key too.
-struct Entries<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -103,8 +106,8 @@ impl<'de> Deserialize<'de> for Entries<'de> {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut entries = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, _>()? {
-                    entries.push((key.into(), value));
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
                 }
                 Ok(Entries(entries))
             }

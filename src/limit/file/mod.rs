@@ -37,7 +37,8 @@ pub enum Language {
 
 impl Language {
     fn of_file(path: &Path) -> Result<Self, Mistake> {
-        match path.extension().and_then(|extension| extension.to_str()) {
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        match extension.to_str() {
             Some("yml" | "yaml") => Ok(Self::Yaml),
             Some("json") => Ok(Self::Json),
             Some("toml") => Ok(Self::Toml),
@@ -90,8 +91,8 @@ impl Source {
             Self::File(path) => {
                 let place = Place::File(path.clone());
                 let read = |language| {
-                    let text = fs::read_to_string(path).map_err(Mistake::Read)?;
-                    Ok((language, text))
+                    let text = String::from_utf8(fs::read(path).map_err(Mistake::Read)?);
+                    Ok((language, text.map_err(|_| Mistake::Encoding)?))
                 };
                 let (language, text) = Language::of_file(path)
                     .and_then(read)
@@ -122,7 +123,7 @@ impl Document {
     /// Gives each definition of a document of defaults to `add`.
     pub(super) fn definitions(
         &self,
-        mut add: impl FnMut(Definition) -> Result<(), LimitsError>,
+        mut add: impl FnMut(Definition<'_>) -> Result<(), LimitsError>,
     ) -> Result<(), LimitsError> {
         self.parse(|root| defaults::definitions(root)?.try_for_each(|definition| add(definition?)))
     }

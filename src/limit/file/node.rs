@@ -1,5 +1,7 @@
 use std::{borrow::Cow, fmt};
 
+use crate::id::shortened;
+
 /// A value in a file, whatever language the file is in, and the line that it stands in.
 ///
 /// Scalars are text exactly as it is written, so that no id ever becomes a number and back.
@@ -30,8 +32,10 @@ impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("nothing"),
-            Self::Text(_) => f.write_str("a single value"),
+            Self::Text(text) => write!(f, "`{}`", shortened(text)),
+            Self::List(items) if items.is_empty() => f.write_str("an empty list"),
             Self::List(_) => f.write_str("a list"),
+            Self::Map(entries) if entries.is_empty() => f.write_str("an empty map"),
             Self::Map(_) => f.write_str("a map"),
         }
     }

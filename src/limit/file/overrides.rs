@@ -8,13 +8,31 @@ use super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
     },
-    entry::{Entry, shape, text},
+    entry::{Entry, Form, text},
     node::{Key, Node, Value},
 };
 
-const FIELDS: [&str; 4] = ["burst", "count", "period", "ids"];
+const OVERRIDE: Form = Form {
+    fields: &["burst", "count", "period", "ids"],
+    whole: "an override has burst, count, period and ids",
+    misplaced: &[("id", "list the ids below `ids`")],
+};
 
-const LISTED_FIELDS: [&str; 2] = ["id", "comment"];
+/// Of the older form, whose key has the id.
+const KEYED: Form = Form {
+    fields: &["burst", "count", "period"],
+    whole: "an override by `name:id` has burst, count and period",
+    misplaced: &[
+        ("ids", "the key has the id already"),
+        ("id", "the key has the id already"),
+    ],
+};
+
+const LISTED: Form = Form {
+    fields: &["id", "comment"],
+    whole: "an id stands alone, or has a comment beside it",
+    misplaced: &[],
+};
 
 /// A limit and those who have it instead of the default.
 pub(in crate::limit) struct Group<'a> {
@@ -39,6 +57,7 @@ pub(super) fn groups<'a>(root: &'a Node<'a>) -> Groups<'a> {
     match &root.value {
         Value::Nothing => Box::new(iter::empty()),
         Value::List(items) => Box::new(items.iter().flat_map(of_item)),
+        Value::Map(entries) if entries.is_empty() => Box::new(iter::empty()),
         Value::Map(_) | Value::Text(_) => of_item(root),
     }
 }
@@ -46,36 +65,39 @@ pub(super) fn groups<'a>(root: &'a Node<'a>) -> Groups<'a> {
 fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
     const EXPECTED: &str = "a list of `- name: {burst, count, period, ids}`";
     match &item.value {
-        Value::Map(entries) => Box::new(entries.iter().flat_map(|(key, node)| of_key(key, node))),
-        value => Box::new(iter::once(Err(shape(EXPECTED, value).at(item.line)))),
+        Value::Map(entries) if !entries.is_empty() => {
+            Box::new(entries.iter().flat_map(|(key, node)| of_key(key, node)))
+        }
+        value => {
+            let mistake = Mistake::shape(EXPECTED, value, None);
+            Box::new(iter::once(Err(mistake.at(item.line))))
+        }
     }
 }
 
 /// The groups below one key, which are several where a map cannot have a key twice.
 fn of_key<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Groups<'a> {
     match &node.value {
-        Value::List(nodes) => Box::new(nodes.iter().map(|node| group(key, node.line, node))),
+        Value::List(nodes) if !nodes.is_empty() => {
+            Box::new(nodes.iter().map(|node| group(key, node.line, node)))
+        }
         _ => Box::new(iter::once(group(key, key.line, node))),
     }
 }
 
 fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a>, LimitsError> {
-    let (name, keyed) = parts(key)?;
+    let (name, id) = parts(key)?;
     let read = || {
-        let entry = Entry::new(line, node, &FIELDS)?;
-        let at = |mistake: Mistake| LimitsError::from(mistake).at(line);
-        let missing = "an override has burst, count, period and ids";
-        let limit = entry
-            .limit()?
-            .ok_or_else(|| at(Mistake::MissingField("burst", missing)))?;
-        let ids = match (keyed, entry.get("ids")) {
-            (Some(_), Some(_)) => return Err(at(Mistake::KeyAndIds)),
-            (None, None) => return Err(at(Mistake::MissingField("ids", missing))),
-            (Some(id), None) => {
+        let form = id.map_or(&OVERRIDE, |_| &KEYED);
+        let entry = Entry::new(form, line, node)?;
+        let limit = entry.limit()?.ok_or_else(|| entry.missing("burst"))?;
+        let ids = match (id, entry.get("ids")) {
+            (Some(id), _) => {
                 let (comment, line) = (None, key.line);
                 vec![Listed { id, comment, line }]
             }
             (None, Some(node)) => ids(node)?,
+            (None, None) => return Err(entry.missing("ids")),
         };
         Ok(Group {
             name,
@@ -84,7 +106,10 @@ fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a
             ids,
         })
     };
-    read().map_err(|error: LimitsError| error.of_limit(name))
+    read().map_err(|error: LimitsError| match id {
+        Some(id) => error.of_limit(name).of_id(id),
+        None => error.of_limit(name),
+    })
 }
 
 /// The name in a key, and the id if it is of the older form.
@@ -92,18 +117,15 @@ fn parts<'a>(key: &'a Key<'_>) -> Result<(&'a str, Option<&'a str>), LimitsError
     match key.text.split_once(':') {
         None => Ok((&key.text, None)),
         Some((name, id)) if !name.is_empty() && !id.is_empty() => Ok((name, Some(id))),
-        Some(_) => {
-            let mistake = Mistake::OverrideKey(key.text.as_ref().into());
-            Err(LimitsError::from(mistake).at(key.line))
-        }
+        Some(_) => Err(Mistake::override_key(&key.text).at(key.line)),
     }
 }
 
 fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<Listed<'a>>, LimitsError> {
     match &node.value {
         Value::List(items) if !items.is_empty() => items.iter().map(listed).collect(),
-        Value::List(_) | Value::Nothing => Err(LimitsError::from(Mistake::NoIds).at(node.line)),
-        value => Err(shape("a list of ids", value).at(node.line)),
+        Value::List(_) | Value::Nothing => Err(Mistake::NoIds.at(node.line)),
+        value => Err(Mistake::shape("a list of ids", value, None).at(node.line)),
     }
 }
 
@@ -112,11 +134,8 @@ fn listed<'a>(node: &'a Node<'a>) -> Result<Listed<'a>, LimitsError> {
     let (id, comment) = match &node.value {
         Value::Nothing => ("", None),
         Value::Map(_) => {
-            let entry = Entry::new(line, node, &LISTED_FIELDS)?;
-            let missing = Mistake::MissingField("id", "say whom it is for");
-            let id = entry
-                .get("id")
-                .ok_or_else(|| LimitsError::from(missing).at(line))?;
+            let entry = Entry::new(&LISTED, line, node)?;
+            let id = entry.get("id").ok_or_else(|| entry.missing("id"))?;
             (text(id)?, entry.get("comment").map(text).transpose()?)
         }
         _ => (text(node)?, None),
