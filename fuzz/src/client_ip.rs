@@ -38,6 +38,7 @@ pub fn check(input: &[u8]) {
         let list = List { header, style };
         list.whatever_was_sent(client, &sent);
         list.client_behind_proxies(client, sent.clone());
+        list.nobody_behind_the_client(client, sent.clone());
         list.lines_before_change_nothing(&sent);
     }
     one_list(&sent);
@@ -196,6 +197,22 @@ impl List {
             assert_eq!(find(&trusted, &parts), Ok(client), "{lines:?}");
             self.append(&mut lines, proxy("10.9.9.9"));
         }
+    }
+
+    /// An item that is no address keeps its place, and is never passed over for one before it.
+    fn nobody_behind_the_client(&self, client: IpAddr, mut lines: Vec<HeaderValue>) {
+        self.append(&mut lines, client);
+        let nobody = match self.header {
+            ProxyHeader::Forwarded => "for=unknown;proto=https",
+            _ => "unknown",
+        };
+        let nobody = HeaderValue::from_static(nobody);
+        self.style.append(&mut lines, &nobody);
+        let parts = self.request(PROXY[0], &lines);
+        let hops = |hops| Proxies::hops(hops, self.header.clone());
+        assert!(find(&trusted(&self.header), &parts).is_err());
+        assert!(find(&hops(1), &parts).is_err());
+        assert_eq!(find(&hops(2), &parts), Ok(client));
     }
 
     /// Who is found in some lines is found whatever lines come before them.
