@@ -32,11 +32,11 @@
 //!   reload        limits that are read again when their files change
 //!   limiter       the engine: names to members, answers to decisions
 //!     limit         what is allowed: names, limits, overrides, files
-//!       id            whose bucket it is, and what ids look like
 //!   backend       where buckets are kept, and decided in one atomic step
 //!     decision      judges a batch; computes what people are told
 //!     transaction   what is asked of a backend
 //!       gcra          the arithmetic, pure
+//!       id            whose bucket it is, and what ids look like
 //!       clock         what time it is
 //! ```
 //!

@@ -5,6 +5,8 @@ mod resolve;
 
 use std::{fmt, sync::Arc};
 
+use arc_swap::ArcSwap;
+
 pub(crate) use self::reload::Claim;
 use self::{
     reload::Claims,
@@ -18,7 +20,6 @@ use crate::{
     limit::Limits,
     transaction::{Batch, Operation, Transaction},
 };
-use arc_swap::ArcSwap;
 
 /// Decides what clients may do: limits, and the backend that keeps their buckets.
 ///
@@ -292,6 +293,9 @@ impl Limiter {
         let mut rooms = Rooms::new();
         let resolved = Resolved::new(&limits, operation, transactions, &mut rooms)?;
         let batch = resolved.batch(operation, self.now());
+        if batch.members.is_empty() {
+            return Ok(resolved.not_limited());
+        }
         resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
     }
 

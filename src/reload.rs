@@ -4,7 +4,6 @@
 //! use std::time::Duration;
 //! use tollgate::{Limiter, Limits, MemoryBackend, reload::Reloader};
 //!
-//! # #[cfg(unix)]
 //! # async fn start() -> Result<(), tollgate::limit::LimitsError> {
 //! let recipe = Limits::builder().defaults_file("defaults.yml").overrides_file("overrides.yml");
 //! let limiter = Limiter::new(recipe.build()?, MemoryBackend::new());
@@ -22,7 +21,7 @@
 use std::{
     convert::Infallible,
     future::{self, Future},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -35,8 +34,8 @@ use tokio::{
 };
 
 use crate::{
-    limit::{LimitsBuilder, LimitsError},
-    limiter::{self, Limiter},
+    limit::{Documents, LimitsBuilder, LimitsError},
+    limiter::{Limiter, ReloadError},
 };
 
 /// Puts limits in force when the files that they are made of have changed.
@@ -47,6 +46,19 @@ pub struct Reloader {
     recipe: Arc<LimitsBuilder>,
     interval: Duration,
     on_hangup: bool,
+    /// The hash of what was refused last. It is held from reading files to putting them in force.
+    refused: Arc<Mutex<Option<[u8; 32]>>>,
+}
+
+/// What a look at the files has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// What is in force, or what was refused before.
+    Known,
+    /// What is in force, after something that was refused.
+    Back,
+    /// Something new, which is in force now.
+    New,
 }
 
 impl Reloader {
@@ -58,6 +70,7 @@ impl Reloader {
             recipe: Arc::new(recipe),
             interval: Duration::from_secs(30),
             on_hangup: false,
+            refused: Arc::default(),
         }
     }
 
@@ -76,8 +89,8 @@ impl Reloader {
         self
     }
 
-    /// Looks at the files on SIGHUP as well, which then no more ends the process.
-    #[cfg(unix)]
+    /// Looks at the files on SIGHUP as well, which then no more ends the process. Where there are no
+    /// such signals, nothing comes of it.
     pub fn on_hangup(mut self) -> Self {
         self.on_hangup = true;
         self
@@ -98,14 +111,13 @@ impl Reloader {
         async move {
             let mut last_error = None;
             loop {
-                tokio::select! {
-                    _ = interval.tick() => {}
-                    // Whoever asks is answered, also if it is the same as before.
-                    () = hangups.recv() => last_error = None,
-                }
-                let error = self.reload_elsewhere().await;
+                let asked = tokio::select! {
+                    _ = interval.tick() => false,
+                    () = hangups.recv() => true,
+                };
+                let error = self.look_elsewhere(asked).await.err();
                 if let Some(error) = &error
-                    && last_error.as_ref() != Some(error)
+                    && (asked || last_error.as_ref() != Some(error))
                 {
                     tracing::error!(error, "limits are not reloaded: those in force stay");
                 }
@@ -122,21 +134,55 @@ impl Reloader {
     /// # Errors
     ///
     /// If the files have a mistake, or do not fit what is running. Then the old limits stay.
-    pub fn reload(&self) -> Result<bool, ReloadError> {
-        let documents = self.recipe.read()?;
-        if *self.limiter.limits().digest() == documents.digest() {
-            return Ok(false);
-        }
-        self.limiter.reload(self.recipe.assemble(&documents)?)?;
-        Ok(true)
+    pub fn reload(&self) -> Result<bool, ReloaderError> {
+        Ok(self.look(true)? == Look::New)
     }
 
-    /// Reloads on a thread for blocking work, and returns what went wrong.
-    async fn reload_elsewhere(&self) -> Option<String> {
+    /// Looks at the files. What was refused before is tried again only if somebody asks.
+    fn look(&self, asked: bool) -> Result<Look, ReloaderError> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let (documents, digest) = self.read()?;
+        if digest == *self.limiter.limits().digest() {
+            return Ok(refused.take().map_or(Look::Known, |_| Look::Back));
+        }
+        if !asked && *refused == Some(digest) {
+            return Ok(Look::Known);
+        }
+        *refused = Some(digest);
+        self.limiter.reload(self.recipe.assemble(&documents)?)?;
+        *refused = None;
+        Ok(Look::New)
+    }
+
+    /// Reads the files until they are twice the same, lest one of before is put with one of after.
+    fn read(&self) -> Result<(Documents, [u8; 32]), LimitsError> {
+        const TRIES: usize = 10;
+        let read = || {
+            let documents = self.recipe.read()?;
+            let digest = self.recipe.digest(&documents);
+            Ok::<_, LimitsError>((documents, digest))
+        };
+        let mut last = read()?;
+        for _ in 0..TRIES {
+            let is_in_force = last.1 == *self.limiter.limits().digest();
+            let (documents, digest) = if is_in_force { break } else { read()? };
+            let is_settled = digest == last.1;
+            last = (documents, digest);
+            if is_settled {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Looks at the files on a thread for blocking work, and logs what has changed.
+    async fn look_elsewhere(&self, asked: bool) -> Result<(), String> {
         let reloader = self.clone();
-        match task::spawn_blocking(move || reloader.reload()).await {
-            Ok(Ok(false)) => None,
-            Ok(Ok(true)) => {
+        let looked = task::spawn_blocking(move || reloader.look(asked)).await;
+        match looked.map_err(|error| error.to_string())? {
+            Ok(Look::Known) => {}
+            Ok(Look::Back) => tracing::info!("the files say again what is in force"),
+            Ok(Look::New) => {
                 let limits = self.limiter.limits();
                 let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
                 tracing::info!(
@@ -144,11 +190,10 @@ impl Reloader {
                     overrides,
                     "limits are reloaded"
                 );
-                None
             }
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(error) => Some(error.to_string()),
+            Err(error) => return Err(error.to_string()),
         }
+        Ok(())
     }
 }
 
@@ -156,11 +201,11 @@ impl Reloader {
 #[derive(Debug, Error)]
 #[error(transparent)]
 #[non_exhaustive]
-pub enum ReloadError {
+pub enum ReloaderError {
     /// The files have a mistake.
     Limits(#[from] LimitsError),
     /// They do not fit what is running.
-    Limiter(#[from] limiter::ReloadError),
+    Limiter(#[from] ReloadError),
 }
 
 /// SIGHUPs, if they are listened to.

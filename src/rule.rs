@@ -41,12 +41,13 @@ pub struct Rule {
     logged: Arc<AtomicBool>,
 }
 
-/// What happens to a request that should have an id and has none.
+/// What happens to a request that should have an id and has none, or none in the limit's format. If
+/// that is the server's fault, it is logged once with what to change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnMissing {
     /// It is refused: with 400 if the client left the id out, with 500 if the server is not set up
-    /// to know it, which is logged once with what to change.
+    /// to know it.
     #[default]
     Refuse,
     /// The rule is skipped. Whoever leaves the id out escapes the limit.
@@ -88,35 +89,37 @@ impl Rule {
     }
 
     fn claim(&self, cost: u32) -> Claim {
-        Claim::new(Arc::clone(&self.limit), cost, self.mode)
+        let extractor = Arc::clone(&self.extractor);
+        let meets = move |folded: &str| folded == Id::MISSING || extractor.can_find(folded);
+        Claim::new(Arc::clone(&self.limit), cost, self.mode, Box::new(meets))
     }
 
-    fn id(&self, parts: &Parts) -> Result<Option<Id>, Missing> {
-        let extracted = match self.extractor.extract(parts) {
-            Extracted::Id(id) if id.as_str().is_empty() => Extracted::Missing(Missing::client(
-                "the id that this request is limited by is empty",
-            )),
-            extracted => extracted,
+    fn id(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, Missing> {
+        let missing = match self.extractor.extract(parts) {
+            Extracted::Skip => return Ok(None),
+            Extracted::Missing(missing) => missing,
+            Extracted::Id(id) => match format.fold(id.as_str()) {
+                Ok(_) => return Ok(Some(id)),
+                Err(error) => self.extractor.invalid(&error),
+            },
         };
-        match (extracted, self.on_missing) {
-            (Extracted::Id(id), _) => Ok(Some(id)),
-            (Extracted::Skip, _) | (Extracted::Missing(_), OnMissing::Skip) => Ok(None),
-            (Extracted::Missing(_), OnMissing::Shared) => Ok(Some(Id::MISSING.into())),
-            (Extracted::Missing(missing), OnMissing::Refuse) => {
-                self.log_once(&missing);
-                Err(missing)
-            }
+        self.log_once(&missing);
+        match self.on_missing {
+            OnMissing::Refuse => Err(missing),
+            OnMissing::Skip => Ok(None),
+            OnMissing::Shared => Ok(Some(Id::MISSING.into())),
         }
     }
 
     fn log_once(&self, missing: &Missing) {
         if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
-            let limit = &*self.limit;
-            tracing::error!(
-                limit,
-                "requests are refused for want of an id: {}",
-                missing.reason()
-            );
+            let (limit, reason) = (&*self.limit, missing.reason());
+            let consequence = match self.on_missing {
+                OnMissing::Refuse => "are refused",
+                OnMissing::Skip => "are not limited",
+                OnMissing::Shared => "share one bucket",
+            };
+            tracing::error!(limit, "requests {consequence} for want of an id: {reason}");
         }
     }
 }
@@ -209,7 +212,9 @@ impl Rules {
     /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
     pub(crate) fn charge(&self, parts: &Parts, charges: &mut Charges) -> Result<(), Missing> {
         for (i, Held { rule, format, .. }) in self.0.iter().enumerate() {
-            let Some(id) = rule.id(parts)? else { continue };
+            let Some(id) = rule.id(parts, *format)? else {
+                continue;
+            };
             let meets = |charge: &&mut Charge| {
                 self.rule(charge).limit == rule.limit && is_same(*format, &charge.id, &id)
             };
@@ -238,9 +243,7 @@ impl Rules {
     /// The transaction of a charge.
     pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
         let Rule { limit, mode, .. } = self.rule(charge);
-        Transaction::new(limit, charge.id.as_str())
-            .cost(charge.cost)
-            .mode(*mode)
+        charged(limit, &charge.id).cost(charge.cost).mode(*mode)
     }
 
     /// The transactions of a request's charges.
@@ -263,7 +266,15 @@ impl Rules {
     }
 }
 
-/// Whether two ids are of one client. What is no id is refused later.
+/// The transaction of an id that a rule has found.
+pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
+    match id.as_str() {
+        Id::MISSING => Transaction::missing(limit),
+        id => Transaction::new(limit, id),
+    }
+}
+
+/// Whether two ids are of one client.
 fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
     let folded = |id| IdFormat::fold(format, Id::as_str(id)).ok();
     a == b || folded(a).is_some_and(|a| folded(b) == Some(a))

@@ -7,7 +7,7 @@
 
 use std::{fmt, hash::Hash};
 
-use crate::{clock::Timestamp, gcra::Gcra};
+use crate::{clock::Timestamp, gcra::Gcra, id::Id};
 
 /// One client's use of one limit, by name and id.
 ///
@@ -30,6 +30,8 @@ pub struct Transaction<'a> {
     pub cost: u32,
     /// How it takes part in a batch.
     pub mode: Mode,
+    /// Whether it is of those who have no id.
+    missing: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -41,7 +43,21 @@ impl<'a> Transaction<'a> {
             id,
             cost: 1,
             mode: Mode::CheckAndSpend,
+            missing: false,
         }
+    }
+
+    /// A transaction of the bucket that requests without an id share
+    /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)), to look at it or reset it.
+    #[must_use]
+    pub const fn missing(limit: &'a str) -> Self {
+        let mut transaction = Self::new(limit, Id::MISSING);
+        transaction.missing = true;
+        transaction
+    }
+
+    pub(crate) const fn is_missing(&self) -> bool {
+        self.missing
     }
 
     /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt.

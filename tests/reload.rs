@@ -13,7 +13,7 @@ use tollgate::{
     clock::{Clock, ManualClock},
     id::IdFormat,
     key::Everyone,
-    limit::{LimitName, LimitsBuilder},
+    limit::{Language, LimitName, LimitsBuilder},
     limiter::ReloadError,
     transaction::Mode,
 };
@@ -145,7 +145,15 @@ fn reload_that_would_break_a_rule_is_refused() {
          the cost, raise the burst, or make it a debit",
     );
     limiter.reload(limits(&both(Limit::per_second(8)))).unwrap();
-    // A name that is off cannot be exceeded.
+    expect_refusal(
+        &limiter,
+        limits(&Limits::builder().name("a").limit("b", TWENTY)),
+        "limit `a` has no values any more, and a rule uses it: give it some, or write `a: {}` if it is \
+         to be off",
+    );
+    // What is off on purpose cannot be exceeded, and need not have been on.
+    let off = Limits::builder().defaults_text(Language::Json, r#"{"a": {}, "b": {}}"#);
+    limiter.reload(limits(&off)).unwrap();
     limiter
         .reload(limits(&Limits::builder().name("a").name("b")))
         .unwrap();
@@ -184,13 +192,21 @@ fn reload_that_would_lose_buckets_is_refused() {
     expect_refusal(
         &limiter,
         named(7, IdFormat::RegId),
-        "limit `a` is number 6 with ids in the format regId, and would become number 7 with ids in \
+        "limit `a` is number 6 with ids in the format regId, and `a` would be number 7 with ids in \
          the format regId, so that its buckets would be lost: leave that, or restart",
+    );
+    // Under another name too.
+    let renamed = LimitName::new("b", 6, IdFormat::Opaque);
+    expect_refusal(
+        &limiter,
+        limits(&Limits::builder().limit(renamed, TWENTY)),
+        "limit `a` is number 6 with ids in the format regId, and `b` would be number 6 with ids in \
+         the format opaque, so that its buckets would be lost: leave that, or restart",
     );
     let error = limiter.reload(named(6, IdFormat::Opaque)).unwrap_err();
     assert!(matches!(error, ReloadError::OtherKey { .. }));
     let error = limiter.reload(one("a", TWENTY)).unwrap_err();
-    assert!(error.to_string().contains("would become unnumbered"));
+    assert!(error.to_string().contains("`a` would be unnumbered"));
 }
 
 /// Two sets of limits whose names must always be seen together.

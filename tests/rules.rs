@@ -47,7 +47,7 @@ fn request(headers: &[(&str, &str)]) -> Request<Body> {
 fn extractor_that_finds_no_ids_in_the_format_is_an_error_at_start() {
     let fits = |format, rule| layer(format).try_rule(rule).is_ok();
     let ranges = || Ipv6Range::peer();
-    for format in IdFormat::ALL {
+    for &format in IdFormat::ALL {
         let is = |fitting| format == IdFormat::Opaque || format == fitting;
         let address = is(IdFormat::IpAddress);
         assert_eq!(fits(format, Rule::new("l", ClientIp::peer())), address);
@@ -127,7 +127,7 @@ async fn id_out_of_its_format_is_told_to_the_client() {
     assert_eq!(body["errors"][0]["code"], "BADREQUEST");
     assert_eq!(
         body["errors"][0]["message"],
-        "`0012` is not an id in the format regId: use a whole number up to 18446744073709551615, \
+        "header `x-account`: `0012` is not an id in the format regId: use a whole number up to 18446744073709551615, \
          without sign or leading zeros"
     );
     let grpc = [("x-account", "0012"), ("content-type", "application/grpc")];
@@ -148,7 +148,7 @@ async fn id_out_of_its_format_is_told_to_the_client() {
 
 #[tokio::test]
 async fn requests_without_an_id_share_a_bucket_in_any_format() {
-    for format in IdFormat::ALL {
+    for &format in IdFormat::ALL {
         let limiter = limiter(format);
         let rule = Rule::new("l", HeaderId::new("x-id")).on_missing(OnMissing::Shared);
         let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
@@ -157,7 +157,7 @@ async fn requests_without_an_id_share_a_bucket_in_any_format() {
             assert_eq!(response.status() == StatusCode::OK, i < 20, "{format} {i}");
         }
         // It can be looked at, reset and overridden like any other.
-        let shared = Transaction::new("l", tollgate::id::Id::MISSING);
+        let shared = Transaction::missing("l");
         limiter.reset(&[shared]).await.unwrap();
         assert!(limiter.check(&shared).await.unwrap().allowed());
     }

@@ -23,16 +23,28 @@ pub(crate) struct Order {
     identifiers: Vec<String>,
 }
 
-/// Charges each registered domain once, and the set of names. The layer has charged the account.
+/// Takes an order. The layer has charged the account for it; an order that is not taken does not count.
 pub(crate) async fn new_order(
     Extension(assessment): Extension<Assessment>,
     Json(order): Json<Order>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let identifiers = order.identifiers;
-    if identifiers.len() > MAX_IDENTIFIERS {
-        return Err(Refusal::malformed(format!(
-            "use up to {MAX_IDENTIFIERS} identifiers"
-        )));
+    let charged = charge(&assessment, &order.identifiers).await;
+    if let Err(refusal) = charged {
+        assessment.refund().await?;
+        return Err(refusal);
+    }
+    let order = json!({"status": "pending", "identifiers": order.identifiers});
+    Ok((StatusCode::CREATED, Json(order)))
+}
+
+/// Charges each registered domain once, and the set of names: all of them, or none.
+async fn charge(assessment: &Assessment, identifiers: &[String]) -> Result<(), Refusal> {
+    let Some(account) = assessment.iter().next() else {
+        return Err(Refusal::malformed("an account is needed"));
+    };
+    if identifiers.is_empty() || identifiers.len() > MAX_IDENTIFIERS {
+        let detail = format!("name 1 to {MAX_IDENTIFIERS} identifiers");
+        return Err(Refusal::malformed(detail));
     }
     // Two names of one domain are one bucket, which no batch may hold twice.
     let domains = identifiers
@@ -46,18 +58,14 @@ pub(crate) async fn new_order(
         .map(|domain| Transaction::new("CertificatesPerDomain", domain))
         .chain([Transaction::new("CertificatesPerFQDNSet", &names)])
         .collect();
-    let Some(account) = assessment.iter().next() else {
-        return Err(Refusal::malformed("no account"));
-    };
     let spent = account.limiter.spend_batch(&charges).await?;
-    if let Some(strictest) = spent.strictest().filter(|_| !spent.allowed()) {
-        // What is not ordered does not count.
-        assessment.refund().await?;
-        let wait = spent.decision().retry_after();
-        return Err(Refusal::too_many(&charges[strictest], wait));
+    match spent.strictest() {
+        Some(strictest) if !spent.allowed() => {
+            let wait = spent.decision().retry_after();
+            Err(Refusal::too_many(&charges[strictest], wait))
+        }
+        _ => Ok(()),
     }
-    let order = json!({"status": "pending", "identifiers": identifiers});
-    Ok((StatusCode::CREATED, Json(order)))
 }
 
 /// A problem document, as ACME has them (RFC 8555, section 6.7).

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! `POST /v1/decide` decides, `GET /v1/limits` shows the limits in force, `GET /healthz` says that
-//! the service is up. The files are read again when they change, or at once on SIGHUP. With `--manual-clock`, each request brings its own time in `now_us`, so that
-//! a caller can play hours in a moment.
+//! the service is up. The files are read again when they change, or at once on SIGHUP. With
+//! `--manual-clock`, each request brings its own time in `now_us`, so that a caller can play hours in a
+//! moment.
 
 mod answer;
 mod args;
@@ -28,7 +29,7 @@ use std::{
 
 use axum::Router;
 use tokio::{net::TcpListener, sync::oneshot, time};
-use tollgate::{Limiter, Limits, MemoryBackend, limit::LimitsBuilder, reload::Reloader};
+use tollgate::{Limiter, Limits, MemoryBackend, reload::Reloader};
 
 use self::{args::Args, shutdown::Signals};
 
@@ -64,7 +65,8 @@ async fn run() -> Result<(), Box<dyn StdError>> {
         .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
     // Before the line that says it is ready: from then on a signal must be heard.
     let signals = Signals::listen()?;
-    tokio::spawn(reloader(limiter.clone(), recipe).run());
+    let reloader = Reloader::new(limiter.clone(), recipe).every(REREAD);
+    tokio::spawn(reloader.on_hangup().run());
     writeln!(
         io::stdout(),
         "listening on http://{}",
@@ -73,14 +75,6 @@ async fn run() -> Result<(), Box<dyn StdError>> {
     io::stdout().flush()?;
     serve(listener, routes::router(limiter, args.clock), signals).await?;
     Ok(())
-}
-
-/// Reads the files again when they change, and at once on SIGHUP.
-fn reloader(limiter: Limiter, recipe: LimitsBuilder) -> Reloader {
-    let reloader = Reloader::new(limiter, recipe).every(REREAD);
-    #[cfg(unix)]
-    let reloader = reloader.on_hangup();
-    reloader
 }
 
 /// Serves until a signal comes, then finishes what is in flight.

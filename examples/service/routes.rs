@@ -59,7 +59,7 @@ async fn decide(State(service): State<Service>, body: Body) -> Result<Response, 
 /// The limits in force, both in the form of their files.
 async fn limits(State(service): State<Service>) -> Json<Value> {
     let limits = service.limiter.limits();
-    Json(json!({"defaults": limits.defaults(), "overrides": limits.overrides()}))
+    Json(json!({"defaults": limits.as_defaults(), "overrides": limits.as_overrides()}))
 }
 
 async fn health() -> Json<Value> {

@@ -18,7 +18,7 @@ const HASH: usize = 64;
 /// If it does not hold.
 pub fn check(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
-    for format in IdFormat::ALL {
+    for &format in IdFormat::ALL {
         match format.fold(text) {
             Ok(folded) => {
                 assert_eq!(folded.clone().into_id().as_str(), folded.as_str());
@@ -120,10 +120,14 @@ fn makes_an_override(format: IdFormat, text: &str) {
         .build();
     let Ok(limits) = limits else { return };
     let named = limits.get("all").expect("it was defined");
-    let folded = fold(format, text).expect("an override's id is in its format");
-    let found = named.override_of(folded.as_str()).expect("it has one");
+    // Requests cannot bring the id of those who have none.
+    let Ok(folded) = format.fold(text) else {
+        assert_eq!(text, Id::MISSING);
+        return;
+    };
+    let found = named.override_of(&folded).expect("it has one");
     assert_eq!((found.id, found.folded), (text, folded.as_str()));
-    assert_eq!(named.limit_of(folded.as_str()), Some(&own));
+    assert_eq!(named.limit_of(&folded), Some(&own));
 }
 
 fn pairs_are_their_parts(text: &str) {

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayString;
 
-use super::format::{Folded, Reason};
+use super::folded::{Folded, Reason};
 
 /// The longest name, in characters (RFC 1035, without the dot at the end).
 const MAX_NAME: usize = 253;

@@ -2,7 +2,13 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::{domain, fqdn_set, id::Id, ip_address, ipv6_range, pair, reg_id};
+use super::{
+    domain,
+    folded::{Folded, Reason},
+    fqdn_set,
+    id::Id,
+    ip_address, ipv6_range, pair, reg_id,
+};
 
 /// What the ids of a limit look like. The [module docs](super) have them side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,7 +35,7 @@ pub enum IdFormat {
 
 impl IdFormat {
     /// All formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: &'static [Self] = &[
         Self::Opaque,
         Self::IpAddress,
         Self::Ipv6Range,
@@ -57,25 +63,28 @@ impl IdFormat {
 
     /// Folds an id into the text that its bucket is kept under.
     ///
-    /// [`Id::MISSING`] is in every format, and folds into itself. Nothing is allocated but for names
-    /// of more than 88 characters with capital letters in them, and for sets of more than eight names.
+    /// Nothing is allocated but for names of more than 88 characters with capital letters in them, and for sets of more than eight names.
     ///
     /// # Errors
     ///
     /// If the text is not an id in this format.
     #[inline]
     pub fn fold(self, text: &str) -> Result<Folded<'_>, IdError> {
-        if matches!(self, Self::Opaque) && !text.is_empty() {
+        if matches!(self, Self::Opaque) && !text.is_empty() && text != Id::MISSING {
             return Ok(Folded::same(text));
         }
         self.fold_formatted(text)
     }
 
     /// Folds an id that was written down by somebody who means one client: where folding makes
-    /// another client of it, or many, it is refused, with the right one named.
+    /// another client of it, or many, it is refused, with the right one named. [`Id::MISSING`] stands
+    /// for those who have none.
     pub(crate) fn canonical(self, text: &str) -> Result<Folded<'_>, IdError> {
+        if text == Id::MISSING {
+            return Ok(Folded::same(text));
+        }
         let folded = self.fold(text)?;
-        match folded.wider {
+        match folded.is_wider() {
             true => Err(self.error(text, Reason::Wider(folded.as_str().into()))),
             false => Ok(folded),
         }
@@ -84,7 +93,7 @@ impl IdFormat {
     fn fold_formatted(self, text: &str) -> Result<Folded<'_>, IdError> {
         let folded = match self {
             _ if text.is_empty() => Err(Reason::Empty),
-            _ if text == Id::MISSING => Ok(Folded::same(text)),
+            _ if text == Id::MISSING => Err(Reason::Reserved),
             Self::Opaque => Ok(Folded::same(text)),
             Self::IpAddress => ip_address::fold(text),
             Self::Ipv6Range => ipv6_range::fold(text),
@@ -117,102 +126,10 @@ impl FromStr for IdFormat {
     type Err = UnknownIdFormat;
 
     fn from_str(name: &str) -> Result<Self, UnknownIdFormat> {
-        let known = Self::ALL.into_iter().find(|format| format.name() == name);
-        known.ok_or_else(|| UnknownIdFormat(shortened(name)))
-    }
-}
-
-/// An id in the form that its bucket is kept under.
-#[derive(Clone, Debug)]
-pub struct Folded<'a> {
-    text: Text<'a>,
-    /// Whether it stands for more than what was written.
-    wider: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Text<'a> {
-    Borrowed(&'a str),
-    Owned(Id),
-}
-
-impl<'a> Folded<'a> {
-    /// A text that is canonical, or the part of it that is.
-    #[inline]
-    pub(super) fn same(text: &'a str) -> Self {
-        Self {
-            text: Text::Borrowed(text),
-            wider: false,
-        }
-    }
-
-    /// What `text` is canonically.
-    pub(super) fn canonical(text: &'a str, id: Id) -> Self {
-        match id.as_str() == text {
-            true => Self::same(text),
-            false => Self {
-                text: Text::Owned(id),
-                wider: false,
-            },
-        }
-    }
-
-    /// Sets whether it stands for more than what was written.
-    pub(super) fn wider(mut self, wider: bool) -> Self {
-        self.wider = wider;
-        self
-    }
-
-    pub(super) fn is_wider(&self) -> bool {
-        self.wider
-    }
-
-    /// The text.
-    #[must_use]
-    #[inline]
-    pub fn as_str(&self) -> &str {
-        match &self.text {
-            Text::Borrowed(text) => text,
-            Text::Owned(id) => id.as_str(),
-        }
-    }
-
-    /// The text, for as long as what it was folded from is there, and `room` for what is not in that.
-    #[inline]
-    pub(crate) fn keep_in(self, room: &'a mut Option<Id>) -> &'a str {
-        match self.text {
-            Text::Borrowed(text) => text,
-            Text::Owned(id) => room.insert(id).as_str(),
-        }
-    }
-
-    /// The id.
-    #[must_use]
-    pub fn into_id(self) -> Id {
-        match self.text {
-            Text::Borrowed(text) => text.into(),
-            Text::Owned(id) => id,
-        }
-    }
-}
-
-impl AsRef<str> for Folded<'_> {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl PartialEq for Folded<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl Eq for Folded<'_> {}
-
-impl fmt::Display for Folded<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
+        let known = Self::ALL.iter().find(|format| format.name() == name);
+        known
+            .copied()
+            .ok_or_else(|| UnknownIdFormat(shortened(name)))
     }
 }
 
@@ -225,21 +142,15 @@ pub struct IdError {
     reason: Reason,
 }
 
-/// What is wrong with a text that shall be an id, and what to change.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum Reason {
-    #[error("it is empty: say whose it is, or leave it out")]
-    Empty,
-    #[error("{0}")]
-    Form(&'static str),
-    #[error("it is a part of `{0}`, which shares one bucket: write that, if it is meant")]
-    Wider(Box<str>),
-}
-
 /// The error of a name that no format has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is not an id format: use one of {names}", names = IdFormat::ALL.map(IdFormat::name).join(", "))]
+#[error("`{0}` is not an id format: use one of {names}", names = names())]
 pub struct UnknownIdFormat(String);
+
+fn names() -> String {
+    let names: Vec<_> = IdFormat::ALL.iter().map(|format| format.name()).collect();
+    names.join(", ")
+}
 
 /// The beginning of a text that anyone may have sent, in one line.
 pub(crate) fn shortened(text: &str) -> String {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::{
     domain,
-    format::{Folded, Reason},
+    folded::{Folded, Reason},
     id::Id,
     ip_address,
 };

@@ -31,7 +31,8 @@ enum Repr {
 
 impl Id {
     /// The id of all requests that have none, where they share a bucket
-    /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)).
+    /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)). No request can bring it, but a file may
+    /// have an override for it.
     pub const MISSING: &str = "\u{ab}missing\u{bb}";
 
     /// The id that a value is written as.

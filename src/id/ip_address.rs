@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{
-    format::{Folded, Reason},
+    folded::{Folded, Reason},
     id::Id,
 };
 

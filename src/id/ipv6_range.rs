@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{
-    format::{Folded, Reason},
+    folded::{Folded, Reason},
     id::Id,
     ip_address,
 };

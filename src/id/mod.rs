@@ -13,7 +13,8 @@
 //!
 //! An id is *folded* before anything is looked up or charged, so that one client has one bucket,
 //! however it is written, and two never share one. Names are ASCII, with internationalised ones in
-//! their `xn--` form. A name that is a public suffix itself (`github.io`) stands for itself.
+//! their `xn--` form. A name that is a public suffix itself (`github.io`) stands for itself. The list of
+//! suffixes is compiled in: processes that share buckets should be built with one version of it.
 //!
 //! ```
 //! use tollgate::id::IdFormat;
@@ -25,6 +26,7 @@
 //! ```
 
 mod domain;
+mod folded;
 mod format;
 mod fqdn_set;
 #[expect(clippy::module_inception, reason = "an id is where one looks for it")]
@@ -34,11 +36,12 @@ mod ipv6_range;
 mod pair;
 mod reg_id;
 
+pub use self::{
+    folded::Folded,
+    format::{IdError, IdFormat, UnknownIdFormat},
+    id::Id,
+};
 pub(crate) use self::{
     format::shortened,
     ipv6_range::{masked, network},
-};
-pub use self::{
-    format::{Folded, IdError, IdFormat, UnknownIdFormat},
-    id::Id,
 };

@@ -1,7 +1,7 @@
 //! `regId:domain` and `regId:fqdnSet`: an account's number and something of its.
 
 use super::{
-    format::{Folded, Reason},
+    folded::{Folded, Reason},
     id::Id,
     reg_id,
 };

@@ -1,6 +1,6 @@
 //! `regId`: the number of an account.
 
-use super::format::{Folded, Reason};
+use super::folded::{Folded, Reason};
 
 const FORM: Reason =
     Reason::Form("use a whole number up to 18446744073709551615, without sign or leading zeros");

@@ -70,6 +70,9 @@ impl ClientIp {
 
     /// Counts each IPv6 address on its own. One subscriber then has 2⁶⁴ buckets or more, so add a
     /// rule by [`Ipv6Range`](super::Ipv6Range).
+    ///
+    /// It is needed where a translator gives IPv4 clients IPv6 addresses of one /64
+    /// (`64:ff9b::/96`): they would share a bucket.
     #[must_use]
     pub fn exact(mut self) -> Self {
         self.exact = true;
@@ -88,5 +91,15 @@ impl KeyExtractor for ClientIp {
 
     fn fits(&self, format: IdFormat) -> bool {
         matches!(format, IdFormat::Opaque | IdFormat::IpAddress)
+    }
+
+    fn can_find(&self, folded: &str) -> bool {
+        match folded.parse().map(|ip: IpAddr| ip.to_canonical()) {
+            Ok(IpAddr::V6(ip)) if !self.exact => {
+                Id::from(masked(ip, SUBSCRIBER)).as_str() == folded
+            }
+            Ok(ip) => Id::from(ip).as_str() == folded,
+            Err(_) => false,
+        }
     }
 }

@@ -7,9 +7,15 @@ use crate::id::IdFormat;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Everyone;
 
+const ID: &str = "everyone";
+
 impl KeyExtractor for Everyone {
     fn extract(&self, _: &Parts) -> Extracted {
-        "everyone".into()
+        ID.into()
+    }
+
+    fn can_find(&self, folded: &str) -> bool {
+        folded == ID
     }
 
     fn fits(&self, format: IdFormat) -> bool {

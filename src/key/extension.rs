@@ -3,7 +3,7 @@ use std::{any::type_name, fmt, sync::Arc};
 use http::request::Parts;
 
 use super::{Extracted, KeyExtractor, Missing};
-use crate::id::Id;
+use crate::id::{Id, IdError};
 
 /// An id from a value of type `T` that an outer layer, such as one that authenticates, has put into
 /// the request's extensions.
@@ -40,6 +40,10 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
                 type_name::<T>()
             ))),
         }
+    }
+
+    fn invalid(&self, error: &IdError) -> Missing {
+        Missing::server(format!("extension `{}`: {error}", type_name::<T>()))
     }
 }
 

@@ -1,6 +1,7 @@
 use http::{HeaderName, request::Parts};
 
 use super::{Extracted, KeyExtractor, Missing};
+use crate::id::IdError;
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///
@@ -59,5 +60,9 @@ impl KeyExtractor for HeaderId {
             Ok(id) => id.into(),
             Err(_) => self.missing("is not visible ASCII"),
         }
+    }
+
+    fn invalid(&self, error: &IdError) -> Missing {
+        Missing::client(format!("header `{}`: {error}", self.name))
     }
 }

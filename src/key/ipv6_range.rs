@@ -96,4 +96,9 @@ impl KeyExtractor for Ipv6Range {
             format => format == IdFormat::Opaque,
         }
     }
+
+    fn can_find(&self, folded: &str) -> bool {
+        let address = folded.split('/').next().and_then(|ip| ip.parse().ok());
+        address.is_some_and(|ip| network(ip, self.prefix).as_str() == folded)
+    }
 }

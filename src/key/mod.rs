@@ -56,7 +56,7 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 
-use crate::id::{Id, IdFormat};
+use crate::id::{Id, IdError, IdFormat};
 
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader},
@@ -85,6 +85,18 @@ pub trait KeyExtractor: Send + Sync + 'static {
     fn fits(&self, format: IdFormat) -> bool {
         let _ = format;
         true
+    }
+
+    /// Says whether it can find an id, given as it is [folded](IdFormat::fold). It is asked for each
+    /// override of a rule's limit: those whom the rule never meets are logged.
+    fn can_find(&self, folded: &str) -> bool {
+        let _ = folded;
+        true
+    }
+
+    /// Says what is wrong with a request whose id is not in the limit's format. It has no id then.
+    fn invalid(&self, error: &IdError) -> Missing {
+        Missing::client(error.to_string())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
-    rule::{Charge, Rules},
+    rule::{Charge, Rules, charged},
     transaction::{Mode, Transaction},
 };
 
@@ -98,7 +98,7 @@ impl Assessed {
     /// The transaction by which the same would be charged again.
     #[must_use]
     pub fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(&self.limit, self.id.as_str())
+        charged(&self.limit, &self.id)
             .cost(self.cost)
             .mode(self.mode)
     }

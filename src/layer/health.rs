@@ -25,8 +25,6 @@ impl Health {
                     tracing::error!(%error, source, "rate limits cannot be decided");
                 }
             }
-            // The client's mistake, of which it has been told.
-            LimiterError::InvalidId { .. } => {}
             error => {
                 if !self.misused.swap(true, Ordering::Relaxed) {
                     tracing::error!(%error, "requests are refused by a mistake in their rules");

@@ -1,4 +1,9 @@
-use std::{collections::HashSet, path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    iter,
+    path::Path,
+    sync::Arc,
+};
 
 use sha2::{Digest, Sha256};
 
@@ -41,6 +46,13 @@ struct CodedOverride {
     name: String,
     id: String,
     limit: Arc<Limit>,
+}
+
+impl Limits {
+    /// Starts with no limits.
+    pub fn builder() -> LimitsBuilder {
+        LimitsBuilder::default()
+    }
 }
 
 impl LimitsBuilder {
@@ -112,12 +124,13 @@ impl LimitsBuilder {
 
     pub(crate) fn assemble(&self, documents: &Documents) -> Result<Limits, LimitsError> {
         let mut assembly = Assembly {
-            limits: Limits::of(documents.digest()),
+            limits: Limits::of(self.digest(documents)),
+            numbers: HashMap::new(),
             defined: HashSet::new(),
             is_closed: !self.names.is_empty(),
         };
         for name in &self.names {
-            let declared = assembly.limits.declare(name.clone());
+            let declared = assembly.declare(name.clone());
             declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))?;
         }
         for (name, limit) in &self.limits {
@@ -136,6 +149,18 @@ impl LimitsBuilder {
         Ok(assembly.limits)
     }
 
+    /// The hash that limits have which are made of these documents.
+    pub(crate) fn digest(&self, documents: &Documents) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let code = format!("{:?}{:?}{:?}", self.names, self.limits, self.overrides);
+        let texts = documents.defaults.iter().chain(&documents.overrides);
+        for text in iter::once(&*code).chain(texts.map(Document::text)) {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        hash.finalize().into()
+    }
+
     fn defaults(mut self, source: Source) -> Self {
         self.defaults_sources.push(source);
         self
@@ -150,6 +175,8 @@ impl LimitsBuilder {
 /// Limits that are being put together.
 struct Assembly {
     limits: Limits,
+    /// Who has which number.
+    numbers: HashMap<u32, String>,
     /// The names that have got their limits, or that they have none.
     defined: HashSet<String>,
     /// Whether files may only define names that are declared.
@@ -164,11 +191,28 @@ impl Assembly {
         format: Option<IdFormat>,
         limit: Option<Limit>,
     ) -> Result<(), LimitsError> {
-        let defined = match self.defined.insert(name.into()) {
-            true => self.limits.define(name, number, format, limit),
-            false => Err(Mistake::DuplicateName),
+        let ready = match self.limits.get(name) {
+            _ if !self.defined.insert(name.into()) => Err(Mistake::DuplicateName),
+            Some(named) => agree(&named.name, number, format),
+            None => self.declare(LimitName::of(name, number, format.unwrap_or_default())),
         };
-        defined.map_err(|mistake| LimitsError::from(mistake).of_limit(name))
+        ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
+        self.limits.define(name, limit);
+        Ok(())
+    }
+
+    fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
+        name.validate()?;
+        if self.limits.get(name.as_str()).is_some() {
+            return Err(Mistake::DuplicateName);
+        }
+        if let Some(number) = name.number()
+            && let Some(other) = self.numbers.insert(number, name.to_string())
+        {
+            return Err(Mistake::DuplicateNumber { number, other });
+        }
+        self.limits.declare(name);
+        Ok(())
     }
 
     fn define_in_file(&mut self, definition: Definition<'_>) -> Result<(), LimitsError> {
@@ -223,21 +267,18 @@ impl Assembly {
     }
 }
 
+/// What is said of a name's number and format has to be as it was declared.
+fn agree(name: &LimitName, number: Option<u32>, format: Option<IdFormat>) -> Result<(), Mistake> {
+    let agrees = number.is_none_or(|number| name.number() == Some(number))
+        && format.is_none_or(|format| name.format() == format);
+    agrees
+        .then_some(())
+        .ok_or_else(|| Mistake::OtherName(name.clone()))
+}
+
 /// What files held when they were read.
 #[derive(Debug)]
 pub(crate) struct Documents {
     defaults: Vec<Document>,
     overrides: Vec<Document>,
-}
-
-impl Documents {
-    /// A hash by which it is known again.
-    pub(crate) fn digest(&self) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        for document in self.defaults.iter().chain(&self.overrides) {
-            hash.update(document.text().len().to_le_bytes());
-            hash.update(document.text());
-        }
-        hash.finalize().into()
-    }
 }

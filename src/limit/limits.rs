@@ -4,28 +4,21 @@ use ahash::RandomState;
 use indexmap::IndexMap;
 
 use super::{
-    builder::LimitsBuilder,
     limit::Limit,
     mistake::{Mistake, did_you_mean},
     name::LimitName,
     overrides::{Override, Overrides},
 };
-use crate::id::IdFormat;
+use crate::id::Folded;
 
 /// All limits that an application knows: for each name a default, and overrides for some clients.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
-    /// Of the documents that they were made of.
     digest: [u8; 32],
 }
 
 impl Limits {
-    /// Starts with no limits.
-    pub fn builder() -> LimitsBuilder {
-        LimitsBuilder::default()
-    }
-
     /// The limit of this name, or `None` if the name is not known.
     #[must_use]
     #[inline]
@@ -46,13 +39,13 @@ impl Limits {
         names
     }
 
-    /// The SHA-256 of the files and texts that they were made of: which version is in force.
+    /// A hash of all that they were made of: within one process, equal hashes are of equal limits.
     #[must_use]
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 
-    /// Limits that are to be made of documents with this hash.
+    /// Limits that are to be made of what has this hash.
     pub(super) fn of(digest: [u8; 32]) -> Self {
         Self {
             digest,
@@ -61,46 +54,22 @@ impl Limits {
     }
 
     /// Adds a name that is not limited yet.
-    pub(super) fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
-        name.validate()?;
-        if self.named.contains_key(name.as_str()) {
-            return Err(Mistake::DuplicateName);
-        }
-        let holder = self.iter().find(|other| other.name.key() == name.key());
-        if let (Some(holder), Some(number)) = (holder, name.number()) {
-            let other = holder.name.to_string();
-            return Err(Mistake::DuplicateNumber { number, other });
-        }
+    pub(super) fn declare(&mut self, name: LimitName) {
         let key = name.as_str().into();
         let named = NamedLimit {
             name,
             limit: None,
+            is_defined: false,
             overrides: Overrides::default(),
         };
         self.named.insert(key, named);
-        Ok(())
     }
 
-    /// Gives a name its limit, and adds the name if it is not there. What is said of its number and
-    /// its format has to be as it was declared.
-    pub(super) fn define(
-        &mut self,
-        name: &str,
-        number: Option<u32>,
-        format: Option<IdFormat>,
-        limit: Option<Limit>,
-    ) -> Result<(), Mistake> {
-        if !self.named.contains_key(name) {
-            self.declare(LimitName::of(name, number, format.unwrap_or_default()))?;
+    /// Gives a name that is there its limit, or says that it has none.
+    pub(super) fn define(&mut self, name: &str, limit: Option<Limit>) {
+        if let Some(named) = self.named.get_mut(name) {
+            (named.limit, named.is_defined) = (limit, true);
         }
-        let named = &mut self.named[name];
-        let agrees = number.is_none_or(|number| named.name.number() == Some(number))
-            && format.is_none_or(|format| named.name.format() == format);
-        if !agrees {
-            return Err(Mistake::OtherName(named.name.clone()));
-        }
-        named.limit = limit;
-        Ok(())
     }
 
     /// Gives one client of a name a limit of its own.
@@ -132,23 +101,47 @@ pub struct NamedLimit {
     pub name: LimitName,
     /// The default, or `None` if only those with an override are limited.
     pub limit: Option<Limit>,
+    /// Whether it was said what the default is, or that there is none.
+    is_defined: bool,
     overrides: Overrides,
 }
 
 impl NamedLimit {
-    /// The limit of the client with this [folded](crate::id::IdFormat::fold) id: its own, else the
-    /// default, else none.
+    /// The limit of a client: its own, else the default, else none.
+    ///
+    /// ```
+    /// # use tollgate::{Limit, Limits};
+    /// # let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
+    /// let requests = limits.get("requests").expect("it was just defined");
+    /// let id = requests.name.format().fold("203.0.113.7").expect("anything is an opaque id");
+    /// assert_eq!(requests.limit_of(&id), Some(&Limit::per_second(10)));
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
     #[must_use]
+    pub fn limit_of(&self, id: &Folded<'_>) -> Option<&Limit> {
+        self.in_force(id.as_str())
+    }
+
+    /// The override of a client, if it has one.
+    #[must_use]
+    pub fn override_of(&self, id: &Folded<'_>) -> Option<Override<'_>> {
+        self.own(id.as_str())
+    }
+
+    /// The limit of the client with a folded id.
     #[inline]
-    pub fn limit_of(&self, folded: &str) -> Option<&Limit> {
+    pub(crate) fn in_force(&self, folded: &str) -> Option<&Limit> {
         let own = self.overrides.limit_of(folded);
         own.or(self.limit.as_ref())
     }
 
-    /// The override of the client with this [folded](crate::id::IdFormat::fold) id, if it has one.
-    #[must_use]
-    pub fn override_of(&self, folded: &str) -> Option<Override<'_>> {
+    /// The override of the client with a folded id.
+    pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
         self.overrides.get(folded)
+    }
+
+    pub(crate) fn is_defined(&self) -> bool {
+        self.is_defined
     }
 
     /// All overrides, in the order in which they were defined.
@@ -181,6 +174,7 @@ impl NamedLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::IdFormat;
 
     #[test]
     fn looks_up_by_name() {
@@ -205,9 +199,10 @@ mod tests {
             .unwrap();
         let ip = limits.get("ip").unwrap();
         let folded = ip.name.format().fold("2001:DB8:0::1").unwrap();
-        assert_eq!(ip.limit_of(folded.as_str()), Some(&Limit::per_second(2)));
-        assert_eq!(ip.override_of(folded.as_str()).unwrap().id, "2001:0db8::1");
+        assert_eq!(ip.limit_of(&folded), Some(&Limit::per_second(2)));
+        assert_eq!(ip.override_of(&folded).unwrap().id, "2001:0db8::1");
         // Without a default, all others are not limited.
-        assert_eq!(ip.limit_of("2001:db8::2"), None);
+        let other = ip.name.format().fold("2001:db8::2").unwrap();
+        assert_eq!(ip.limit_of(&other), None);
     }
 }

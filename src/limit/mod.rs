@@ -34,6 +34,9 @@ mod name;
 mod overrides;
 mod write;
 
+#[cfg(feature = "reload")]
+pub(crate) use self::builder::Documents;
+
 pub use self::{
     builder::LimitsBuilder,
     duration::{DurationError, format_duration, parse_duration},

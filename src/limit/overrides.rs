@@ -90,10 +90,8 @@ impl Stored {
     }
 }
 
-/// Tells of most ids that they have no override, by one look at a byte or two for each that has:
-/// those are nearly all, and a big map would cost each of them several cache misses.
-///
-/// It is a Bloom filter whose two bits for an id are in one word.
+/// A Bloom filter in front of the map, of 8 to 16 bits for each override, two of which are set in one
+/// word. Most ids have no override, and to miss them in a big map takes several cache lines.
 #[derive(Clone, Debug, Default)]
 struct Filter(Box<[u64]>);
 

@@ -17,18 +17,18 @@ impl Limits {
     /// use tollgate::{Limit, Limits};
     ///
     /// let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
-    /// let json = serde_json::to_string(&limits.defaults()).expect("it is JSON");
+    /// let json = serde_json::to_string(&limits.as_defaults()).expect("it is JSON");
     /// assert_eq!(json, r#"{"requests":{"burst":10,"count":10,"period":"1s"}}"#);
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
     #[must_use]
-    pub fn defaults(&self) -> impl Serialize {
+    pub fn as_defaults(&self) -> impl Serialize {
         Defaults(self)
     }
 
     /// What a file of overrides that says the same would hold, in the list form.
     #[must_use]
-    pub fn overrides(&self) -> impl Serialize {
+    pub fn as_overrides(&self) -> impl Serialize {
         Overrides(self)
     }
 }
@@ -38,12 +38,12 @@ struct Defaults<'a>(&'a Limits);
 impl Serialize for Defaults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let named = self.0.iter();
-        serializer.collect_map(named.map(|named| (named.name.as_str(), Default::new(named))))
+        serializer.collect_map(named.map(|named| (named.name.as_str(), Entry::new(named))))
     }
 }
 
 #[derive(Serialize)]
-struct Default {
+struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ struct Default {
     values: Option<Values>,
 }
 
-impl Default {
+impl Entry {
     fn new(named: &NamedLimit) -> Self {
         let format = Some(named.name.format()).filter(|format| *format != IdFormat::default());
         Self {
@@ -85,17 +85,17 @@ struct Overrides<'a>(&'a Limits);
 
 impl Serialize for Overrides<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().flat_map(groups))
+        serializer.collect_seq(self.0.iter().flat_map(items))
     }
 }
 
 /// A name's overrides, those that follow each other and are the same together.
-fn groups(named: &NamedLimit) -> impl Iterator<Item = Group<'_>> {
+fn items(named: &NamedLimit) -> impl Iterator<Item = Item<'_>> {
     let mut rest = named.overrides().peekable();
     std::iter::from_fn(move || {
         let first = rest.next()?;
         let same = std::iter::from_fn(|| rest.next_if(|next| next.limit == first.limit));
-        Some(Group {
+        Some(Item {
             name: named.name.as_str(),
             limit: first.limit,
             ids: std::iter::once(first)
@@ -106,13 +106,13 @@ fn groups(named: &NamedLimit) -> impl Iterator<Item = Group<'_>> {
     })
 }
 
-struct Group<'a> {
+struct Item<'a> {
     name: &'a str,
     limit: &'a Limit,
     ids: Vec<Listed<'a>>,
 }
 
-impl Serialize for Group<'_> {
+impl Serialize for Item<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Below<'a> {

@@ -1,15 +1,16 @@
 //! Other limits while requests run.
 
 use std::{
+    collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use thiserror::Error;
 
 use super::{Limiter, LimiterError};
 use crate::{
-    limit::{Limit, LimitName, Limits},
+    limit::{Limit, LimitName, Limits, NamedLimit},
     transaction::Mode,
 };
 
@@ -24,24 +25,18 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If a rule uses a name that is gone, or has a cost that could never pass; or if a name has
-    /// another number or another format of ids, so that its buckets would be lost. Then the old
-    /// limits stay.
+    /// If a rule uses a name that is gone or has lost its values, or has a cost that could never pass;
+    /// or if a name has another number or another format of ids, so that its buckets would be lost.
+    /// Then the old limits stay.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
-        let mut claims = self.shared.claims.lock();
-        claims.retain(|claim| claim.strong_count() > 0);
+        let claims = self.shared.claims.lock();
+        let before = self.shared.limits.load();
         for claim in claims.iter().filter_map(Weak::upgrade) {
             claim.check(&limits).map_err(ReloadError::Rule)?;
+            claim.check_against(&before, &limits)?;
+            claim.warn(&limits);
         }
-        for was in self.shared.limits.load().iter().map(|named| &named.name) {
-            match limits.get(was.as_str()).map(|named| &named.name) {
-                Some(name) if name != was => {
-                    let names = [was.clone(), name.clone()];
-                    return Err(ReloadError::OtherKey { names });
-                }
-                _ => {}
-            }
-        }
+        keeps_buckets(&before, &limits)?;
         self.shared.limits.store(Arc::new(limits));
         Ok(())
     }
@@ -49,7 +44,13 @@ impl Limiter {
     /// Holds the limits to what a rule takes for granted, for as long as the claim is kept.
     pub(crate) fn claim(&self, claim: Claim) -> Result<Arc<Claim>, LimiterError> {
         let mut claims = self.shared.claims.lock();
-        claim.check(&self.shared.limits.load())?;
+        let limits = self.shared.limits.load();
+        claim.check(&limits)?;
+        claim.warn(&limits);
+        // Whenever there is no more room, those of dropped layers make some.
+        if claims.len() == claims.capacity() {
+            claims.retain(|claim| claim.strong_count() > 0);
+        }
         let claim = Arc::new(claim);
         claims.push(Arc::downgrade(&claim));
         Ok(claim)
@@ -57,18 +58,22 @@ impl Limiter {
 }
 
 /// What a rule takes for granted: that there is a limit of this name, and that this cost can pass.
-#[derive(Debug)]
 pub(crate) struct Claim {
     limit: Arc<str>,
     cost: u32,
+    meets: Box<Meets>,
 }
 
+/// Says whether a rule can meet the client with a folded id.
+type Meets = dyn Fn(&str) -> bool + Send + Sync;
+
 impl Claim {
-    pub(crate) fn new(limit: Arc<str>, cost: u32, mode: Mode) -> Self {
+    pub(crate) fn new(limit: Arc<str>, cost: u32, mode: Mode, meets: Box<Meets>) -> Self {
         let is_bounded = mode != Mode::Debit;
         Self {
             limit,
             cost: if is_bounded { cost } else { 0 },
+            meets,
         }
     }
 
@@ -90,6 +95,67 @@ impl Claim {
             None => Ok(()),
         }
     }
+
+    /// Refuses limits in which the default has vanished. One that is to be off says so.
+    fn check_against(&self, before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
+        let had_limit = before
+            .get(&self.limit)
+            .is_some_and(|named| named.limit.is_some());
+        let is_silent = |named: &NamedLimit| named.limit.is_none() && !named.is_defined();
+        match limits.get(&self.limit).is_some_and(is_silent) {
+            true if had_limit => Err(ReloadError::Vanished {
+                limit: self.limit.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells of overrides for clients that the rule never meets. Others may.
+    fn warn(&self, limits: &Limits) {
+        let overrides = limits
+            .get(&self.limit)
+            .into_iter()
+            .flat_map(NamedLimit::overrides);
+        let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));
+        if let Some(first) = unmet.next() {
+            tracing::warn!(
+                limit = &*self.limit,
+                id = first.id,
+                more = unmet.count(),
+                "an override is for an id that a rule of its limit never finds: write it as the \
+                 rule's extractor does"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim")
+            .field("limit", &self.limit)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Refuses limits by which what is kept under a name or a number would be lost, or read wrongly.
+fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
+    let by_key: HashMap<_, _> = limits
+        .iter()
+        .map(|named| (named.name.key(), &named.name))
+        .collect();
+    for was in before.iter().map(|named| &named.name) {
+        let same_name = limits.get(was.as_str()).map(|named| &named.name);
+        let same_key = by_key.get(&was.key()).copied();
+        let keeps = |is: &LimitName| is.key() == was.key() && is.format() == was.format();
+        if let Some(is) = same_name.into_iter().chain(same_key).find(|is| !keeps(is)) {
+            return Err(ReloadError::OtherKey {
+                was: was.clone(),
+                is: is.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The claims of all rules that there are. Its lock also orders reloads.
@@ -97,7 +163,7 @@ impl Claim {
 pub(super) struct Claims(Mutex<Vec<Weak<Claim>>>);
 
 impl Claims {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Claim>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Claim>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,15 +175,27 @@ pub enum ReloadError {
     /// A rule uses a name that is gone, or has a cost above a burst.
     #[error("a rule does not fit the new limits: {0}")]
     Rule(#[source] LimiterError),
-    /// A name has another number or another format of ids.
+    /// A limit that a rule uses has no values any more.
     #[error(
-        "limit `{}` is {}, and would become {}, so that its buckets would be lost: leave that, or \
-         restart",
-        names[0], Key(&names[0]), Key(&names[1])
+        "limit `{limit}` has no values any more, and a rule uses it: give it some, or write \
+         `{limit}: {{}}` if it is to be off"
+    )]
+    Vanished {
+        /// The limit.
+        limit: String,
+    },
+    /// A name has another number or another format of ids, or a number another format.
+    #[error(
+        "limit `{was}` is {}, and `{is}` would be {}, so that its buckets would be lost: leave that, \
+         or restart",
+        Key(was),
+        Key(is)
     )]
     OtherKey {
-        /// The name as it is, and as it would be.
-        names: [LimitName; 2],
+        /// The name as it is.
+        was: LimitName,
+        /// The name as it would be.
+        is: LimitName,
     },
 }
 

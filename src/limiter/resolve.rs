@@ -94,15 +94,17 @@ pub(super) fn look_up<'a>(
         id,
         cost,
         mode,
+        ..
     } = *transaction;
     let Some(named) = limits.get(name) else {
         return Err(LimiterError::unknown_limit(name, limits));
     };
     let id = match named.name.format().fold(id) {
+        _ if transaction.is_missing() => id,
         Ok(folded) => folded.keep_in(room),
         Err(error) => return Err(LimiterError::invalid_id(name, error)),
     };
-    let Some(limit) = named.limit_of(id) else {
+    let Some(limit) = named.in_force(id) else {
         return Ok(None);
     };
     let bounded = mode != Mode::Debit && operation != Operation::Reset;
@@ -223,9 +225,9 @@ impl LimiterError {
     fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
         Self::CostAboveBurst {
             limit: named.name.to_string(),
-            id: named.override_of(folded).map(|own| own.id.into()),
+            id: named.own(folded).map(|own| own.id.into()),
             cost,
-            burst: named.limit_of(folded).map_or(0, Limit::max_cost),
+            burst: named.in_force(folded).map_or(0, Limit::max_cost),
         }
     }
 }

@@ -112,10 +112,6 @@ impl Responder {
                     .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
                 response
             }
-            LimiterError::InvalidId { source, .. } => {
-                let (status, message) = (StatusCode::BAD_REQUEST, &*source.to_string());
-                Refusal { status, message }.respond(request)
-            }
             _ => Refusal::internal("the rate limit is not set up rightly").respond(request),
         }
     }

@@ -5,7 +5,7 @@ use tollgate::{
     limit::Language::{self, Json, Toml, Yaml},
 };
 
-use crate::{facts, limit, limit_of, names, overrides, reads};
+use crate::{facts, limit, limit_of, names, override_of, overrides, reads};
 
 /// Two names, three ids and two limits, in every form that has no comments.
 const FORMS: &[(Language, &str)] = &[
@@ -245,7 +245,7 @@ fn comments_and_order_are_kept() {
         let any = limits.get("any").unwrap();
         let listed: Vec<_> = any.overrides().map(|own| (own.id, own.comment)).collect();
         assert_eq!(listed, expected, "{text}");
-        let own = any.override_of("a").unwrap();
+        let own = override_of(&limits, "any", "a").unwrap();
         assert_eq!(own.comment, Some("ticket #7: yes"));
     }
 }
@@ -257,7 +257,7 @@ fn comment_may_take_many_lines() {
     }
     let yaml = "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - id: a\n      comment: >\n        two\n        lines\n";
     let limits = overrides(Yaml, yaml).unwrap();
-    let own = limits.get("any").unwrap().override_of("a").unwrap();
+    let own = override_of(&limits, "any", "a").unwrap();
     assert_eq!(own.comment, Some("two lines\n"));
 }
 
@@ -283,7 +283,7 @@ fn alias_stands_for_a_whole_entry() {
     let limits = overrides(Yaml, yaml).unwrap();
     for name in ["any", "account"] {
         assert_eq!(limit_of(&limits, name, "7"), Some(&limit(10, 10, 1)));
-        let eight = limits.get(name).unwrap().override_of("8").unwrap();
+        let eight = override_of(&limits, name, "8").unwrap();
         assert_eq!(eight.comment, Some("eight"));
     }
     assert_eq!(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use allocation_counter::measure;
 use tollgate::limit::Language::{self, Json, Toml, Yaml};
 
-use crate::{defaults, overrides, reads};
+use crate::{defaults, override_of, overrides, reads};
 
 const LANGUAGES: [Language; 3] = [Yaml, Json, Toml];
 
@@ -213,7 +213,7 @@ fn long_opaque_id_is_an_id() {
     let id = "x".repeat(5_000_000);
     let json = format!(r#"{{"any:{id}": {{"burst": 1, "count": 1, "period": "1s"}}}}"#);
     let limits = bounded(64, || overrides(Json, &json)).unwrap();
-    assert!(limits.get("any").unwrap().override_of(&id).is_some());
+    assert!(override_of(&limits, "any", &id).is_some());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tollgate::limit::{
     LimitsError,
 };
 
-use crate::{limit, limit_of, overrides, reads};
+use crate::{limit, limit_of, override_of, overrides, reads};
 
 const GUESSED: &[&str] = &[
     "12345678",
@@ -194,7 +194,7 @@ fn comments_are_what_is_written_too() {
     ] {
         if reads(language) {
             let limits = overrides(language, text).unwrap();
-            let own = limits.get("any").unwrap().override_of("a").unwrap();
+            let own = override_of(&limits, "any", "a").unwrap();
             assert_eq!(own.comment, Some("0012"), "{text}");
         }
     }

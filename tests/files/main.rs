@@ -21,7 +21,7 @@ use std::{fmt::Debug, time::Duration};
 use tollgate::{
     Limit, Limits,
     id::IdFormat,
-    limit::{Language, LimitName, LimitsBuilder, LimitsError},
+    limit::{Language, LimitName, LimitsBuilder, LimitsError, Override},
 };
 
 /// A text in a language, and what is said of it.
@@ -65,7 +65,14 @@ pub(crate) fn overrides(language: Language, text: &str) -> Result<Limits, Limits
 pub(crate) fn limit_of<'a>(limits: &'a Limits, name: &str, id: &str) -> Option<&'a Limit> {
     let named = limits.get(name).unwrap();
     let folded = named.name.format().fold(id).unwrap();
-    named.limit_of(folded.as_str())
+    named.limit_of(&folded)
+}
+
+/// The override of a client by any spelling of its id.
+pub(crate) fn override_of<'a>(limits: &'a Limits, name: &str, id: &str) -> Option<Override<'a>> {
+    let named = limits.get(name).unwrap();
+    let folded = named.name.format().fold(id).unwrap();
+    named.override_of(&folded)
 }
 
 /// All that limits say, in order.

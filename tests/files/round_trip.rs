@@ -13,13 +13,13 @@ use tollgate::{
     transaction::Algorithm,
 };
 
-use crate::{facts, limit, limit_of, names, overrides, reads};
+use crate::{facts, limit, limit_of, names, override_of, overrides, reads};
 
 /// The texts that limits write.
 fn written(limits: &Limits) -> (String, String) {
     (
-        serde_json::to_string(&limits.defaults()).unwrap(),
-        serde_json::to_string_pretty(&limits.overrides()).unwrap(),
+        serde_json::to_string(&limits.as_defaults()).unwrap(),
+        serde_json::to_string_pretty(&limits.as_overrides()).unwrap(),
     )
 }
 
@@ -40,7 +40,7 @@ fn survives(limits: &Limits) {
         let name = named.name.as_str();
         for own in named.overrides() {
             assert_eq!(limit_of(&again, name, own.id), Some(own.limit));
-            let found = again.get(name).unwrap().override_of(own.folded);
+            let found = override_of(&again, name, own.id);
             assert_eq!(found, Some(own));
         }
     }
@@ -79,7 +79,7 @@ fn clients_of_one_limit_are_written_together() {
         .override_for("any", "d", limit(1, 1, 1));
     let limits = builder.build().unwrap();
     assert_eq!(
-        serde_json::to_string(&limits.overrides()).unwrap(),
+        serde_json::to_string(&limits.as_overrides()).unwrap(),
         r#"[{"any":{"burst":1,"count":1,"period":"1s","ids":["a","b"]}},{"any":{"burst":2,"count":2,"period":"1m0s","ids":["c"]}},{"any":{"burst":1,"count":1,"period":"1s","ids":["d"]}}]"#
     );
     survives(&limits);
@@ -90,7 +90,7 @@ fn older_forms_are_written_as_lists() {
     let json = r#"{"account:7": {"burst": 1, "count": 2, "period": "180m"}}"#;
     let limits = overrides(Json, json).unwrap();
     assert_eq!(
-        serde_json::to_string(&limits.overrides()).unwrap(),
+        serde_json::to_string(&limits.as_overrides()).unwrap(),
         r#"[{"account":{"burst":1,"count":2,"period":"3h0m0s","ids":["7"]}}]"#
     );
     survives(&limits);
@@ -99,7 +99,7 @@ fn older_forms_are_written_as_lists() {
 #[test]
 fn nothing_to_override_is_an_empty_list() {
     let limits = names().build().unwrap();
-    assert_eq!(serde_json::to_string(&limits.overrides()).unwrap(), "[]");
+    assert_eq!(serde_json::to_string(&limits.as_overrides()).unwrap(), "[]");
     survives(&limits);
 }
 
@@ -152,7 +152,7 @@ fn named() -> impl Strategy<Value = Named> {
 fn assemble(all: &[Named], formats: &[Index]) -> Limits {
     let (mut builder, mut groups) = (Limits::builder(), Vec::new());
     for (i, ((default, numbered, overridden), format)) in all.iter().zip(formats).enumerate() {
-        let format = *format.get(&IdFormat::ALL);
+        let format = *format.get(IdFormat::ALL);
         let number = numbered.then_some(7 * u32::try_from(i).unwrap());
         let text = format!("n{i}.a-b_C");
         let name = number.map_or_else(

@@ -58,7 +58,7 @@ const YAML: &[Refusal] = &[
     (
         Yaml,
         "\na: *b\n",
-        "limits:2: while parsing node, found unknown anchor",
+        "limits:2: while parsing node, found unknown anchor: put text that begins with `*` in quotes",
     ),
     (
         Yaml,

@@ -112,7 +112,7 @@ impl Proxies {
     }
 
     /// Finds the peer's address by a function, as
-    /// [`ClientIp::from_fn`](crate::ClientIp::from_fn) does.
+    /// [`ClientIp::from_fn`](crate::ClientIp::from_fn) does. [`hops`](Self::hops) need no peer.
     #[must_use]
     pub fn peer_from_fn(
         mut self,
@@ -124,7 +124,7 @@ impl Proxies {
 
     /// Takes a request whose peer has no address as one from a trusted proxy, over a unix socket.
     ///
-    /// Only for servers that listen on nothing else, or that are known to pass on the addresses of
+    /// It is for [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that are known to pass on the addresses of
     /// their other peers: a server that does not would believe every client.
     #[must_use]
     pub fn trust_unix_socket(mut self) -> Self {

@@ -60,6 +60,11 @@ impl Ranges {
         if ranges.is_empty() {
             return Err(ProxiesError::Empty);
         }
+        let whole = IpNet::aggregate(&ranges.to_vec());
+        if let Some(whole) = whole.iter().find(|range| range.prefix_len() == 0) {
+            let entry = whole.to_string();
+            return Err(ProxiesError::Everyone { entry });
+        }
         Ok(Self(ranges))
     }
 

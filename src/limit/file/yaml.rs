@@ -34,6 +34,8 @@ struct Tree<'a> {
     open: Vec<Open<'a>>,
     /// Nodes with an anchor, by its number, and how many values each holds.
     anchors: HashMap<usize, (Node<'a>, usize)>,
+    nodes: usize,
+    anchored: usize,
     aliased: usize,
 }
 
@@ -86,9 +88,12 @@ impl<'a> Tree<'a> {
 
     /// Puts a node where it belongs.
     fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), SyntaxError> {
+        self.nodes += 1;
         if anchor != 0 {
             let size = size(&node);
-            self.count(size, node.line)?;
+            // An anchor around everything is fair; anchors around anchors add up.
+            let most = MAX_ALIASED + 2 * self.nodes;
+            self.anchored = count(self.anchored, size, most, node.line)?;
             self.anchors.insert(anchor, (node.clone(), size));
         }
         let Some(Open {
@@ -111,17 +116,16 @@ impl<'a> Tree<'a> {
         let Some((_, size)) = self.anchors.get(&anchor) else {
             return Err(error(line, "an alias stands within what it is an alias of"));
         };
-        self.count(*size, line)?;
+        self.aliased = count(self.aliased, *size, MAX_ALIASED, line)?;
         Ok(self.anchors[&anchor].0.clone())
     }
+}
 
-    fn count(&mut self, size: usize, line: u64) -> Result<(), SyntaxError> {
-        self.aliased += size;
-        match self.aliased <= MAX_ALIASED {
-            true => Ok(()),
-            false => Err(error(line, "aliases stand for too much: write it out")),
-        }
-    }
+/// Adds a size to those before it.
+fn count(before: usize, size: usize, most: usize, line: u64) -> Result<usize, SyntaxError> {
+    let sum = before + size;
+    let mistake = || error(line, "aliases stand for too much: write it out");
+    (sum <= most).then_some(sum).ok_or_else(mistake)
 }
 
 fn key(node: Node<'_>) -> Result<Key<'_>, SyntaxError> {
@@ -156,6 +160,10 @@ fn error(line: u64, message: &str) -> SyntaxError {
 
 impl From<ScanError> for SyntaxError {
     fn from(scan: ScanError) -> Self {
-        error(scan.marker().line() as u64, &scan.info())
+        let mut message = scan.info();
+        if message.contains("unknown anchor") {
+            message.push_str(": put text that begins with `*` in quotes");
+        }
+        error(scan.marker().line() as u64, &message)
     }
 }

@@ -1,0 +1,112 @@
+use std::fmt;
+
+use thiserror::Error;
+
+use super::id::Id;
+
+/// An id in the form that its bucket is kept under.
+#[derive(Clone, Debug)]
+pub struct Folded<'a> {
+    text: Text<'a>,
+    /// Whether it stands for more than what was written.
+    wider: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Text<'a> {
+    Borrowed(&'a str),
+    Owned(Id),
+}
+
+impl<'a> Folded<'a> {
+    /// A text that is canonical, or the part of it that is.
+    #[inline]
+    pub(super) fn same(text: &'a str) -> Self {
+        Self {
+            text: Text::Borrowed(text),
+            wider: false,
+        }
+    }
+
+    /// What `text` is canonically.
+    pub(super) fn canonical(text: &'a str, id: Id) -> Self {
+        match id.as_str() == text {
+            true => Self::same(text),
+            false => Self {
+                text: Text::Owned(id),
+                wider: false,
+            },
+        }
+    }
+
+    /// Sets whether it stands for more than what was written.
+    pub(super) fn wider(mut self, wider: bool) -> Self {
+        self.wider = wider;
+        self
+    }
+
+    pub(super) fn is_wider(&self) -> bool {
+        self.wider
+    }
+
+    /// The text.
+    #[must_use]
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        match &self.text {
+            Text::Borrowed(text) => text,
+            Text::Owned(id) => id.as_str(),
+        }
+    }
+
+    /// The text, for as long as what it was folded from is there, and `room` for what is not in that.
+    #[inline]
+    pub(crate) fn keep_in(self, room: &'a mut Option<Id>) -> &'a str {
+        match self.text {
+            Text::Borrowed(text) => text,
+            Text::Owned(id) => room.insert(id).as_str(),
+        }
+    }
+
+    /// The id.
+    #[must_use]
+    pub fn into_id(self) -> Id {
+        match self.text {
+            Text::Borrowed(text) => text.into(),
+            Text::Owned(id) => id,
+        }
+    }
+}
+
+impl AsRef<str> for Folded<'_> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq for Folded<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Folded<'_> {}
+
+impl fmt::Display for Folded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+/// What is wrong with a text that shall be an id, and what to change.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum Reason {
+    #[error("it is empty: say whose it is, or leave it out")]
+    Empty,
+    #[error("it is reserved for requests without one: use `Transaction::missing`")]
+    Reserved,
+    #[error("{0}")]
+    Form(&'static str),
+    #[error("it is a part of `{0}`, which shares one bucket: write that, if it is meant")]
+    Wider(Box<str>),
+}
