@@ -1,62 +1,113 @@
-//! What is logged. Apart from other tests, because a log is a process's.
+//! What is logged, and how often.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod support;
 
-use std::{
-    io,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::{Request, StatusCode};
-use support::{Hello, limiter, send};
+use support::{Hello, Log, from_ip, limiter, send, text};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::{Backend, BackendError, async_trait},
     clock::ManualClock,
     decision::Outcome,
+    id::{Id, IdFormat},
+    key::ExtensionId,
+    limit::{LimitName, LimitsBuilder},
+    rule::OnMissing,
     transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-async fn log_of_a_server_that_hides_its_peers(log: &Log) {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
-        .rule(Rule::new("requests", ClientIp::peer()));
+/// Sends five requests without a peer, and returns their statuses.
+async fn statuses_without_a_peer(rule: Rule) -> Vec<StatusCode> {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default())).rule(rule);
+    let mut statuses = Vec::new();
     for _ in 0..5 {
         let request = Request::new(http_body_util::Full::<bytes::Bytes>::default());
+        statuses.push(layer.layer(Hello).oneshot(request).await.unwrap().status());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn server_that_hides_its_peers_is_told_once_whatever_becomes_of_requests() {
+    for (on_missing, status, consequence) in [
+        (
+            OnMissing::Refuse,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "requests are refused for want",
+        ),
+        (
+            OnMissing::Skip,
+            StatusCode::OK,
+            "requests are not limited for want",
+        ),
+        (
+            OnMissing::Shared,
+            StatusCode::OK,
+            "requests share one bucket for want",
+        ),
+    ] {
+        let (log, _guard) = Log::capture();
+        let rule = Rule::new("requests", ClientIp::peer()).on_missing(on_missing);
+        assert_eq!(statuses_without_a_peer(rule).await, [status; 5]);
+        assert_eq!(log.count(consequence), 1);
+        assert_eq!(log.count("into_make_service_with_connect_info"), 1);
+    }
+}
+
+#[tokio::test]
+async fn id_that_the_server_makes_wrongly_is_told_to_its_operator_alone() {
+    #[derive(Clone)]
+    struct User(&'static str);
+
+    let (log, _guard) = Log::capture();
+    let name = LimitName::new("l", 1, IdFormat::RegId);
+    let limits = Limits::builder()
+        .limit(name, Limit::per_minute(9))
+        .build()
+        .unwrap();
+    let rule = Rule::new("l", ExtensionId::new(|user: &User| user.0));
+    let layer = RateLimitLayer::new(Limiter::new(limits, MemoryBackend::new())).rule(rule);
+    for _ in 0..3 {
+        let mut request = from_ip("203.0.113.7");
+        request.extensions_mut().insert(User("internal-7"));
         let response = layer.layer(Hello).oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!text(response).await.contains("internal-7"));
     }
-    let log = log.text();
     assert_eq!(
-        log.matches("into_make_service_with_connect_info").count(),
-        1,
-        "{log}"
+        log.count("`internal-7` is not an id in the format regId"),
+        1
     );
+}
+
+#[test]
+fn override_that_a_rule_never_meets_is_told() {
+    let name = || LimitName::new("l", 1, IdFormat::IpAddress);
+    let recipe = |ids: &[&str]| {
+        let recipe = Limits::builder().limit(name(), Limit::per_minute(9));
+        let add =
+            |recipe: LimitsBuilder, id: &&str| recipe.override_for("l", id, Limit::per_minute(1));
+        ids.iter().fold(recipe, add).build().unwrap()
+    };
+    let (log, _guard) = Log::capture();
+    let told = "an override is for an id that a rule of its limit never finds";
+    let met = recipe(&["10.0.0.2", "2001:db8:1:2::", Id::MISSING]);
+    let limiter = Limiter::new(met, MemoryBackend::new());
+    let _layer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("l", ClientIp::peer()));
+    assert_eq!(log.count(told), 0);
+    limiter
+        .reload(recipe(&["2001:db8:1:2::5", "2001:db8:1:2::6", "10.0.0.2"]))
+        .unwrap();
+    assert_eq!(log.count(told), 1);
+    assert_eq!(log.count("id=\"2001:db8:1:2::5\" more=1"), 1);
+    let exact = Rule::new("l", ClientIp::peer().exact());
+    let _layer = RateLimitLayer::new(limiter).rule(exact);
+    assert_eq!(log.count(told), 1);
 }
 
 /// A backend that answers the sixth batch and all after it.
@@ -76,7 +127,9 @@ impl Backend for Flaky {
     }
 }
 
-async fn log_of_a_backend_that_recovers(log: &Log) {
+#[tokio::test]
+async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
+    let (log, _guard) = Log::capture();
     let limits = Limits::builder()
         .limit("requests", Limit::per_minute(9))
         .build()
@@ -86,28 +139,11 @@ async fn log_of_a_backend_that_recovers(log: &Log) {
     for _ in 0..8 {
         send(&layer, "203.0.113.7").await;
     }
-    let log = log.text();
-    assert_eq!(
-        log.matches("rate limits cannot be decided").count(),
-        1,
-        "{log}"
-    );
-    assert_eq!(log.matches("connection refused").count(), 1, "{log}");
-    assert_eq!(
-        log.matches("rate limits are decided again").count(),
-        1,
-        "{log}"
-    );
-}
-
-#[tokio::test]
-async fn nothing_is_logged_on_each_request() {
-    let log = Log::default();
-    let writer = log.clone();
-    tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .init();
-    log_of_a_server_that_hides_its_peers(&log).await;
-    log_of_a_backend_that_recovers(&log).await;
+    for told in [
+        "rate limits cannot be decided",
+        "connection refused",
+        "rate limits are decided again",
+    ] {
+        assert_eq!(log.count(told), 1, "{told}");
+    }
 }

@@ -3,16 +3,15 @@
 #![cfg(all(feature = "reload", feature = "yaml"))]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    fs, io,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+mod support;
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use support::Log;
 
 use tokio::{task::JoinHandle, time};
 use tollgate::{
-    Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     key::HeaderId,
     limit::LimitsBuilder,
     reload::{Reloader, ReloaderError},
@@ -94,6 +93,19 @@ fn files_are_put_in_force_once_they_have_changed() {
 }
 
 #[test]
+fn recipe_counts_as_much_as_its_files() {
+    let files = Files::new("recipe");
+    let limiter = files.limiter();
+    let recipe = files
+        .recipe()
+        .override_for("orders", "9", Limit::per_second(5));
+    let reloader = Reloader::new(limiter.clone(), recipe);
+    assert!(reloader.reload().unwrap());
+    assert_eq!(burst(&limiter, "9"), 5);
+    assert!(!reloader.reload().unwrap());
+}
+
+#[test]
 fn empty_overrides_file_really_empties() {
     for empty in ["", "[]", "{}", "# none\n", "---\n"] {
         let files = Files::new("empty");
@@ -158,27 +170,6 @@ fn files_that_would_break_a_rule_are_refused() {
     assert_eq!(burst(&limiter, "7"), 20);
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn count(&self, text: &str) -> usize {
-        let log = self.0.lock().unwrap();
-        str::from_utf8(&log).unwrap().matches(text).count()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn run(reloader: Reloader) -> JoinHandle<()> {
     tokio::spawn(async {
         reloader.run().await;
@@ -203,12 +194,7 @@ async fn files_are_looked_at_again_and_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_has_changed_is_logged_once() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let (log, _guard) = Log::capture();
     let files = Files::new("log");
     let limiter = files.limiter();
     let running = run(files.reloader(&limiter));
@@ -224,5 +210,8 @@ async fn what_has_changed_is_logged_once() {
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
     assert_eq!(log.count("limits are not reloaded"), 2, "it is told anew");
+    files.write("overrides.yml", "");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(log.count("the files say again what is in force"), 1);
     running.abort();
 }

@@ -162,3 +162,42 @@ async fn requests_without_an_id_share_a_bucket_in_any_format() {
         assert!(limiter.check(&shared).await.unwrap().allowed());
     }
 }
+
+#[tokio::test]
+async fn rule_decides_what_an_id_out_of_its_format_means() {
+    let rule = || Rule::new("l", HeaderId::new("x-account"));
+    for (rule, last) in [
+        (rule().on_missing(OnMissing::Skip), StatusCode::OK),
+        (
+            rule().on_missing(OnMissing::Shared),
+            StatusCode::TOO_MANY_REQUESTS,
+        ),
+    ] {
+        let layer = layer(IdFormat::RegId).rule(rule);
+        for i in 0..=20 {
+            let account = format!("0{i}");
+            let request = request(&[("x-account", &account)]);
+            let status = layer.layer(Hello).oneshot(request).await.unwrap().status();
+            assert_eq!(status, if i < 20 { StatusCode::OK } else { last });
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_can_say_that_it_is_those_without_an_id() {
+    let by_path = |parts: &Parts| {
+        parts
+            .uri
+            .path()
+            .strip_prefix('/')
+            .map(|_| tollgate::id::Id::MISSING)
+    };
+    let layer = layer(IdFormat::Opaque).rule(Rule::new("l", by_path));
+    let response = layer.layer(Hello).oneshot(request(&[])).await.unwrap();
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    let limiter = limiter(IdFormat::RegId);
+    let said = limiter
+        .spend(&Transaction::new("l", tollgate::id::Id::MISSING))
+        .await;
+    assert!(said.is_err());
+}

@@ -6,7 +6,9 @@
 use std::{
     convert::Infallible,
     future::{Ready, ready},
+    io,
     net::SocketAddr,
+    sync::{Arc, Mutex},
     task::{Context, Poll},
 };
 
@@ -18,6 +20,7 @@ use tollgate::{
     layer::ResponseBody,
 };
 use tower::{Layer, Service, ServiceExt};
+use tracing::subscriber::DefaultGuard;
 
 /// 10 per second, 20 at once, by a clock that stands still.
 pub(crate) fn limiter(clock: &ManualClock) -> Limiter {
@@ -65,6 +68,38 @@ impl<B> Service<Request<B>> for Hello {
 /// Sends a request from `ip` to `Hello` through a layer.
 pub(crate) async fn send(layer: &RateLimitLayer, ip: &str) -> Response<ResponseBody<Full<Bytes>>> {
     layer.layer(Hello).oneshot(from_ip(ip)).await.unwrap()
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Keeps what this thread logs, for as long as the guard is there.
+    pub(crate) fn capture() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        (log, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let log = self.0.lock().unwrap();
+        str::from_utf8(&log).unwrap().matches(text).count()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The body of a response.
