@@ -63,7 +63,8 @@ impl IdFormat {
 
     /// Folds an id into the text that its bucket is kept under.
     ///
-    /// Nothing is allocated but for names of more than 88 characters with capital letters in them, and for sets of more than eight names.
+    /// Nothing is allocated but for names of more than 88 characters with capital letters in them, and for
+    /// sets of more than eight names.
     ///
     /// # Errors
     ///

@@ -124,8 +124,9 @@ impl Proxies {
 
     /// Takes a request whose peer has no address as one from a trusted proxy, over a unix socket.
     ///
-    /// It is for [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that are known to pass on the addresses of
-    /// their other peers: a server that does not would believe every client.
+    /// It is for [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that are
+    /// known to pass on the addresses of their other peers: a server that does not would believe every
+    /// client.
     #[must_use]
     pub fn trust_unix_socket(mut self) -> Self {
         self.unix_socket = true;
