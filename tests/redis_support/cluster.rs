@@ -1,0 +1,347 @@
+//! A cluster of three masters, each with a replica.
+
+use std::{
+    ops::{Deref, RangeInclusive},
+    thread,
+};
+
+use super::{
+    process::{free_port, wait_for},
+    resp::Reply,
+    server::{Launch, Server, options},
+};
+
+const MASTERS: usize = 3;
+const SLOTS: u16 = 16_384;
+
+/// How many keys one command moves.
+const BATCH: &str = "100";
+
+/// Six servers, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// Starts the cluster and waits until each node finds it whole and each replica is linked.
+    /// It takes more than two seconds, for which Redis lets no fresh master serve.
+    pub(crate) fn start() -> Self {
+        let nodes = thread::scope(|scope| {
+            let starts = [(); 2 * MASTERS].map(|()| scope.spawn(Node::start));
+            starts.map(|start| start.join().expect("a node starts"))
+        });
+        let cluster = Self {
+            nodes: nodes.into(),
+        };
+        cluster.introduce();
+        cluster.assign();
+        cluster.wait_until_settled();
+        cluster
+    }
+
+    /// Lets each node meet each other one, for gossip is slow.
+    fn introduce(&self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            // Distinct epochs, so that the nodes have nothing to resolve.
+            node.expect(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+            for other in &self.nodes[..index] {
+                let (port, bus) = (other.port().to_string(), other.bus.to_string());
+                node.expect(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+            }
+        }
+        wait_for("all nodes know each other", || {
+            self.nodes.iter().all(|node| self.view(node).is_some())
+        });
+    }
+
+    /// Gives the first three the slots, and each of these one of the others as its replica.
+    fn assign(&self) {
+        let (masters, replicas) = self.nodes.split_at(MASTERS);
+        let share = usize::from(SLOTS).div_ceil(MASTERS);
+        for (index, (master, replica)) in masters.iter().zip(replicas).enumerate() {
+            let first = index * share;
+            let last = (first + share).min(SLOTS.into()) - 1;
+            let range = [first.to_string(), last.to_string()];
+            master.expect(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]]);
+            replica.expect(&["CLUSTER", "REPLICATE", &master.id]);
+        }
+    }
+
+    /// `redis-cluster://127.0.0.1:PORT?node=…`, with all nodes.
+    pub(crate) fn url(&self) -> String {
+        let others = self.nodes[1..].iter().map(|node| node.addr().to_string());
+        let others: Vec<_> = others.collect();
+        let first = self.nodes[0].addr();
+        format!("redis-cluster://{first}?node={}", others.join("&node="))
+    }
+
+    /// All nodes, whether up or down: at first three masters, then their replicas.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The masters at present.
+    pub(crate) fn masters(&self) -> Vec<&Node> {
+        self.up().filter(|node| node.is_master()).collect()
+    }
+
+    /// The replicas at present.
+    pub(crate) fn replicas(&self) -> Vec<&Node> {
+        self.up().filter(|node| !node.is_master()).collect()
+    }
+
+    /// The replica of a master.
+    pub(crate) fn replica_of(&self, master: &Node) -> &Node {
+        let seen = master.view().into_iter();
+        let mut replicas = seen.filter(|seen| seen.master == master.id);
+        let up = replicas.find_map(|seen| self.up().find(|node| node.id == seen.id));
+        up.expect("the master has a replica that is up")
+    }
+
+    /// The slot of a key.
+    pub(crate) fn slot_of(&self, key: &str) -> u16 {
+        let node = self.up().next().expect("a node is up");
+        let slot = node.command(&["CLUSTER", "KEYSLOT", key]).integer();
+        u16::try_from(slot).expect("a slot")
+    }
+
+    /// The master of a slot, about which all agree.
+    pub(crate) fn owner(&self, slot: u16) -> &Node {
+        let node = self.up().next().expect("a node is up");
+        let mut view = node.view().into_iter();
+        let owner = view.find(|seen| seen.has(slot)).expect("somebody has it");
+        self.node(&owner.id)
+    }
+
+    /// The node of an id.
+    pub(crate) fn node(&self, id: &str) -> &Node {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|node| node.id == id).expect("it is one of ours")
+    }
+
+    /// Moves a slot with all its keys.
+    pub(crate) fn migrate(&self, slot: u16, to: &Node) {
+        self.begin_migration(slot, to);
+        self.move_keys(slot, to);
+        self.finish_migration(slot, to);
+    }
+
+    /// Opens a slot on both sides. From now on its owner sends those who ask for keys that it
+    /// does not have to `to`, by `ASK`.
+    pub(crate) fn begin_migration(&self, slot: u16, to: &Node) {
+        let from = self.owner(slot);
+        let slot = slot.to_string();
+        to.expect(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id]);
+        from.expect(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id]);
+    }
+
+    /// Moves all keys of an open slot.
+    pub(crate) fn move_keys(&self, slot: u16, to: &Node) {
+        let from = self.owner(slot);
+        loop {
+            let reply = from.command(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), BATCH]);
+            let keys: Vec<_> = reply.array().iter().map(Reply::bytes).collect();
+            if keys.is_empty() {
+                return;
+            }
+            from.hand_over(&keys, to);
+        }
+    }
+
+    /// Moves one key of an open slot.
+    pub(crate) fn move_key(&self, key: &str, to: &Node) {
+        let from = self.owner(self.slot_of(key));
+        from.hand_over(&[key.as_bytes()], to);
+    }
+
+    /// Gives an open slot to its new owner, and waits until all know.
+    pub(crate) fn finish_migration(&self, slot: u16, to: &Node) {
+        let number = slot.to_string();
+        to.expect(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
+        for master in self.masters() {
+            master.expect(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
+        }
+        self.wait_until_settled();
+        assert_eq!(self.owner(slot).id, to.id);
+    }
+
+    /// Kills a master and waits until the others have elected its replica, which is returned. What
+    /// has not reached it is lost, here as elsewhere.
+    pub(crate) fn fail_over(&self, master: &Node) -> &Node {
+        let replica = self.replica_of(master);
+        master.kill();
+        self.wait_until_replaced(master, replica);
+        replica
+    }
+
+    /// Kills a master and lets its replica take over without an election, which is faster.
+    pub(crate) fn take_over(&self, master: &Node) -> &Node {
+        let replica = self.replica_of(master);
+        master.kill();
+        replica.expect(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        self.wait_until_replaced(master, replica);
+        replica
+    }
+
+    /// Lets a master change places with its replica, which is returned, as for maintenance.
+    pub(crate) fn switch_over(&self, master: &Node) -> &Node {
+        let replica = self.replica_of(master);
+        replica.expect(&["CLUSTER", "FAILOVER"]);
+        self.wait_until_replaced(master, replica);
+        replica
+    }
+
+    /// Starts a node again and waits until it is part of the cluster.
+    pub(crate) fn restart(&self, node: &Node) {
+        node.restart();
+        self.wait_until_settled();
+    }
+
+    fn wait_until_replaced(&self, old: &Node, new: &Node) {
+        wait_for("the replica has become the master", || {
+            self.up().map(Node::view).all(|view| {
+                let mut masters = view.iter().filter(|seen| !seen.slots.is_empty());
+                masters.clone().any(|seen| seen.id == new.id)
+                    && masters.all(|seen| seen.id != old.id)
+            })
+        });
+        self.wait_until_settled();
+    }
+
+    /// Waits until all nodes that are up agree about all others that are, and all replicas are
+    /// linked.
+    pub(crate) fn wait_until_settled(&self) {
+        wait_for("the cluster is whole", || {
+            let mut views = self.up().map(|node| self.view(node));
+            let first = views.next().expect("a node is up");
+            let agree = first.is_some() && views.all(|view| view == first);
+            agree
+                && self
+                    .up()
+                    .all(|node| node.is_whole() && self.has_its_role(node))
+        });
+    }
+
+    /// What a node knows about those that are up, if it is in touch with all of them.
+    fn view(&self, node: &Node) -> Option<Vec<Seen>> {
+        let mut view = node.view();
+        view.retain(|seen| seen.linked && self.up().any(|node| node.id == seen.id));
+        view.sort_by(|a, b| a.id.cmp(&b.id));
+        (view.len() == self.up().count()).then_some(view)
+    }
+
+    fn has_its_role(&self, node: &Node) -> bool {
+        let mut up = self.up();
+        node.is_master() || up.any(|master| master.is_master() && node.follows(master))
+    }
+
+    fn up(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.is_up())
+    }
+}
+
+/// A server of a cluster.
+#[derive(Debug)]
+pub(crate) struct Node {
+    server: Server,
+    bus: u16,
+    id: String,
+}
+
+impl Node {
+    fn start() -> Self {
+        let server = Server::start_as(|port| {
+            let bus = free_port();
+            let own = format!(
+                "--cluster-enabled yes --cluster-port {bus} --cluster-announce-ip 127.0.0.1 \
+                 --cluster-node-timeout 1000 --cluster-replica-validity-factor 0 \
+                 --cluster-allow-replica-migration no"
+            );
+            let own: Vec<_> = own.split_whitespace().collect();
+            Launch {
+                args: options(port, &own),
+                file: None,
+            }
+        });
+        let id = server.command(&["CLUSTER", "MYID"]).text().to_owned();
+        let config = server.command(&["CONFIG", "GET", "cluster-port"]);
+        let bus = config.array()[1].text().parse().expect("a port");
+        Self { server, bus, id }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn is_master(&self) -> bool {
+        self.info("role") == "master"
+    }
+
+    fn is_whole(&self) -> bool {
+        let state = self.command(&["CLUSTER", "INFO"]);
+        state.text().contains("cluster_state:ok")
+    }
+
+    fn view(&self) -> Vec<Seen> {
+        let nodes = self.command(&["CLUSTER", "NODES"]);
+        nodes.text().lines().map(Seen::parse).collect()
+    }
+
+    fn hand_over(&self, keys: &[&[u8]], to: &Self) {
+        let port = to.port().to_string();
+        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        let command = [&migrate.map(str::as_bytes), keys].concat();
+        self.command(&command).expect_success();
+    }
+
+    #[track_caller]
+    fn expect(&self, command: &[&str]) {
+        self.command(command).expect_success();
+    }
+}
+
+impl Deref for Node {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// What a node knows about another one, or about itself.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    id: String,
+    /// The id of its master, or `-`.
+    master: String,
+    /// Whether it is part of the cluster and in touch.
+    linked: bool,
+    slots: Vec<RangeInclusive<u16>>,
+}
+
+impl Seen {
+    /// Reads a line of `CLUSTER NODES`: id, address, flags, master, ping, pong, epoch, link and
+    /// slots, of which open ones are in brackets.
+    fn parse(line: &str) -> Self {
+        let fields: Vec<_> = line.split(' ').collect();
+        let closed = fields[8..].iter().filter(|range| !range.starts_with('['));
+        let slots = closed.map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let bound = |text: &str| text.parse().expect("a slot");
+            bound(first)..=bound(last)
+        });
+        let mut flags = fields[2].split(',');
+        let lost = flags.any(|flag| matches!(flag, "handshake" | "fail" | "fail?"));
+        Self {
+            id: fields[0].to_owned(),
+            master: fields[3].to_owned(),
+            linked: fields[7] == "connected" && !lost,
+            slots: slots.collect(),
+        }
+    }
+
+    fn has(&self, slot: u16) -> bool {
+        self.slots.iter().any(|range| range.contains(&slot))
+    }
+}

@@ -1,0 +1,23 @@
+//! Real Redis servers for tests: one alone, a cluster, sentinels, and a proxy that fails on order.
+//!
+//! Servers are plain processes of `redis-server` on free ports of the loopback interface. They end
+//! with their value, and at the latest with the process of the test, however that ends. All but the
+//! proxy blocks: an asynchronous test that waits for a failover while other tasks have to go on
+//! needs a runtime of several threads.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(unused_imports, reason = "each test binary uses a part of it")]
+
+mod cluster;
+mod process;
+mod proxy;
+mod resp;
+mod sentinel;
+mod server;
+
+pub(crate) use cluster::{Cluster, Node};
+pub(crate) use process::wait_for;
+pub(crate) use proxy::Proxy;
+pub(crate) use resp::{Connection, Reply};
+pub(crate) use sentinel::Sentinels;
+pub(crate) use server::Server;

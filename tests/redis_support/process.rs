@@ -1,0 +1,189 @@
+//! A process that ends with the test, and the wait for what other processes do.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, ErrorKind, Write},
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio, id},
+    sync::{
+        LazyLock, Mutex,
+        atomic::{AtomicU16, AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Runs `redis-server` as it is told, line by line, and answers each order with its process id.
+/// Its input ends when the test lets go of it or ends, and so do then the server and its files.
+const WATCHER: &str = r#"
+home=$1
+shift
+cd "$home" || exit
+command -v redis-server || { rm -rf "$home"; exit; }
+trap '' HUP INT TERM
+pid=
+while read -r order; do
+    case $order in
+    START) redis-server "$@" >>log 2>&1 & pid=$! ;;
+    *) kill -s "$order" "$pid" ;;
+    esac
+    echo "$pid"
+    if [ "$order" = KILL ]; then wait "$pid"; pid=; echo gone; fi
+done
+if [ "$pid" ]; then kill -s KILL "$pid"; wait "$pid"; fi
+cd / && rm -rf "$home"
+"#;
+
+/// How long anything may take before the test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One `redis-server` and the shell that watches over it.
+#[derive(Debug)]
+pub(super) struct Process {
+    home: PathBuf,
+    watcher: Mutex<Watcher>,
+}
+
+impl Process {
+    /// Prepares a process with a directory of its own, in which it will run.
+    pub(super) fn new(home: PathBuf, args: &[String]) -> Self {
+        let mut shell = Command::new("sh")
+            .args(["-c", WATCHER, "watcher"])
+            .arg(&home)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is a shell");
+        let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
+        let mut watcher = Watcher { shell, answers };
+        assert!(
+            !watcher.answer().is_empty(),
+            "redis-server is not in the PATH: install it (Debian: `apt-get install redis-server`)"
+        );
+        let watcher = Mutex::new(watcher);
+        Self { home, watcher }
+    }
+
+    /// Starts the server and returns its process id.
+    pub(super) fn start(&self) -> u32 {
+        self.order("START").parse().expect("a process id")
+    }
+
+    /// Kills the server and waits for its end.
+    pub(super) fn kill(&self) {
+        self.order("KILL");
+    }
+
+    pub(super) fn pause(&self) {
+        self.order("STOP");
+    }
+
+    pub(super) fn resume(&self) {
+        self.order("CONT");
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// What the server has written so far.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.home.join("log")).unwrap_or_default()
+    }
+
+    fn order(&self, order: &str) -> String {
+        let mut watcher = self.watcher.lock().expect("no order has failed");
+        let input = watcher.shell.stdin.as_mut().expect("it is piped");
+        writeln!(input, "{order}").expect("the watcher reads");
+        let pid = watcher.answer();
+        if order == "KILL" {
+            assert_eq!(watcher.answer(), "gone");
+        }
+        pid
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // To wait for the shell closes its input first.
+        if let Ok(watcher) = self.watcher.get_mut() {
+            let _ = watcher.shell.wait();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Watcher {
+    shell: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Watcher {
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        read.expect("the watcher writes");
+        line.trim_end().to_owned()
+    }
+}
+
+/// Makes a directory that nobody else uses. Its path is short: those of sockets have to be.
+pub(super) fn new_home() -> PathBuf {
+    static HOMES: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = HOMES.fetch_add(1, Ordering::Relaxed);
+        let home = env::temp_dir().join(format!("tollgate-redis-{}-{number}", id()));
+        match fs::create_dir(&home) {
+            Ok(()) => return home,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => panic!("{}: {error}", home.display()),
+        }
+    }
+}
+
+/// Finds a free port. It is below those that systems give to outgoing connections, since one of
+/// these could take the port of a server that is down, or even connect to itself there.
+pub(super) fn free_port() -> u16 {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(seed()));
+    loop {
+        let port = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Another number in each process, so that tests side by side rarely try the same ports.
+fn seed() -> u16 {
+    let scattered = id().wrapping_mul(0x9E37_79B1) >> 16;
+    u16::try_from(scattered).expect("16 bits are left")
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+///
+/// Panics if it takes longer than 20 seconds.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    assert!(comes_true(condition), "waited in vain: {what}");
+}
+
+/// Whether `condition` holds within 20 seconds.
+pub(super) fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::sleep(PAUSE);
+    }
+    true
+}

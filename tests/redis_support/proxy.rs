@@ -1,0 +1,168 @@
+//! Faults of the network between a client and a server.
+
+use std::{
+    io,
+    mem::take,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    task::{JoinHandle, JoinSet},
+    time::{Instant, sleep_until},
+};
+
+/// A proxy in front of a server, closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    faults: Arc<Faults>,
+    connections: Arc<Mutex<JoinSet<()>>>,
+    listener: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port, and forwards all that arrives to `to`.
+    pub(crate) async fn start(to: SocketAddr) -> Self {
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = bound.expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let faults = Arc::<Faults>::default();
+        let connections = Arc::default();
+        let accepts = accept(listener, to, Arc::clone(&faults), Arc::clone(&connections));
+        Self {
+            address,
+            faults,
+            connections,
+            listener: tokio::spawn(accepts),
+        }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Holds back all that arrives from the server by `delay`, in order.
+    pub(crate) fn delay(&self, delay: Duration) {
+        *self.faults.delay.lock().expect("nothing panics with it") = delay;
+    }
+
+    /// Closes the connection on which the server answers next, instead of passing it on. The
+    /// server has then done what the client believes to have failed.
+    pub(crate) fn cut_next_reply(&self) {
+        self.faults.cut.store(true, SeqCst);
+    }
+
+    /// How many replies were cut.
+    pub(crate) fn replies_cut(&self) -> usize {
+        self.faults.replies_cut.load(SeqCst)
+    }
+
+    /// Whether new connections are closed at once. Those that are open stay so.
+    pub(crate) fn refuse(&self, refuse: bool) {
+        self.faults.refuse.store(refuse, SeqCst);
+    }
+
+    /// Closes all connections.
+    pub(crate) async fn close_all(&self) {
+        let mut open = take(&mut *self.connections.lock().expect("nothing panics with it"));
+        open.shutdown().await;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listener.abort();
+        if let Ok(mut open) = self.connections.lock() {
+            open.abort_all();
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    delay: Mutex<Duration>,
+    cut: AtomicBool,
+    replies_cut: AtomicUsize,
+    refuse: AtomicBool,
+}
+
+/// What the server has sent, and when it is to arrive.
+type Late = (Instant, Vec<u8>);
+
+async fn accept(
+    listener: TcpListener,
+    to: SocketAddr,
+    faults: Arc<Faults>,
+    connections: Arc<Mutex<JoinSet<()>>>,
+) {
+    while let Ok((client, _)) = listener.accept().await {
+        if !faults.refuse.load(SeqCst) {
+            let mut open = connections.lock().expect("nothing panics with it");
+            open.spawn(forward(client, to, Arc::clone(&faults)));
+        }
+    }
+}
+
+/// Passes on what both sides send, until one of them closes.
+async fn forward(client: TcpStream, to: SocketAddr, faults: Arc<Faults>) {
+    let Ok(server) = TcpStream::connect(to).await else {
+        return;
+    };
+    // An error of the socket option is one of the connection, which shows soon enough.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (mut from_client, to_client) = client.into_split();
+    let (from_server, mut to_server) = server.into_split();
+    let (sender, late) = mpsc::unbounded_channel();
+    tokio::select! {
+        _ = copy(&mut from_client, &mut to_server) => {}
+        () = async {
+            let _ = tokio::join!(receive(from_server, sender, &faults), deliver(late, to_client));
+        } => {}
+    }
+}
+
+/// Reads replies until the server closes, or one is to be cut.
+async fn receive(
+    mut from: OwnedReadHalf,
+    replies: UnboundedSender<Late>,
+    faults: &Faults,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        if faults.cut.swap(false, SeqCst) {
+            faults.replies_cut.fetch_add(1, SeqCst);
+            return Ok(());
+        }
+        let delay = *faults.delay.lock().expect("nothing panics with it");
+        let late = (Instant::now() + delay, buffer[..count].to_vec());
+        replies.send(late).map_err(io::Error::other)?;
+    }
+}
+
+/// Writes replies when it is time, until there will be no more.
+async fn deliver(mut replies: UnboundedReceiver<Late>, mut to: OwnedWriteHalf) -> io::Result<()> {
+    while let Some((due, reply)) = replies.recv().await {
+        sleep_until(due).await;
+        to.write_all(&reply).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! A master and two replicas under the eyes of three sentinels.
+
+use std::{net::SocketAddr, thread};
+
+use super::{
+    process::wait_for,
+    server::{Launch, Server, options},
+};
+
+/// The name of the master, which sentinels call a service.
+const SERVICE: &str = "tollgate";
+
+/// How often sentinels look and talk to each other, in milliseconds. The defaults are seconds.
+/// Once the master is down, replicas are looked at every second, whatever is set, and only those
+/// that were looked at within five `PING-PERIOD`s may be promoted.
+const PERIODS: [[&str; 2]; 5] = [
+    ["INFO-PERIOD", "100"],
+    ["PING-PERIOD", "300"],
+    ["ASK-PERIOD", "100"],
+    ["PUBLISH-PERIOD", "100"],
+    ["ELECTION-TIMEOUT", "1000"],
+];
+
+/// Three servers and three sentinels, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    servers: Vec<Server>,
+    sentinels: Vec<Server>,
+}
+
+impl Sentinels {
+    /// Starts all, and waits until the sentinels know each other and the replicas.
+    pub(crate) fn start() -> Self {
+        let servers = together(Server::start);
+        let master = servers[0].port();
+        for replica in &servers[1..] {
+            let follow = ["REPLICAOF", "127.0.0.1", &master.to_string()];
+            replica.command(&follow).expect_success();
+        }
+        let sentinels = together(|| start_sentinel(master));
+        let this = Self { servers, sentinels };
+        this.wait_until_settled();
+        this
+    }
+
+    /// `redis-sentinel://127.0.0.1:PORT?sentinelServiceName=…&node=…`, with all sentinels.
+    pub(crate) fn url(&self) -> String {
+        let [first, others @ ..] = &*self.sentinels else {
+            panic!("there are three");
+        };
+        let others = others.iter().map(|other| format!("&node={}", other.addr()));
+        let others: String = others.collect();
+        let first = first.addr();
+        format!("redis-sentinel://{first}?sentinelServiceName={SERVICE}{others}")
+    }
+
+    /// The master and the replicas, whether up or down.
+    pub(crate) fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    pub(crate) fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    /// The master, according to a sentinel.
+    pub(crate) fn master(&self) -> &Server {
+        let mut sentinels = self.sentinels.iter();
+        let sentinel = sentinels.find(|sentinel| sentinel.is_up());
+        let address = master_of(sentinel.expect("a sentinel is up"));
+        let mut servers = self.servers.iter();
+        let found = servers.find(|server| server.addr() == address);
+        found.expect("it is one of ours")
+    }
+
+    /// Kills the master and waits until there is another one, which is returned. What has not
+    /// reached the replicas is lost, here as elsewhere.
+    pub(crate) fn fail_over(&self) -> &Server {
+        let old = self.master();
+        old.kill();
+        wait_for("the sentinels choose another master", || {
+            let mut sentinels = up(&self.sentinels);
+            sentinels.all(|sentinel| master_of(sentinel) != old.addr())
+        });
+        self.wait_until_settled();
+        self.master()
+    }
+
+    /// Starts a server again and waits until it follows the master.
+    pub(crate) fn restart(&self, server: &Server) {
+        server.restart();
+        self.wait_until_settled();
+    }
+
+    /// Waits until all that are up agree on the master, and all others that are up follow it.
+    pub(crate) fn wait_until_settled(&self) {
+        wait_for("the sentinels agree", || {
+            let master = self.master();
+            let mut sentinels = up(&self.sentinels);
+            let agree = sentinels.all(|sentinel| self.is_known_to(sentinel, master));
+            agree && up(&self.servers).all(|server| has_its_role(server, master))
+        });
+    }
+
+    /// Whether a sentinel sees the other sentinels, the master and all replicas that are up.
+    fn is_known_to(&self, sentinel: &Server, master: &Server) -> bool {
+        let state = sentinel.command(&["SENTINEL", "MASTER", SERVICE]);
+        let fields: Vec<_> = state.array().iter().map(|field| field.text()).collect();
+        let (port, others) = (master.port().to_string(), self.sentinels.len() - 1);
+        let expected = [
+            ["flags", "master"],
+            ["port", &port],
+            ["num-other-sentinels", &others.to_string()],
+        ];
+        let (fields, _) = fields.as_chunks();
+        expected.iter().all(|field| fields.contains(field)) && self.replicas_known_to(sentinel)
+    }
+
+    fn replicas_known_to(&self, sentinel: &Server) -> bool {
+        let replicas = sentinel.command(&["SENTINEL", "REPLICAS", SERVICE]);
+        let healthy = replicas.array().iter().filter(|replica| {
+            let fields: Vec<_> = replica.array().iter().map(|field| field.text()).collect();
+            let (fields, _) = fields.as_chunks();
+            fields.contains(&["flags", "slave"]) && fields.contains(&["master-link-status", "ok"])
+        });
+        healthy.count() + 1 == up(&self.servers).count()
+    }
+}
+
+fn up(servers: &[Server]) -> impl Iterator<Item = &Server> {
+    servers.iter().filter(|server| server.is_up())
+}
+
+/// Starts three servers at once.
+fn together(start: impl Fn() -> Server + Sync) -> Vec<Server> {
+    thread::scope(|scope| {
+        let starts = [(); 3].map(|()| scope.spawn(&start));
+        starts
+            .map(|start| start.join().expect("a server starts"))
+            .into()
+    })
+}
+
+fn start_sentinel(master: u16) -> Server {
+    let sentinel = Server::start_as(|port| {
+        let config = format!(
+            "sentinel monitor {SERVICE} 127.0.0.1 {master} 2\n\
+             sentinel down-after-milliseconds {SERVICE} 500\n\
+             sentinel failover-timeout {SERVICE} 2000\n"
+        );
+        let mut args = options(port, &["--sentinel"]);
+        args.insert(0, "sentinel.conf".to_owned());
+        let file = Some(("sentinel.conf", config));
+        Launch { args, file }
+    });
+    let debug = ["SENTINEL", "DEBUG"].into_iter();
+    let command: Vec<_> = debug.chain(PERIODS.into_iter().flatten()).collect();
+    sentinel.command(&command).expect_success();
+    sentinel
+}
+
+fn master_of(sentinel: &Server) -> SocketAddr {
+    let address = sentinel.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
+    let [host, port] = address.array() else {
+        panic!("no address: {address}");
+    };
+    let address = format!("{}:{}", host.text(), port.text());
+    address.parse().expect("an address")
+}
+
+fn has_its_role(server: &Server, master: &Server) -> bool {
+    if server.port() == master.port() {
+        server.info("role") == "master"
+    } else {
+        server.follows(master)
+    }
+}

@@ -1,0 +1,259 @@
+//! One server.
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::PathBuf,
+    sync::Mutex,
+    time::Duration,
+};
+
+use super::{
+    process::{Process, comes_true, free_port, new_home},
+    resp::{Connection, Reply},
+};
+
+/// No persistence, and little patience where the defaults have much.
+const OPTIONS: [&str; 16] = [
+    "--bind",
+    "127.0.0.1",
+    "--unixsocket",
+    "socket",
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--daemonize",
+    "no",
+    "--hz",
+    "100",
+    // Replicas of a diskless master are sent nothing for up to a second after their first data.
+    "--repl-diskless-sync",
+    "no",
+    "--enable-debug-command",
+    "local",
+];
+
+/// How long a reply may take.
+const REPLY: Duration = Duration::from_secs(5);
+
+/// How often another port is tried.
+const ATTEMPTS: usize = 10;
+
+/// A running `redis-server`, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Process,
+    port: u16,
+    password: Option<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Up(u32),
+    Paused(u32),
+    Down,
+}
+
+impl Server {
+    /// Starts a server on a free port of the loopback interface.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with more options, such as `["--requirepass", "secret"]`.
+    pub(crate) fn start_with(own: &[&str]) -> Self {
+        Self::start_as(|port| {
+            let args = options(port, own);
+            Launch { args, file: None }
+        })
+    }
+
+    /// Starts a server on a port for which it is told how. It is started on another one if
+    /// somebody else has been faster.
+    pub(super) fn start_as(launch: impl Fn(u16) -> Launch) -> Self {
+        for _ in 0..ATTEMPTS {
+            let port = free_port();
+            let server = Self::prepare(port, &launch(port));
+            if server.run() {
+                return server;
+            }
+        }
+        panic!("no port is free for as long as a server takes to start");
+    }
+
+    fn prepare(port: u16, launch: &Launch) -> Self {
+        let home = new_home();
+        if let Some((name, text)) = &launch.file {
+            fs::write(home.join(name), text).expect("the directory is ours");
+        }
+        let mut pairs = launch.args.windows(2);
+        let password = pairs.find(|pair| pair[0] == "--requirepass");
+        Self {
+            process: Process::new(home, &launch.args),
+            port,
+            password: password.map(|pair| pair[1].clone()),
+            state: Mutex::new(State::Down),
+        }
+    }
+
+    /// Starts the server once more, on the same port, without its data.
+    pub(crate) fn restart(&self) {
+        self.kill();
+        assert!(self.run(), "port {} is taken: {}", self.port, self.log());
+    }
+
+    /// Kills the server, as a crash would.
+    pub(crate) fn kill(&self) {
+        if self.pid().is_some() {
+            self.process.kill();
+        }
+        self.set(State::Down);
+    }
+
+    /// Stops the server: it keeps its connections, and answers nothing.
+    pub(crate) fn pause(&self) {
+        let pid = self.pid().expect("the server runs");
+        self.process.pause();
+        self.set(State::Paused(pid));
+    }
+
+    /// Lets a paused server go on.
+    pub(crate) fn resume(&self) {
+        let pid = self.pid().expect("the server runs");
+        self.process.resume();
+        self.set(State::Up(pid));
+    }
+
+    /// Sends a command over a connection of its own.
+    #[track_caller]
+    pub(crate) fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Reply {
+        match self.connect(REPLY).and_then(|mut to| to.command(args)) {
+            Ok(reply) => reply,
+            Err(error) => panic!("{error}; its log: {}", self.log()),
+        }
+    }
+
+    /// Opens a connection, on which no reply may take longer than `timeout`.
+    pub(crate) fn connect(&self, timeout: Duration) -> io::Result<Connection<TcpStream>> {
+        let mut connection = Connection::open(self.addr(), timeout)?;
+        if let Some(password) = &self.password {
+            connection.command(&["AUTH", password])?;
+        }
+        Ok(connection)
+    }
+
+    /// A field of `INFO`, which is empty if there is no such field.
+    pub(crate) fn info(&self, field: &str) -> String {
+        let info = self.command(&["INFO", "everything"]);
+        let mut fields = info.text().lines().filter_map(|line| line.split_once(':'));
+        let found = fields.find(|(name, _)| *name == field);
+        found.map_or_else(String::new, |(_, value)| value.to_owned())
+    }
+
+    /// Whether this is a replica of `master` with all its data so far, to which more is sent.
+    pub(crate) fn follows(&self, master: &Self) -> bool {
+        let replication = master.command(&["INFO", "replication"]);
+        let online = format!("port={},state=online", self.port);
+        replication.text().contains(&online)
+            && self.info("master_port") == master.port.to_string()
+            && self.info("master_link_status") == "up"
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://127.0.0.1:PORT`, with the password if there is one.
+    pub(crate) fn url(&self) -> String {
+        let password = self.password.as_ref();
+        let user = password.map_or_else(String::new, |password| format!(":{password}@"));
+        format!("redis://{user}{}", self.addr())
+    }
+
+    /// `redis+unix:///PATH`, with the password if there is one.
+    pub(crate) fn unix_url(&self) -> String {
+        let password = self.password.as_ref();
+        // A URL with a password needs a host, which does not count.
+        let user = password.map_or_else(String::new, |password| format!(":{password}@unix"));
+        format!("redis+unix://{user}{}", self.unix_path().display())
+    }
+
+    pub(crate) fn unix_path(&self) -> PathBuf {
+        self.process.home().join("socket")
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// The process id, unless the server is down.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self.state() {
+            State::Up(pid) | State::Paused(pid) => Some(pid),
+            State::Down => None,
+        }
+    }
+
+    /// Whether it has been neither killed nor paused.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state(), State::Up(_))
+    }
+
+    /// Starts the process and waits until it answers, which is false if the port is taken.
+    fn run(&self) -> bool {
+        let logged = self.log().len();
+        let pid = self.process.start();
+        self.set(State::Up(pid));
+        let mut taken = false;
+        let ready = comes_true(|| {
+            let log = self.log().split_off(logged);
+            taken = log.contains("Failed listening on port");
+            taken || log.contains("FATAL CONFIG") || self.answers()
+        });
+        let mistaken = self.log().contains("FATAL CONFIG");
+        assert!(ready && !mistaken, "no server comes up: {}", self.log());
+        !taken
+    }
+
+    /// Whether it answers on the socket, which is surely its own.
+    fn answers(&self) -> bool {
+        let Ok(mut connection) = Connection::open_unix(&self.unix_path(), REPLY) else {
+            return false;
+        };
+        let Ok(reply) = connection.command(&["PING"]) else {
+            return false;
+        };
+        reply
+            .error()
+            .is_none_or(|error| error.starts_with("NOAUTH"))
+    }
+
+    fn state(&self) -> State {
+        *self.state.lock().expect("nothing panics with it")
+    }
+
+    fn set(&self, state: State) {
+        *self.state.lock().expect("nothing panics with it") = state;
+    }
+}
+
+/// How a server is started: its arguments, and a file that it needs.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) args: Vec<String>,
+    pub(super) file: Option<(&'static str, String)>,
+}
+
+/// The arguments that all servers have, and `own`.
+pub(super) fn options(port: u16, own: &[&str]) -> Vec<String> {
+    let port = ["--port", &port.to_string()];
+    let all = OPTIONS.iter().chain(&port).chain(own);
+    all.map(ToString::to_string).collect()
+}
