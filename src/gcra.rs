@@ -263,7 +263,7 @@ impl Gcra {
 
     /// `cost · T`. Saturates far beyond [`MAX_TICKS_US`], where only a debit can bring it.
     #[inline]
-    fn increment(&self, cost: u32) -> Ticks {
+    pub(crate) fn increment(&self, cost: u32) -> Ticks {
         if cost == 1 {
             return self.interval;
         }

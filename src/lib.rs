@@ -48,6 +48,7 @@
 //! | `yaml` | yes | reads limits from YAML files; those in JSON need no feature |
 //! | `toml` | | reads limits from TOML files |
 //! | `reload` | | reads files of limits again when they change, on tokio |
+//! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService` |
 //! | `tonic-tls` | | the same on TLS connections |
 //!
@@ -70,6 +71,8 @@ pub mod response;
 pub mod rule;
 pub mod transaction;
 
+#[cfg(feature = "redis")]
+pub use self::backend::RedisBackend;
 pub use self::{
     backend::MemoryBackend,
     decision::Decision,

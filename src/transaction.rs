@@ -7,7 +7,11 @@
 
 use std::{fmt, hash::Hash};
 
-use crate::{clock::Timestamp, gcra::Gcra, id::Id};
+use crate::{
+    clock::Timestamp,
+    gcra::Gcra,
+    id::{Id, IdFormat},
+};
 
 /// One client's use of one limit, by name and id.
 ///
@@ -188,10 +192,13 @@ pub struct Member<'a> {
     pub cost: u32,
     /// How it takes part.
     pub mode: Mode,
+    /// The format of the bucket's id. It says which buckets are of one client, for a store with many
+    /// nodes.
+    pub format: IdFormat,
 }
 
 impl<'a> Member<'a> {
-    /// A member of a batch.
+    /// A member of a batch, with an opaque id.
     #[must_use]
     pub const fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
         Self {
@@ -199,7 +206,15 @@ impl<'a> Member<'a> {
             algorithm,
             cost,
             mode,
+            format: IdFormat::Opaque,
         }
+    }
+
+    /// Sets the format of the bucket's id.
+    #[must_use]
+    pub const fn format(mut self, format: IdFormat) -> Self {
+        self.format = format;
+        self
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
@@ -23,7 +23,10 @@ pub(crate) struct Args {
     pub(crate) defaults: PathBuf,
     pub(crate) overrides: Option<PathBuf>,
     pub(crate) clock: ClockSource,
-    unbuilt: Option<&'static str>,
+    /// Where buckets are kept, if not in memory.
+    pub(crate) redis: Option<String>,
+    /// How long Redis may take for a decision.
+    pub(crate) deadline: Duration,
 }
 
 impl Args {
@@ -34,17 +37,21 @@ impl Args {
         while let Some(arg) = args.next() {
             given.take(&arg?, &mut args)?;
         }
-        let failure_policies = ["refuse", "allow", "local"];
-        if let Some(policy) = given.on_failure
-            && !failure_policies.contains(&policy.as_str())
-        {
-            return Err(ArgsError::OnFailure(policy));
+        match given.on_failure.as_deref() {
+            None | Some("refuse") => {}
+            Some("allow" | "local") if given.redis.is_none() => {}
+            Some("allow" | "local") => {
+                return Err(ArgsError::Unbuilt("--on-failure allow or local"));
+            }
+            Some(policy) => return Err(ArgsError::OnFailure(policy.to_owned())),
         }
-        if let Some(deadline) = given.deadline_ms
-            && !deadline.parse::<u64>().is_ok_and(|ms| ms > 0)
-        {
-            return Err(ArgsError::Deadline(deadline));
-        }
+        let deadline = match given.deadline_ms {
+            None => Duration::from_secs(1),
+            Some(text) => match text.parse() {
+                Ok(ms @ 1..) => Duration::from_millis(ms),
+                _ => return Err(ArgsError::Deadline(text)),
+            },
+        };
         Ok(Self {
             listen: given.listen.ok_or(ArgsError::Missing("--listen"))?,
             defaults: given
@@ -53,14 +60,9 @@ impl Args {
                 .into(),
             overrides: given.overrides.map(Into::into),
             clock: given.clock.unwrap_or(ClockSource::Backend),
-            unbuilt: given.redis.map(|_| "--redis"),
+            redis: given.redis,
+            deadline,
         })
-    }
-
-    /// Refuses what the service shall be able to do and cannot do yet: better than to run without.
-    pub(crate) fn refuse_unbuilt(&self) -> Result<(), ArgsError> {
-        self.unbuilt
-            .map_or(Ok(()), |name| Err(ArgsError::Unbuilt(name)))
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! `POST /v1/decide` decides, `GET /v1/limits` shows the limits in force, `GET /healthz` says that
 //! the service is up. The files are read again when they change, or at once on SIGHUP. With
+//! `--redis redis://127.0.0.1:6379`, several of these services share their buckets. With
 //! `--manual-clock`, each request brings its own time in `now_us`, so that a caller can play hours in a
 //! moment.
 
@@ -24,12 +25,13 @@ use std::{
     error::Error as StdError,
     io::{self, Write},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
 use axum::Router;
 use tokio::{net::TcpListener, sync::oneshot, time};
-use tollgate::{Limiter, Limits, MemoryBackend, reload::Reloader};
+use tollgate::{Limiter, Limits, MemoryBackend, RedisBackend, reload::Reloader};
 
 use self::{args::Args, shutdown::Signals};
 
@@ -38,6 +40,9 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// How often the files of limits are looked at.
 const REREAD: Duration = Duration::from_secs(10);
+
+/// How long Redis is waited for at the start.
+const CONNECT: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -54,12 +59,19 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn StdError>> {
     let args = Args::parse(std::env::args_os().skip(1))?;
-    args.refuse_unbuilt()?;
     let mut recipe = Limits::builder().defaults_file(&args.defaults);
     if let Some(overrides) = &args.overrides {
         recipe = recipe.overrides_file(overrides);
     }
-    let limiter = Limiter::new(recipe.build()?, MemoryBackend::new());
+    let limits = recipe.build()?;
+    let redis = match &args.redis {
+        Some(url) => Some(Arc::new(connect(url, args.deadline).await?)),
+        None => None,
+    };
+    let limiter = match &redis {
+        Some(redis) => Limiter::new(limits, Arc::clone(redis)),
+        None => Limiter::new(limits, MemoryBackend::new()),
+    };
     let listener = TcpListener::bind(&args.listen)
         .await
         .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
@@ -73,8 +85,20 @@ async fn run() -> Result<(), Box<dyn StdError>> {
         listener.local_addr()?
     )?;
     io::stdout().flush()?;
-    serve(listener, routes::router(limiter, args.clock), signals).await?;
+    serve(
+        listener,
+        routes::router(limiter, args.clock, redis),
+        signals,
+    )
+    .await?;
     Ok(())
+}
+
+async fn connect(url: &str, deadline: Duration) -> Result<RedisBackend, Box<dyn StdError>> {
+    let redis = RedisBackend::builder(url).timeout(deadline).build()?;
+    let connected = redis.connected(CONNECT).await;
+    connected.map_err(|error| format!("cannot connect to Redis within {CONNECT:?}: {error}"))?;
+    Ok(redis)
 }
 
 /// Serves until a signal comes, then finishes what is in flight.

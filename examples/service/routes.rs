@@ -1,5 +1,7 @@
 //! The routes, and what happens on them.
 
+use std::{sync::Arc, time::Duration};
+
 use axum::{
     Json, Router,
     body::Body,
@@ -10,7 +12,7 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tollgate::{Limiter, transaction::Operation};
+use tollgate::{Limiter, RedisBackend, transaction::Operation};
 
 use crate::{answer::BatchAnswer, args::ClockSource, refusal::Refusal, request::Request};
 
@@ -20,21 +22,33 @@ const MAX_BODY: usize = 1 << 20;
 /// closing on unread data would reset the connection and take the answer with it.
 const MAX_DISCARDED: usize = 64 << 20;
 
+/// How long a health check waits for Redis to be connected.
+const MAX_HEALTH_CHECK: Duration = Duration::from_millis(250);
+
 /// All that the service answers to.
-pub(crate) fn router(limiter: Limiter, clock: ClockSource) -> Router {
+pub(crate) fn router(
+    limiter: Limiter,
+    clock: ClockSource,
+    redis: Option<Arc<RedisBackend>>,
+) -> Router {
     Router::new()
         .route("/v1/decide", post(decide))
         .route("/v1/limits", get(limits))
         .route("/healthz", get(health))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        .with_state(Service { limiter, clock })
+        .with_state(Service {
+            limiter,
+            clock,
+            redis,
+        })
 }
 
 #[derive(Clone)]
 struct Service {
     limiter: Limiter,
     clock: ClockSource,
+    redis: Option<Arc<RedisBackend>>,
 }
 
 async fn decide(State(service): State<Service>, body: Body) -> Result<Response, Refusal> {
@@ -62,8 +76,17 @@ async fn limits(State(service): State<Service>) -> Json<Value> {
     Json(json!({"defaults": limits.as_defaults(), "overrides": limits.as_overrides()}))
 }
 
-async fn health() -> Json<Value> {
-    Json(json!({"status": "ok"}))
+async fn health(State(service): State<Service>) -> Result<Json<Value>, Refusal> {
+    if let Some(redis) = service.redis {
+        redis.connected(MAX_HEALTH_CHECK).await.map_err(|error| {
+            Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "backend_unavailable",
+                error.to_string(),
+            )
+        })?;
+    }
+    Ok(Json(json!({"status": "ok"})))
 }
 
 async fn method_not_allowed() -> Refusal {

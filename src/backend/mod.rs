@@ -50,6 +50,8 @@
 //! ```
 
 mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -57,6 +59,8 @@ pub use async_trait::async_trait;
 use thiserror::Error;
 
 pub use self::memory::MemoryBackend;
+#[cfg(feature = "redis")]
+pub use self::redis::RedisBackend;
 use crate::{clock::InvalidNow, decision::Outcome, transaction::Batch};
 
 /// Where buckets are kept, and where batches are decided.

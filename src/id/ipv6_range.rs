@@ -8,7 +8,7 @@ use super::{
     ip_address,
 };
 
-const BITS: u8 = 48;
+pub(super) const BITS: u8 = 48;
 
 const FORM: Reason =
     Reason::Form("use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`");

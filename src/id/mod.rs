@@ -29,6 +29,8 @@ mod domain;
 mod folded;
 mod format;
 mod fqdn_set;
+#[cfg(any(test, feature = "redis"))]
+mod group;
 #[expect(clippy::module_inception, reason = "an id is where one looks for it")]
 mod id;
 mod ip_address;

@@ -112,7 +112,8 @@ pub(super) fn look_up<'a>(
         return Err(LimiterError::cost_above_burst(named, id, cost));
     }
     let key = BucketKey::new(named.name.key(), id);
-    Ok(Some(Member::new(key, limit.algorithm(), cost, mode)))
+    let member = Member::new(key, limit.algorithm(), cost, mode);
+    Ok(Some(member.format(named.name.format())))
 }
 
 fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {

@@ -126,8 +126,25 @@ fn what_is_not_built_in_is_refused() {
         defaults,
         "--redis",
         "redis://127.0.0.1:6379",
+        "--on-failure",
+        "local",
     ];
-    expect_refusal(&args, &["--redis", "not built in"]);
+    expect_refusal(&args, &["--on-failure", "not built in"]);
+}
+
+#[test]
+fn redis_urls_that_lead_nowhere_are_refused() {
+    let defaults = file(DEFAULTS);
+    let defaults = defaults.to_str().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--defaults", defaults, "--redis"];
+    for (url, reason) in [
+        ("127.0.0.1:6379", "it has no scheme"),
+        ("http://127.0.0.1:6379", "`http` is not a scheme"),
+        ("redis-sentinel://127.0.0.1:26379", "sentinelServiceName"),
+    ] {
+        let args: Vec<_> = args.iter().chain(&[url]).copied().collect();
+        expect_refusal(&args, &[reason, "use `redis://host:6379`"]);
+    }
 }
 
 #[test]

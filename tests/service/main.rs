@@ -1,7 +1,7 @@
 //! The example service, driven from outside as a process. What it must do is written in its
 //! interface's description, sentence by sentence.
 
-#![cfg(all(unix, feature = "reload", feature = "yaml"))]
+#![cfg(all(unix, feature = "redis", feature = "reload", feature = "yaml"))]
 
 mod decisions;
 mod files;

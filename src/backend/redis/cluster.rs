@@ -1,0 +1,255 @@
+//! A cluster: a link to each master, and the table of which has which slots.
+//!
+//! The links are clients of single servers. fred has a cluster client, but one that stops serving all masters
+//! while it reconnects to one, that sends again what was in flight to a server that left the cluster, and
+//! that ends for good if a command with one attempt is answered with `ASK`. Here each master fails for
+//! itself, and nothing is sent twice.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use fred::types::{
+    cluster::ClusterRouting,
+    config::{Config, Server, ServerConfig},
+};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{self, Instant},
+};
+
+use super::{
+    config::{self, INTERNAL_TIMEOUT, RECONNECT_DELAY},
+    error::{Failure, RedisError},
+    link::{Deadline, Link, Task},
+    script::{Answer, Call},
+};
+
+/// How many slots a cluster has.
+const SLOTS: usize = 1 << 14;
+
+/// How often a call follows a redirection before it gives up.
+const REDIRECTIONS: usize = 4;
+
+/// A link that no slot is on is kept for so long after it was last needed.
+const KEPT: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    shared: Arc<Shared>,
+    _refresher: Task,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// What every link's configuration is made of.
+    config: Config,
+    runtime: Handle,
+    table: ArcSwap<Table>,
+    links: Mutex<HashMap<Server, Kept>>,
+    /// Rung when the table may be wrong.
+    stale: Notify,
+}
+
+#[derive(Debug)]
+struct Kept {
+    link: Arc<Link>,
+    used: Instant,
+}
+
+/// Which master has which slot, by its place among the links.
+struct Table {
+    slots: Box<[u16]>,
+    links: Vec<Arc<Link>>,
+}
+
+/// A slot that no known master has.
+const NOBODY: u16 = u16::MAX;
+
+impl Cluster {
+    /// Links to the masters of the cluster that the servers of `config` belong to.
+    pub(super) fn connect(config: Config, runtime: &Handle) -> Self {
+        let shared = Arc::new(Shared {
+            config,
+            runtime: runtime.clone(),
+            table: ArcSwap::from_pointee(Table::empty()),
+            links: Mutex::default(),
+            stale: Notify::new(),
+        });
+        Self {
+            _refresher: Task::spawn(runtime, Arc::clone(&shared).keep_fresh()),
+            shared,
+        }
+    }
+
+    /// Waits until all slots have a master that is connected.
+    pub(super) async fn connected(&self) -> Result<(), RedisError> {
+        loop {
+            let table = self.shared.table.load_full();
+            if !table.links.is_empty() && !table.slots.contains(&NOBODY) {
+                for link in &table.links {
+                    link.connected().await?;
+                }
+                return Ok(());
+            }
+            for link in self.shared.all_links() {
+                let waited = time::timeout(RECONNECT_DELAY, link.connected());
+                waited.await.unwrap_or(Ok(()))?;
+            }
+            time::sleep(RECONNECT_DELAY / 10).await;
+        }
+    }
+
+    /// Calls a script where its slot is, or has moved to.
+    pub(super) async fn run(
+        &self,
+        slot: u16,
+        call: &Call,
+        deadline: Deadline,
+    ) -> Result<Answer, Failure> {
+        let table = self.shared.table.load_full();
+        let Some(mut link) = table.link(slot).map(Arc::clone) else {
+            self.shared.stale.notify_one();
+            let problem = "CLUSTERDOWN no master is known for the keys' slot";
+            return Err(RedisError::Refused(problem.to_owned()).into());
+        };
+        let mut asking = false;
+        for _ in 0..REDIRECTIONS {
+            let failure = match link.run(call, asking, deadline).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            asking = matches!(failure, Failure::Ask(_));
+            if !asking {
+                self.shared.stale.notify_one();
+            }
+            let (Failure::Moved(to) | Failure::Ask(to)) = failure else {
+                return Err(failure);
+            };
+            link = self.shared.link_to(to.server(&link.server()));
+            deadline.limit(link.connected()).await??;
+        }
+        Err(RedisError::Refused("MOVED, again and again".to_owned()).into())
+    }
+}
+
+impl Shared {
+    /// Reads the table when it may be wrong, until it is there.
+    async fn keep_fresh(self: Arc<Self>) {
+        loop {
+            while !self.refresh().await {
+                time::sleep(RECONNECT_DELAY).await;
+            }
+            self.stale.notified().await;
+            // Many calls find the same thing wrong at once.
+            time::sleep(RECONNECT_DELAY / 4).await;
+        }
+    }
+
+    /// Asks one server after another for the table, and takes the first that says.
+    async fn refresh(&self) -> bool {
+        for link in self.all_links() {
+            let asked = async {
+                link.connected().await?;
+                link.slots().await
+            };
+            let Ok(Ok(reply)) = time::timeout(INTERNAL_TIMEOUT, asked).await else {
+                continue;
+            };
+            match ClusterRouting::from_cluster_slots(reply, link.server().host) {
+                Ok(routing) if !routing.slots().is_empty() => {
+                    self.adopt(&routing);
+                    return true;
+                }
+                reply => tracing::debug!(?reply, ?link, "a server has no table of slots"),
+            }
+        }
+        false
+    }
+
+    /// The links that there are, those that are connected first, and then the servers that we were told of.
+    fn all_links(&self) -> Vec<Arc<Link>> {
+        let mut links: Vec<_> = self
+            .lock()
+            .values()
+            .map(|kept| Arc::clone(&kept.link))
+            .collect();
+        let seeds = self.config.server.hosts();
+        links.extend(seeds.into_iter().map(|seed| self.link_to(seed)));
+        links.sort_by_key(|link| !link.is_connected());
+        links.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        links
+    }
+
+    fn adopt(&self, routing: &ClusterRouting) {
+        let mut table = Table::empty();
+        for range in routing.slots() {
+            let link = self.link_to(range.primary.clone());
+            table.assign(range.start, range.end, link);
+        }
+        let now = Instant::now();
+        self.lock().retain(|_, kept| {
+            let listed = table.links.iter().any(|link| Arc::ptr_eq(link, &kept.link));
+            listed || now.duration_since(kept.used) < KEPT
+        });
+        self.table.store(Arc::new(table));
+    }
+
+    /// The link to a server, made if there is none.
+    fn link_to(&self, server: Server) -> Arc<Link> {
+        let used = Instant::now();
+        let mut links = self.lock();
+        let kept = links.entry(server).or_insert_with_key(|server| {
+            let mut config = self.config.clone();
+            config.server = ServerConfig::Centralized {
+                server: server.clone(),
+            };
+            let link = Arc::new(Link::connect(config::client(config), &self.runtime));
+            Kept { link, used }
+        });
+        kept.used = used;
+        Arc::clone(&kept.link)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Server, Kept>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn empty() -> Self {
+        Self {
+            slots: vec![NOBODY; SLOTS].into(),
+            links: Vec::new(),
+        }
+    }
+
+    fn assign(&mut self, start: u16, end: u16, link: Arc<Link>) {
+        let known = self
+            .links
+            .iter()
+            .position(|known| Arc::ptr_eq(known, &link));
+        let place = known.unwrap_or_else(|| {
+            self.links.push(link);
+            self.links.len() - 1
+        });
+        let slots = self.slots.get_mut(usize::from(start)..=usize::from(end));
+        let place = u16::try_from(place).unwrap_or(NOBODY);
+        slots.unwrap_or_default().fill(place);
+    }
+
+    fn link(&self, slot: u16) -> Option<&Arc<Link>> {
+        self.links.get(usize::from(self.slots[usize::from(slot)]))
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.links).finish()
+    }
+}

@@ -1,0 +1,203 @@
+//! How a client has to be set up, so that a server's fault is never long a decision's.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use fred::{
+    clients::{Client, Pool},
+    interfaces::ClientLike,
+    rustls::{ClientConfig, RootCertStore, crypto::ring},
+    rustls_native_certs,
+    types::config::{
+        Config, ConnectionConfig, ReconnectError, ReconnectPolicy, TcpConfig, TlsConfig,
+        TlsConnector, UnresponsiveConfig,
+    },
+};
+
+use super::error::RedisError;
+
+/// The longest that connecting may take, and what a client asks for itself.
+pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The pause before a connection is tried again, to which half as much is added at random.
+pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+
+/// How many commands may wait to be sent.
+const BUFFER: usize = 8192;
+
+/// A server that has owed an answer for so long is left.
+const UNRESPONSIVE: Duration = Duration::from_secs(1);
+
+/// What a [`RedisBackend`](super::RedisBackend) reaches its servers through: a URL, or a client or a pool that
+/// there is already.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Source {
+    /// A URL, as [`RedisBackend::from_url`](super::RedisBackend::new) takes it.
+    Url(String),
+    /// A configuration that the URL cannot express. Its `fail_fast` and the connection's options are ours.
+    Config(Box<Config>),
+    /// A client, which its owner connects.
+    Client(Client),
+    /// Several clients that take turns.
+    Pool(Pool),
+}
+
+impl fmt::Debug for Source {
+    /// Leaves out the URL, in which there may be a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Url(_) => "Url",
+            Self::Config(_) => "Config",
+            Self::Client(_) => "Client",
+            Self::Pool(_) => "Pool",
+        })
+    }
+}
+
+impl From<&str> for Source {
+    fn from(url: &str) -> Self {
+        Self::Url(url.to_owned())
+    }
+}
+
+impl From<String> for Source {
+    fn from(url: String) -> Self {
+        Self::Url(url)
+    }
+}
+
+impl From<Config> for Source {
+    fn from(config: Config) -> Self {
+        Self::Config(Box::new(config))
+    }
+}
+
+impl From<Client> for Source {
+    fn from(client: Client) -> Self {
+        Self::Client(client)
+    }
+}
+
+impl From<Pool> for Source {
+    fn from(pool: Pool) -> Self {
+        Self::Pool(pool)
+    }
+}
+
+/// The configuration that a URL stands for.
+pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
+    let invalid = |problem: &str| {
+        RedisError::Config(format!(
+            "{problem}: use `redis://host:6379`, `redis-cluster://host:6379?node=other:6379`, \
+             `redis-sentinel://host:26379?sentinelServiceName=name`, `rediss://` with TLS, or \
+             `redis+unix:///path/to.sock`"
+        ))
+    };
+    let (scheme, rest) = url
+        .split_once("://")
+        .ok_or_else(|| invalid("it has no scheme"))?;
+    // fred would build the TLS configuration with the process's default cryptography, of which there may
+    // be none, or two.
+    let (plain, tls) = match scheme
+        .strip_prefix("rediss")
+        .or_else(|| scheme.strip_prefix("valkeys"))
+    {
+        Some(kind) => (format!("redis{kind}"), true),
+        None => (scheme.replacen("valkey", "redis", 1), false),
+    };
+    if !["redis", "redis-cluster", "redis-sentinel", "redis+unix"].contains(&plain.as_str()) {
+        return Err(invalid(&format!("`{scheme}` is not a scheme")));
+    }
+    let config = Config::from_url(&format!("{plain}://{rest}"));
+    let mut config = config.map_err(|error| invalid(error.details()))?;
+    if tls {
+        config.tls = Some(native_tls()?);
+    }
+    Ok(config)
+}
+
+/// TLS by rustls with ring, trusting what the system trusts.
+fn native_tls() -> Result<TlsConfig, RedisError> {
+    let invalid = |error: fred::rustls::Error| RedisError::Config(format!("TLS: {error}"));
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        let problem = "TLS: the system has no root certificates: install `ca-certificates`";
+        return Err(RedisError::Config(problem.to_owned()));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(invalid)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(config).into())
+}
+
+/// A client that connects, and connects again, for ever and soon.
+pub(super) fn client(mut config: Config) -> Client {
+    config.fail_fast = false;
+    Client::new(config, None, Some(connection()), Some(reconnect()))
+}
+
+fn connection() -> ConnectionConfig {
+    ConnectionConfig {
+        connection_timeout: INTERNAL_TIMEOUT,
+        internal_command_timeout: INTERNAL_TIMEOUT,
+        max_command_attempts: 1,
+        max_command_buffer_len: BUFFER,
+        unresponsive: UnresponsiveConfig {
+            max_timeout: Some(UNRESPONSIVE),
+            interval: UNRESPONSIVE / 4,
+        },
+        tcp: TcpConfig {
+            nodelay: Some(true),
+            ..TcpConfig::default()
+        },
+        reconnect_errors: vec![
+            ReconnectError::ReadOnly,
+            ReconnectError::Loading,
+            ReconnectError::MasterDown,
+            ReconnectError::ClusterDown,
+        ],
+        ..ConnectionConfig::default()
+    }
+}
+
+fn reconnect() -> ReconnectPolicy {
+    let delay = u32::try_from(RECONNECT_DELAY.as_millis()).expect("it is a tenth of a second");
+    let mut policy = ReconnectPolicy::new_constant(0, delay);
+    policy.set_jitter(delay / 2);
+    policy
+}
+
+/// What somebody's own client does otherwise than one of ours, and what it should do.
+pub(super) fn differences(client: &Client) -> Vec<String> {
+    let theirs = client.connection_config();
+    let silence = theirs.unresponsive.max_timeout;
+    let delay = client
+        .client_reconnect_policy()
+        .and_then(|mut policy| policy.next_delay());
+    let soon = 2 * RECONNECT_DELAY;
+    [
+        too_long("connection_timeout", theirs.connection_timeout),
+        too_long("internal_command_timeout", theirs.internal_command_timeout),
+        (theirs.max_command_buffer_len == 0)
+            .then(|| format!("max_command_buffer_len is 0 (no bound): use {BUFFER}")),
+        silence
+            .is_none_or(|silence| silence > 2 * UNRESPONSIVE)
+            .then(|| format!("unresponsive.max_timeout is {silence:?}: use {UNRESPONSIVE:?}")),
+        (!theirs.reconnect_errors.contains(&ReconnectError::ReadOnly))
+            .then(|| "reconnect_errors are without ReadOnly: add it".to_owned()),
+        delay
+            .is_none_or(|delay| Duration::from_millis(delay) > soon)
+            .then(|| format!("the reconnect policy waits for {delay:?} ms: use at most {soon:?}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn too_long(name: &str, timeout: Duration) -> Option<String> {
+    (timeout > INTERNAL_TIMEOUT)
+        .then(|| format!("{name} is {timeout:?}: use at most {INTERNAL_TIMEOUT:?}"))
+}

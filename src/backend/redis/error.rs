@@ -1,0 +1,197 @@
+//! Why Redis has not decided, and what that means.
+
+use fred::{
+    error::{Error, ErrorKind},
+    types::{Value, config::Server},
+};
+use thiserror::Error as ThisError;
+
+use crate::{backend::BackendError, clock::InvalidNow};
+
+/// Why Redis has not decided a batch. It is the source of a [`BackendError::Unavailable`].
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum RedisError {
+    /// There was no answer in time. What was asked may have been done.
+    #[error("Redis has not answered in time")]
+    Timeout,
+    /// There is no connection. If one broke while the answer was on its way, what was asked may have been
+    /// done.
+    #[error("there is no connection to Redis")]
+    Disconnected(#[source] Error),
+    /// More decisions wait than may.
+    #[error("too many decisions wait for Redis: it is slower than they come in")]
+    Busy,
+    /// Redis has answered with an error, and nothing has been done.
+    #[error("Redis has refused: {0}")]
+    Refused(String),
+    /// The answer means nothing.
+    #[error(
+        "Redis has answered with {0}: do all processes that share these buckets run the same version of \
+         tollgate, and nothing else writes to its keys?"
+    )]
+    Garbled(String),
+    /// The URL or the configuration is not one that a client can be made of.
+    #[error("no Redis client can be made of this configuration: {0}")]
+    Config(String),
+}
+
+impl RedisError {
+    /// Whether a server refused to write because it is a replica: a master that has failed over, of which the
+    /// connection has been dropped to find the new one.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("READONLY"))
+    }
+
+    /// Whether waiting will not help: the password is wrong, or the server is of another kind.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        const PERMANENT: [&str; 5] = [
+            "NOAUTH",
+            "WRONGPASS",
+            "NOPERM",
+            "invalid password",
+            "cluster support disabled",
+        ];
+        match self {
+            Self::Config(_) => true,
+            Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
+            _ => false,
+        }
+    }
+}
+
+impl From<Error> for RedisError {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Timeout => Self::Timeout,
+            ErrorKind::Backpressure => Self::Busy,
+            ErrorKind::Url => Self::Config(error.details().to_owned()),
+            ErrorKind::Config if !is_reply(error.details()) => {
+                Self::Config(error.details().to_owned())
+            }
+            _ if is_reply(error.details()) => Self::Refused(explained(error.details())),
+            _ => Self::Disconnected(error),
+        }
+    }
+}
+
+/// Whether these are a server's words: they begin with a code in capital letters.
+fn is_reply(details: &str) -> bool {
+    let code = details.split(' ').next().unwrap_or_default();
+    code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+/// Adds what to change to errors that come of how a server is set up.
+fn explained(reply: &str) -> String {
+    let hint = match reply.split_whitespace().next() {
+        Some("NOAUTH") => "put the password in the URL, as `redis://:password@host`",
+        Some("WRONGPASS") => "check the user and the password in the URL",
+        Some("NOPERM") => "allow the user `+@scripting +get +set +del +time` on these keys",
+        Some("WRONGTYPE") => "something else uses these keys: give tollgate a prefix of its own",
+        Some("OOM") => "the server is out of memory: raise `maxmemory`",
+        Some("MOVED" | "ASK" | "CROSSSLOT") => "this is a cluster: use `redis-cluster://`",
+        _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
+        _ => return reply.to_owned(),
+    };
+    format!("{reply} ({hint})")
+}
+
+/// What a call has come to that did not come to a decision.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The script is not loaded: it can be sent.
+    NoScript,
+    /// The keys are being moved: it can be asked again.
+    TryAgain,
+    /// The keys are on another server.
+    Moved(Redirect),
+    /// The keys are on their way to another server.
+    Ask(Redirect),
+    InvalidNow(InvalidNow),
+    Redis(RedisError),
+}
+
+/// Where a server has sent us: `host:port`, of which it leaves the host out if that is its own.
+#[derive(Debug)]
+pub(super) struct Redirect {
+    host: String,
+    port: u16,
+}
+
+impl Redirect {
+    /// Reads the end of `MOVED 3999 127.0.0.1:6381`.
+    fn parse(reply: &str) -> Option<Self> {
+        let (host, port) = reply.split(' ').nth(2)?.rsplit_once(':')?;
+        Some(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: port.parse().ok()?,
+        })
+    }
+
+    pub(super) fn server(&self, from: &Server) -> Server {
+        let host = match self.host.as_str() {
+            "" => from.host.clone(),
+            host => host.into(),
+        };
+        Server::new(host, self.port)
+    }
+}
+
+impl Failure {
+    pub(super) fn garbled(reply: &Value) -> Self {
+        Self::Redis(RedisError::Garbled(format!("{reply:?}")))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let reply = error.details();
+        let redirect = || Redirect::parse(reply);
+        match reply.split(' ').next() {
+            Some("NOSCRIPT") => Self::NoScript,
+            Some("TRYAGAIN") => Self::TryAgain,
+            Some("MOVED") if let Some(to) = redirect() => Self::Moved(to),
+            Some("ASK") if let Some(to) = redirect() => Self::Ask(to),
+            _ => Self::Redis(error.into()),
+        }
+    }
+}
+
+impl From<InvalidNow> for Failure {
+    fn from(error: InvalidNow) -> Self {
+        Self::InvalidNow(error)
+    }
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+impl From<Failure> for RedisError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NoScript => Self::Refused("NOSCRIPT, twice".to_owned()),
+            Failure::TryAgain => {
+                Self::Refused("TRYAGAIN, twice: the keys are being moved".to_owned())
+            }
+            Failure::Moved(_) | Failure::Ask(_) => {
+                Self::Refused(explained("MOVED to another server"))
+            }
+            Failure::InvalidNow(error) => Self::Refused(error.to_string()),
+            Failure::Redis(error) => error,
+        }
+    }
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::InvalidNow(error) => error.into(),
+            failure => Self::unavailable(RedisError::from(failure)),
+        }
+    }
+}

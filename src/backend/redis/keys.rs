@@ -1,0 +1,332 @@
+//! What buckets are called in Redis.
+
+use std::fmt::{self, Write};
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::transaction::Member;
+
+/// How the keys of buckets are formed.
+///
+/// A form is a text with three places: `<limit>` for the limit's number (or its name, if it has
+/// none), `<id>` for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*
+/// by which Redis Cluster chooses a key's slot: keys with the same tag live on one node.
+///
+/// The form of [`default`](Self::default) is `tollgate:{<tag>}:<limit>:<id>`. Its tag keeps the limits of one
+/// client together, so that they are decided in one step, and spreads clients over the cluster:
+///
+/// | id | tag |
+/// |---|---|
+/// | an address, or an IPv6 range | the IPv4 address, or the range that the IPv6 address is in |
+/// | `regId:domain`, `regId:fqdnSet` | the account |
+/// | any other | itself |
+///
+/// ```
+/// use tollgate::backend::redis::KeyForm;
+///
+/// let of_its_own = KeyForm::with_prefix("acme-staging")?;
+/// let registry = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}")?;
+/// # Ok::<_, tollgate::backend::redis::KeyFormError>(())
+/// ```
+///
+/// No id can leave its place: braces, `%`, spaces and control characters are percent-encoded, and an id of
+/// more than 128 bytes is replaced by its SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyForm {
+    parts: Vec<Part>,
+    hashed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(Box<str>),
+    Limit,
+    Id,
+    Tag,
+}
+
+/// Longer ids are hashed, and so are all of a form that [hashes](KeyForm::hash_ids).
+const LONGEST_ID: usize = 128;
+
+/// What would end a hash tag early, what escapes are made of, and what a terminal cannot show.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'{').add(b'}');
+
+/// Begins what a hash stands in for. No escaped id has it: after `%` come two hexadecimal digits.
+const HASH: &str = "%sha256:";
+
+impl KeyForm {
+    /// A form of one's own.
+    ///
+    /// # Errors
+    ///
+    /// If `<limit>` or `<id>` is not in it, so that clients or limits would share a bucket; if it has
+    /// no hash tag, more than one, or one that is the same for all clients; if it has another place than the
+    /// three; or if `<limit>` runs into what is beside it.
+    pub fn new(form: &str) -> Result<Self, KeyFormError> {
+        let error = |problem| KeyFormError {
+            form: form.to_owned(),
+            problem,
+        };
+        let parts = parse(form).map_err(error)?;
+        check(form, &parts).map_err(error)?;
+        Ok(Self {
+            parts,
+            hashed: false,
+        })
+    }
+
+    /// The default form with another prefix than `tollgate`.
+    ///
+    /// # Errors
+    ///
+    /// If the prefix has a brace in it, or `<`.
+    pub fn with_prefix(prefix: &str) -> Result<Self, KeyFormError> {
+        Self::new(&format!("{prefix}:{{<tag>}}:<limit>:<id>"))
+    }
+
+    /// Writes the SHA-256 of every id in its place, so that Redis holds no API keys or other ids that are
+    /// secrets. It hides only what cannot be guessed: all IPv4 addresses are hashed within minutes.
+    #[must_use]
+    pub fn hash_ids(mut self) -> Self {
+        self.hashed = true;
+        self
+    }
+
+    /// The key of a member's bucket.
+    pub(super) fn key(&self, member: &Member<'_>) -> String {
+        let mut key = String::with_capacity(64);
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => key.push_str(text),
+                Part::Limit => append(&mut key, member.key.limit),
+                Part::Id => self.push_id(&mut key, member.key.id, 32),
+                Part::Tag => {
+                    let room = &mut None;
+                    self.push_id(&mut key, member.format.group(member.key.id, room), 8);
+                }
+            }
+        }
+        key
+    }
+
+    /// Appends an id, or so many bytes of its hash.
+    fn push_id(&self, key: &mut String, id: &str, bytes: usize) {
+        if self.hashed || id.len() > LONGEST_ID {
+            key.push_str(HASH);
+            for byte in &Sha256::digest(id)[..bytes] {
+                append(key, format_args!("{byte:02x}"));
+            }
+        } else {
+            key.extend(utf8_percent_encode(id, ESCAPED));
+        }
+    }
+}
+
+impl Default for KeyForm {
+    fn default() -> Self {
+        Self {
+            parts: vec![
+                Part::Text("tollgate:{".into()),
+                Part::Tag,
+                Part::Text("}:".into()),
+                Part::Limit,
+                Part::Text(":".into()),
+                Part::Id,
+            ],
+            hashed: false,
+        }
+    }
+}
+
+fn append(key: &mut String, value: impl fmt::Display) {
+    write!(key, "{value}").expect("a String takes all that is written");
+}
+
+fn parse(form: &str) -> Result<Vec<Part>, Problem> {
+    let mut parts = Vec::new();
+    let mut rest = form;
+    while let Some((text, after)) = rest.split_once('<') {
+        if !text.is_empty() {
+            parts.push(Part::Text(text.into()));
+        }
+        let (place, after) = after.split_once('>').ok_or(Problem::Open)?;
+        parts.push(match place {
+            "limit" => Part::Limit,
+            "id" => Part::Id,
+            "tag" => Part::Tag,
+            _ => return Err(Problem::Place(place.to_owned())),
+        });
+        rest = after;
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Text(rest.into()));
+    }
+    Ok(parts)
+}
+
+fn check(form: &str, parts: &[Part]) -> Result<(), Problem> {
+    for (part, place) in [(Part::Limit, "<limit>"), (Part::Id, "<id>")] {
+        if !parts.contains(&part) {
+            return Err(Problem::Missing(place));
+        }
+    }
+    let Some((before, tag)) = form.split_once('{') else {
+        return Err(Problem::NoTag);
+    };
+    let (tag, after) = tag.split_once('}').ok_or(Problem::NoTag)?;
+    if [before, tag, after]
+        .iter()
+        .any(|part| part.contains(['{', '}']))
+    {
+        return Err(Problem::Braces);
+    }
+    if !tag.contains("<tag>") && !tag.contains("<id>") {
+        return Err(Problem::OneTag);
+    }
+    match runs_into_its_neighbour(parts) {
+        true => Err(Problem::Runs),
+        false => Ok(()),
+    }
+}
+
+/// Whether a limit's name or number, of letters, digits, `_`, `.` and `-`, could end elsewhere. What the
+/// form itself begins with is no part of it.
+fn runs_into_its_neighbour(parts: &[Part]) -> bool {
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let mut pairs = parts.windows(2).enumerate();
+    pairs.any(|(i, pair)| match pair {
+        [Part::Limit, Part::Text(text)] => text.starts_with(of_a_name),
+        [Part::Text(text), Part::Limit] => i > 0 && text.ends_with(of_a_name),
+        pair => pair.contains(&Part::Limit),
+    })
+}
+
+/// The error of a text that is no [`KeyForm`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{form}` is not a form of keys: {problem}")]
+pub struct KeyFormError {
+    form: String,
+    problem: Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+enum Problem {
+    #[error(
+        "`{0}` is missing, without which buckets would be shared: use `tollgate:{{<tag>}}:<limit>:<id>`"
+    )]
+    Missing(&'static str),
+    #[error("`<{0}>` is no place: use `<limit>`, `<id>` and `<tag>`")]
+    Place(String),
+    #[error("a `<` is not closed: use `<limit>`, `<id>` and `<tag>`, and no other `<`")]
+    Open,
+    #[error(
+        "it has no hash tag, so that a client's limits would be scattered: put `<tag>` in braces"
+    )]
+    NoTag,
+    #[error("it has more braces than those of one hash tag: leave the others out")]
+    Braces,
+    #[error(
+        "its hash tag is the same for all clients, who would be on one node: put `<tag>` or `<id>` in it"
+    )]
+    OneTag,
+    #[error("`<limit>` runs into what is beside it: put a colon between them")]
+    Runs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        id::IdFormat,
+        transaction::{BucketKey, LimitKey, Mode},
+    };
+
+    fn key(form: &KeyForm, limit: LimitKey<'_>, format: IdFormat, id: &str) -> String {
+        let per_second = Limit::per_second(1);
+        let member = Member::new(
+            BucketKey::new(limit, id),
+            per_second.algorithm(),
+            1,
+            Mode::CheckAndSpend,
+        );
+        form.key(&member.format(format))
+    }
+
+    #[test]
+    fn limits_of_one_client_share_a_tag() {
+        let of =
+            |number, format, id| key(&KeyForm::default(), LimitKey::Number(number), format, id);
+        assert_eq!(
+            of(1, IdFormat::IpAddress, "2001:db8:1:2::"),
+            "tollgate:{2001:db8:1::/48}:1:2001:db8:1:2::"
+        );
+        assert_eq!(
+            of(2, IdFormat::Ipv6Range, "2001:db8:1::/48"),
+            "tollgate:{2001:db8:1::/48}:2:2001:db8:1::/48"
+        );
+        assert_eq!(
+            of(6, IdFormat::RegId, "12345678"),
+            "tollgate:{12345678}:6:12345678"
+        );
+        assert_eq!(
+            of(7, IdFormat::RegIdDomain, "12345678:example.com"),
+            "tollgate:{12345678}:7:12345678:example.com"
+        );
+    }
+
+    #[test]
+    fn registrys_form_is_expressible() {
+        let form = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}").unwrap();
+        assert_eq!(
+            key(&form, LimitKey::Name("ip"), IdFormat::IpAddress, "1.2.3.4"),
+            "registry:api:{rate-limit:ip:1.2.3.4}"
+        );
+    }
+
+    #[test]
+    fn no_id_leaves_its_place() {
+        let of = |id: &str| {
+            let (form, limit) = (KeyForm::default(), LimitKey::Number(1));
+            key(&form, limit, IdFormat::Opaque, id)
+        };
+        assert_eq!(of("a}{b"), "tollgate:{a%7D%7Bb}:1:a%7D%7Bb");
+        assert_eq!(of("a%7D"), "tollgate:{a%257D}:1:a%257D");
+        assert_eq!(of(" \r\n\0"), "tollgate:{%20%0D%0A%00}:1:%20%0D%0A%00");
+        let hashed = of(&"x".repeat(129));
+        assert!(hashed.starts_with("tollgate:{%sha256:"), "{hashed}");
+        assert_ne!(hashed, of(&"x".repeat(130)));
+        let hash = hashed.rsplit_once(":1:").unwrap().1;
+        assert_ne!(hashed, of(hash), "no id is another's hash");
+        let secret = KeyForm::default().hash_ids();
+        let hashed = key(&secret, LimitKey::Name("api"), IdFormat::Opaque, "sk_live");
+        assert!(!hashed.contains("sk_live"), "{hashed}");
+    }
+
+    #[test]
+    fn forms_that_would_mix_buckets_up_are_refused() {
+        let refused = [
+            ("tollgate:{<tag>}:<id>", "`<limit>` is missing"),
+            ("tollgate:{<tag>}:<limit>", "`<id>` is missing"),
+            ("<limit>:<id>", "no hash tag"),
+            ("}<limit>{:<id>", "no hash tag"),
+            ("{a}{<tag>}:<limit>:<id>", "more braces"),
+            ("{tollgate}:<limit>:<id>", "same for all clients"),
+            ("{<tag>}:<number>:<id>", "`<number>` is no place"),
+            ("{<tag>}:<limit:<id>", "is no place"),
+            ("{<tag>}:<limit>:<id", "not closed"),
+            ("{<tag>}:<limit><id>", "runs into"),
+            ("{<tag>}<id>-<limit>", "runs into"),
+            ("<limit>x{<id>}", "runs into"),
+        ];
+        for (form, expected) in refused {
+            let error = KeyForm::new(form).unwrap_err().to_string();
+            assert!(error.contains(expected), "{form}: {error}");
+        }
+        KeyForm::new("limits-<limit>:{<tag>}:<id>").unwrap();
+        assert_eq!(KeyForm::with_prefix("tollgate"), Ok(KeyForm::default()));
+        assert!(KeyForm::with_prefix("a{b}").is_err());
+    }
+}

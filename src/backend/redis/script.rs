@@ -1,0 +1,186 @@
+//! The two scripts: what they are sent, and what their answers mean.
+//!
+//! A script does no more than compare and add: it is told for each bucket a verb, a cost and a tolerance, and
+//! answers with what was stored, the time, and whether it has stored anything. What that means is computed by
+//! [`Outcome::decide`], as for every backend.
+
+use std::sync::LazyLock;
+
+use fred::{types::Value, util::sha1_hash};
+use smallvec::SmallVec;
+
+use super::{
+    error::{Failure, RedisError},
+    keys::KeyForm,
+};
+use crate::{
+    clock::Timestamp,
+    decision::{Outcome, State},
+    gcra::Tat,
+    transaction::{Algorithm, Batch, Member, Mode, Operation},
+};
+
+/// A script, and the name that Redis has for it.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) text: &'static str,
+    pub(super) sha: String,
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            sha: sha1_hash(text),
+        }
+    }
+}
+
+/// Spends from one bucket: by far the most frequent, and so by a shorter script than the others.
+static SPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script/spend.lua")));
+
+/// Does whatever is asked to any number of buckets.
+static BATCH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script/batch.lua")));
+
+/// What every server should have loaded.
+pub(super) fn scripts() -> [&'static Script; 2] {
+    [&SPEND, &BATCH]
+}
+
+/// The highest number that Lua keeps exactly. A cost in microseconds is cut off there: it is beyond every
+/// tolerance, and deeper than any debt.
+const MOST_US: u64 = (1 << 53) - 1;
+
+/// Stands for the server's own clock.
+const SERVERS_CLOCK: Value = Value::Integer(-1);
+
+/// One call of a script. On a cluster, its keys are in one slot.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    script: &'static Script,
+    /// What follows the script: the number of keys, the keys, and the script's own arguments.
+    arguments: Vec<Value>,
+}
+
+impl Call {
+    /// The call that does to buckets what `operation` and the members say.
+    pub(super) fn new<'a>(
+        operation: Operation,
+        now: Option<Timestamp>,
+        members: impl ExactSizeIterator<Item = &'a Member<'a>> + Clone,
+        form: &KeyForm,
+    ) -> Self {
+        let mut arguments = Vec::with_capacity(2 + 7 * members.len());
+        arguments.push(integer(members.len() as u64));
+        arguments.extend(members.clone().map(|member| Value::from(form.key(member))));
+        arguments.push(now.map_or(SERVERS_CLOCK, |now| integer(now.as_micros())));
+        let mut script = &*BATCH;
+        if members.len() == 1
+            && members
+                .clone()
+                .all(|member| verb(operation, member) == "spend")
+        {
+            script = &*SPEND;
+        }
+        members.for_each(|member| push_member(operation, member, &mut arguments));
+        if std::ptr::eq(script, &raw const *SPEND) {
+            let needed = arguments
+                .iter()
+                .rposition(|argument| *argument != Value::Integer(0));
+            arguments.truncate(needed.map_or(0, |last| last + 1));
+        }
+        Self { script, arguments }
+    }
+
+    pub(super) fn script(&self) -> &'static Script {
+        self.script
+    }
+
+    /// The arguments of an `EVALSHA` or, if the script is told by its text, an `EVAL`.
+    pub(super) fn arguments(&self, script: &'static str) -> Vec<Value> {
+        let script = std::iter::once(Value::from_static_str(script));
+        script.chain(self.arguments.iter().cloned()).collect()
+    }
+}
+
+fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Value>) {
+    let Algorithm::Gcra(gcra) = member.algorithm;
+    let (cost, tolerance) = (gcra.increment(member.cost), gcra.tolerance());
+    arguments.extend([
+        Value::from_static_str(verb(operation, member)),
+        integer(gcra.count().into()),
+        integer(cost.us.min(MOST_US)),
+        integer(tolerance.us),
+        integer(cost.frac.into()),
+        integer(tolerance.frac.into()),
+    ]);
+}
+
+/// What is done to a member's bucket. A check asks nothing of the script but what is stored.
+fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
+    match (operation, member.mode) {
+        (Operation::Reset, _) => "reset",
+        (Operation::Check, _) | (Operation::Refund, Mode::CheckOnly) => "look",
+        (Operation::Spend, Mode::CheckOnly) => "vote",
+        (Operation::Spend, Mode::CheckAndSpend) if member.cost == 0 => "vote",
+        _ if member.cost == 0 => "look",
+        (Operation::Refund, _) => "refund",
+        (Operation::Spend, Mode::CheckAndSpend) => "spend",
+        (Operation::Spend, Mode::SpendOnly) => "offer",
+        (Operation::Spend, Mode::Debit) => "debit",
+    }
+}
+
+/// What a script has answered: `1` or `0`, the time, and two numbers for each bucket.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Whether all that vote fit, and so whether anything is stored. A check asks for no votes.
+    pub(super) passes: bool,
+    /// When it was decided by the server's clock, or the client's if that was sent.
+    pub(super) now: Timestamp,
+    /// What was stored before, in the order of the keys.
+    pub(super) stored: SmallVec<[State; 4]>,
+}
+
+impl Answer {
+    pub(super) fn read(reply: &Value) -> Result<Self, Failure> {
+        let answer = Self::parse(reply).ok_or_else(|| Failure::garbled(reply))?;
+        answer.now.validate()?;
+        Ok(answer)
+    }
+
+    fn parse(reply: &Value) -> Option<Self> {
+        let Value::Array(reply) = reply else {
+            return None;
+        };
+        let (head, states) = reply.split_at_checked(2)?;
+        let stored = states.chunks(2).map(|state| match state {
+            [us, frac] => Some(State::Gcra(Tat {
+                us: us.as_u64()?,
+                frac: frac.as_u64()?.try_into().ok()?,
+            })),
+            _ => None,
+        });
+        Some(Self {
+            passes: head[0].as_u64()? == 1,
+            now: Timestamp::from_micros(head[1].as_u64()?),
+            stored: stored.collect::<Option<_>>()?,
+        })
+    }
+
+    /// What the answer means for the batch that was asked for. The script and this crate must agree on it.
+    pub(super) fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
+        let garbled = || RedisError::Garbled(format!("{self:?}"));
+        if self.stored.len() != batch.members.len() {
+            return Err(garbled().into());
+        }
+        let outcome = Outcome::decide(batch, self.now, &self.stored)?;
+        let agrees = batch.operation == Operation::Check || self.passes == outcome.passes(batch);
+        agrees.then_some(outcome).ok_or_else(|| garbled().into())
+    }
+}
+
+/// A number that a script is sent; all are below 2⁵³.
+const fn integer(number: u64) -> Value {
+    Value::Integer(number.cast_signed())
+}

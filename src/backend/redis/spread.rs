@@ -1,0 +1,216 @@
+//! A batch whose buckets are in several slots of a cluster, where no script sees them all.
+//!
+//! All slots are checked; if the batch would pass, the members that vote are spent from, slot beside slot; and if
+//! one of those denies after all, because another request came between, the others are given back. The
+//! members that do not vote come last, once the batch has passed, and are never given back.
+//!
+//! Nothing is admitted too much. Until the others are given back, one round trip later, other requests of
+//! these clients find the cost of this batch taken, and may be denied for it. What is sent and not answered
+//! stays charged.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use fred::util::redis_keyslot;
+use futures_util::future::join_all;
+
+use super::{
+    cluster::Cluster,
+    error::{Failure, RedisError},
+    keys::KeyForm,
+    link::Deadline,
+    script::{Answer, Call},
+};
+use crate::{
+    clock::Timestamp,
+    decision::{Outcome, State},
+    transaction::{Batch, Member, Mode, Operation},
+};
+
+/// The members of a batch that are in one slot, by their places in the batch.
+#[derive(Debug)]
+struct Group {
+    slot: u16,
+    places: Vec<usize>,
+}
+
+impl Group {
+    fn call(&self, operation: Operation, batch: &Batch<'_>, form: &KeyForm) -> (u16, Call) {
+        let members = self.places.iter().map(|place| &batch.members[*place]);
+        (self.slot, Call::new(operation, batch.now, members, form))
+    }
+}
+
+/// Decides a batch on a cluster, by one script if that is possible.
+pub(super) async fn apply(
+    cluster: &Arc<Cluster>,
+    batch: &Batch<'_>,
+    form: &KeyForm,
+    timeout: Duration,
+) -> Result<Outcome, Failure> {
+    let deadline = Deadline::after(timeout);
+    let spread = Spread {
+        cluster,
+        batch,
+        form,
+        deadline,
+    };
+    let groups = spread.groups(|_| true);
+    match (&*groups, batch.operation) {
+        ([], _) => Ok(Outcome::new(Timestamp::default(), [])),
+        ([group], operation) => {
+            let (slot, call) = group.call(operation, batch, form);
+            cluster.run(slot, &call, deadline).await?.judge(batch)
+        }
+        (groups, Operation::Spend) => spread.spend(groups, timeout).await,
+        (groups, operation) => {
+            let mut states = States::of(batch);
+            let answers = spread.run(groups, operation).await;
+            states.take(groups, answers)?;
+            states.judge(batch)
+        }
+    }
+}
+
+/// A batch over several slots, and what it takes to ask for it.
+struct Spread<'a> {
+    cluster: &'a Arc<Cluster>,
+    batch: &'a Batch<'a>,
+    form: &'a KeyForm,
+    deadline: Deadline,
+}
+
+impl Spread<'_> {
+    /// The members that are meant, slot by slot.
+    fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
+        let mut slots = BTreeMap::<u16, Vec<usize>>::new();
+        for (place, member) in self.batch.members.iter().enumerate() {
+            if is_meant(member) {
+                let slot = redis_keyslot(self.form.key(member).as_bytes());
+                slots.entry(slot).or_default().push(place);
+            }
+        }
+        let slots = slots.into_iter();
+        slots.map(|(slot, places)| Group { slot, places }).collect()
+    }
+
+    fn calls(&self, groups: &[Group], operation: Operation) -> Vec<(u16, Call)> {
+        let groups = groups.iter();
+        groups
+            .map(|group| group.call(operation, self.batch, self.form))
+            .collect()
+    }
+
+    async fn run(&self, groups: &[Group], operation: Operation) -> Vec<Result<Answer, Failure>> {
+        run(self.cluster, &self.calls(groups, operation), self.deadline).await
+    }
+
+    async fn spend(&self, all: &[Group], timeout: Duration) -> Result<Outcome, Failure> {
+        let mut states = States::of(self.batch);
+        states.take(all, self.run(all, Operation::Check).await)?;
+        let expected = states.judge(self.batch)?;
+        if !expected.passes(self.batch) {
+            return Ok(expected);
+        }
+        let votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
+        let others = self.groups(|member| !member.mode.votes());
+        let taking = Taking {
+            cluster: Arc::clone(self.cluster),
+            votes: self.calls(&votes, Operation::Spend),
+            back: self.calls(&votes, Operation::Refund),
+            others: self.calls(&others, Operation::Spend),
+            deadline: self.deadline,
+            timeout,
+        };
+        // It goes on if nobody waits for it any more: what is taken has to be given back.
+        let taken = self.deadline.limit(tokio::spawn(taking.run())).await?;
+        let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
+        states.take(&votes, voted)?;
+        if let Some(offered) = offered {
+            states.take(&others, offered)?;
+        }
+        states.judge(self.batch)
+    }
+}
+
+type Answers = Vec<Result<Answer, Failure>>;
+
+/// The second half of a spend: from here on, what is taken has to be kept or given back.
+struct Taking {
+    cluster: Arc<Cluster>,
+    votes: Vec<(u16, Call)>,
+    /// What gives each of the votes back.
+    back: Vec<(u16, Call)>,
+    others: Vec<(u16, Call)>,
+    deadline: Deadline,
+    /// How long giving back may take.
+    timeout: Duration,
+}
+
+impl Taking {
+    /// Takes from the members that vote and, if all of them pass, from the others.
+    async fn run(mut self) -> (Answers, Option<Answers>) {
+        let voted = run(&self.cluster, &self.votes, self.deadline).await;
+        let took = |answer: &Result<Answer, Failure>| matches!(answer, Ok(answer) if answer.passes);
+        if voted.iter().all(took) {
+            let others = run(&self.cluster, &self.others, self.deadline).await;
+            return (voted, Some(others));
+        }
+        let mut took = voted.iter().map(took);
+        self.back.retain(|_| took.next() == Some(true));
+        for answer in run(&self.cluster, &self.back, Deadline::after(self.timeout)).await {
+            if let Err(failure) = answer {
+                let error = RedisError::from(failure);
+                tracing::debug!(%error, "a charge could not be given back");
+            }
+        }
+        (voted, None)
+    }
+}
+
+async fn run(cluster: &Cluster, calls: &[(u16, Call)], deadline: Deadline) -> Answers {
+    let calls = calls.iter();
+    join_all(calls.map(|(slot, call)| cluster.run(*slot, call, deadline))).await
+}
+
+/// What is stored for each member, as the clock of the first server that answered tells it: only the distance
+/// to now counts, and each server has a now of its own.
+struct States {
+    now: Option<Timestamp>,
+    stored: Vec<State>,
+}
+
+impl States {
+    fn of(batch: &Batch<'_>) -> Self {
+        Self {
+            now: batch.now,
+            stored: vec![State::MISSING; batch.members.len()],
+        }
+    }
+
+    fn take(&mut self, groups: &[Group], answers: Answers) -> Result<(), Failure> {
+        for (group, answer) in groups.iter().zip(answers) {
+            let answer = answer?;
+            let now = *self.now.get_or_insert(answer.now);
+            for (place, state) in group.places.iter().zip(answer.stored) {
+                self.stored[*place] = moved(state, answer.now, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
+        let now = self.now.unwrap_or_default();
+        Ok(Outcome::decide(batch, now, &self.stored)?)
+    }
+}
+
+/// A state that is as far from `to` as it was from `from`. A missing bucket is full at any time.
+fn moved(state: State, from: Timestamp, to: Timestamp) -> State {
+    let State::Gcra(mut tat) = state;
+    if tat.us > 0 {
+        let later = to.as_micros().saturating_sub(from.as_micros());
+        let earlier = from.as_micros().saturating_sub(to.as_micros());
+        tat.us = (tat.us + later).saturating_sub(earlier);
+    }
+    State::Gcra(tat)
+}

@@ -1,0 +1,36 @@
+//! Redis as a backend, on real servers.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+#[path = "../conformance/mod.rs"]
+#[allow(dead_code, reason = "the map is for other tests")]
+mod conformance;
+#[path = "../redis_support/mod.rs"]
+mod redis_support;
+
+use std::{sync::LazyLock, time::Duration};
+
+use tollgate::RedisBackend;
+
+use self::{
+    conformance::conformance,
+    redis_support::{Cluster, Server},
+};
+
+/// A server that the tests share, each with ids of its own. It ends with the process.
+static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+
+/// A cluster that the tests share.
+static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
+
+/// A backend with more patience than the machine may need.
+async fn connect(url: String) -> RedisBackend {
+    let backend = RedisBackend::builder(url).timeout(Duration::from_secs(10));
+    let backend = backend.build().unwrap();
+    backend.connected(Duration::from_secs(10)).await.unwrap();
+    backend
+}
+
+conformance!(single, connect(SERVER.url()).await);
+conformance!(by_unix_socket, connect(SERVER.unix_url()).await);
+conformance!(cluster, connect(CLUSTER.url()).await);
