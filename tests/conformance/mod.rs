@@ -9,6 +9,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod debt;
+pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod map_backend;
 pub(crate) mod single;

@@ -7,6 +7,9 @@
 mod conformance;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
+mod single;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -31,6 +34,6 @@ async fn connect(url: String) -> RedisBackend {
     backend
 }
 
-conformance!(single, connect(SERVER.url()).await);
+conformance!(by_tcp, connect(SERVER.url()).await);
 conformance!(by_unix_socket, connect(SERVER.unix_url()).await);
 conformance!(cluster, connect(CLUSTER.url()).await);

@@ -1,0 +1,214 @@
+//! Random histories, lived through by several backends side by side.
+
+use std::{sync::Arc, time::Duration};
+
+use tollgate::{
+    Decision, Limit, Limiter, Limits, Transaction,
+    backend::Backend,
+    clock::{Clock, ManualClock, Timestamp},
+    decision::BatchDecision,
+    limiter::LimiterError,
+    transaction::Mode,
+};
+
+use super::map_backend::MapBackend;
+
+/// Lets the backends live through so many random operations, each of which they must answer as the map
+/// does, to the microsecond.
+pub(crate) async fn live_through(
+    operations: u32,
+    seed: u64,
+    backends: &[Arc<dyn Backend>],
+    ids: &str,
+) {
+    let (mut random, mut side) = (Random(seed), Side::new(backends, ids));
+    let (mut allowed, mut denied, mut errors) = (0, 0, 0);
+    for _ in 0..operations {
+        side.step(&mut random);
+        let (which, operation) = (usize::from(random.below(4) == 0), random.below(20));
+        let batch = batch(&mut random, &side.ids);
+        match side.compare(which, operation, &batch).await {
+            Ok((true, ..)) => allowed += 1,
+            Ok(_) => denied += 1,
+            Err(_) => errors += 1,
+        }
+    }
+    let all = [allowed / 20, denied / 20, errors, side.steps_back];
+    assert!(
+        all.iter().all(|some| *some > operations / 100),
+        "{allowed} allowed, {denied} denied, {errors} errors, {} steps back",
+        side.steps_back
+    );
+}
+
+/// Small random numbers, the same in each run.
+struct Random(u64);
+
+impl Random {
+    /// A number below `n`, by SplitMix64.
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn cost(&mut self, below: u64) -> u32 {
+        u32::try_from(self.below(below)).unwrap()
+    }
+}
+
+/// A map and other backends with the same limits, the one and the other set of them.
+struct Side {
+    clock: ManualClock,
+    map: Arc<MapBackend>,
+    /// For each set of limits, the map's limiter and the others'.
+    limiters: [(Limiter, Vec<Limiter>); 2],
+    ids: Vec<String>,
+    latest: Timestamp,
+    steps_back: u32,
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "off"];
+
+impl Side {
+    /// The ids are those of one test, for a backend that others use too.
+    fn new(backends: &[Arc<dyn Backend>], ids: &str) -> Self {
+        let (clock, map) = (ManualClock::default(), Arc::new(MapBackend::default()));
+        let limiters = [generous(), strict()].map(|limits| {
+            let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());
+            let others = backends
+                .iter()
+                .map(|backend| with_clock(Limiter::new(limits.clone(), Arc::clone(backend))));
+            let others = others.collect();
+            (with_clock(Limiter::new(limits, Arc::clone(&map))), others)
+        });
+        Self {
+            latest: clock.now(),
+            clock,
+            map,
+            limiters,
+            ids: (1..=6).map(|id| format!("{ids}{id}")).collect(),
+            steps_back: 0,
+        }
+    }
+
+    /// Mostly forwards, and back as far as no backend may have forgotten a full bucket.
+    fn step(&mut self, random: &mut Random) {
+        let now = self.clock.now();
+        if random.below(8) == 0 {
+            let earliest = self.map.latest_full(self.latest).as_micros();
+            let reach = now.as_micros().saturating_sub(earliest);
+            let back = random.below(reach.min(500_000) + 1);
+            self.clock
+                .set(Timestamp::from_micros(now.as_micros() - back));
+            self.steps_back += u32::from(back > 0);
+        } else {
+            let longest = [10, 1000, 20_000, 200_000][usize::try_from(random.below(4)).unwrap()];
+            self.clock
+                .advance(Duration::from_micros(random.below(longest)));
+        }
+        self.latest = self.latest.max(self.clock.now());
+    }
+
+    async fn compare(&self, which: usize, operation: u64, batch: &[Transaction<'_>]) -> Seen {
+        let (map, others) = &self.limiters[which];
+        let expected = seen(decide(map, operation, batch).await);
+        for other in others {
+            let found = seen(decide(other, operation, batch).await);
+            let now = self.clock.now();
+            assert_eq!(
+                found, expected,
+                "operation {operation} at {now:?}: {batch:?}"
+            );
+        }
+        expected
+    }
+}
+
+fn generous() -> Limits {
+    Limits::builder()
+        .limit("a", Limit::per_second(7).burst(20))
+        .limit(
+            "b",
+            Limit::new(10, 3, Duration::from_micros(1_000_001)).unwrap(),
+        )
+        .limit("c", Limit::per_minute(1).burst(50))
+        .name("off")
+        .build()
+        .unwrap()
+}
+
+/// Other counts, so that fractions are read anew; one limit is off.
+fn strict() -> Limits {
+    Limits::builder()
+        .limit("a", Limit::per_second(3).burst(5))
+        .limit(
+            "b",
+            Limit::new(6, 1_000_003, Duration::from_secs(86_400)).unwrap(),
+        )
+        .name("c")
+        .name("off")
+        .build()
+        .unwrap()
+}
+
+async fn decide(
+    limiter: &Limiter,
+    operation: u64,
+    batch: &[Transaction<'_>],
+) -> Result<BatchDecision, LimiterError> {
+    match operation {
+        0..12 => limiter.spend_batch(batch).await,
+        12..16 => limiter.check_batch(batch).await,
+        16..19 => limiter.refund_batch(batch).await,
+        _ => {
+            limiter.reset(&batch[..1]).await?;
+            limiter.check_batch(batch).await
+        }
+    }
+}
+
+/// All that a caller can see, errors by their text. The raw state is not part of it: a backend may
+/// forget a full bucket.
+type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
+
+type SeenMember = (bool, Option<u32>, [Option<Duration>; 4]);
+
+fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
+    let batch = answer.map_err(|error| error.to_string())?;
+    let member = |decision: &Decision| {
+        let spans = [
+            Some(decision.retry_after()),
+            Some(decision.next_after()),
+            Some(decision.reset_after()),
+            decision.next_token_after(),
+        ];
+        (decision.allowed(), decision.remaining(), spans)
+    };
+    let members = batch.members().iter().map(member).collect();
+    Ok((batch.allowed(), batch.strictest(), members))
+}
+
+fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
+    let mut below = |len: usize| usize::try_from(random.below(len as u64)).unwrap();
+    let buckets: Vec<_> = (0..6)
+        .map(|_| (NAMES[below(NAMES.len())], ids[below(ids.len())].as_str()))
+        .collect();
+    let len = usize::try_from(1 + random.below(6)).unwrap();
+    let mut batch = Vec::new();
+    for (name, id) in &buckets[..len] {
+        let mode = match random.below(8) {
+            0..4 => Mode::CheckAndSpend,
+            4 => Mode::CheckOnly,
+            5 | 6 => Mode::SpendOnly,
+            _ => Mode::Debit,
+        };
+        let cost = match mode {
+            Mode::Debit if random.below(2000) == 0 => u32::MAX,
+            _ => random.cost(7),
+        };
+        batch.push(Transaction::new(name, id).cost(cost).mode(mode));
+    }
+    batch
+}

@@ -1,0 +1,284 @@
+//! One server: what is stored, for how long, and by how many commands.
+
+use std::{sync::Arc, time::Duration};
+
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
+    backend::{
+        Backend,
+        redis::{
+            KeyForm, RedisError, Source,
+            fred::{
+                clients::{Client, Pool},
+                interfaces::ClientLike,
+                types::config::Config,
+            },
+        },
+    },
+    clock::{ManualClock, Timestamp},
+    id::IdFormat,
+    limit::LimitName,
+    transaction::Mode,
+};
+
+use crate::{CLUSTER, SERVER, conformance::history, connect, redis_support::Server, support::Log};
+
+fn limits(limit: Limit) -> Limits {
+    let requests = LimitName::new("requests", 1, IdFormat::Opaque);
+    Limits::builder().limit(requests, limit).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_and_redis_agree_on_random_histories() {
+    let histories = (0..4).map(|seed| {
+        tokio::spawn(async move {
+            let redis: Arc<dyn Backend> = Arc::new(connect(SERVER.url()).await);
+            let backends = [Arc::new(MemoryBackend::new()), redis];
+            history::live_through(25_000, seed, &backends, &format!("history{seed}-")).await;
+        })
+    });
+    for history in histories.collect::<Vec<_>>() {
+        history.await.unwrap();
+    }
+}
+
+/// Spends from one bucket with 500 tasks over four clients, and returns how many passed.
+async fn storm(url: String, id: &'static str) -> usize {
+    let mut limiters = Vec::new();
+    for _ in 0..4 {
+        let backend = connect(url.clone()).await;
+        limiters.push(Limiter::new(limits(Limit::per_hour(20).burst(20)), backend));
+    }
+    let spends = (0..500).map(|i| {
+        let limiter = limiters[i % limiters.len()].clone();
+        tokio::spawn(async move {
+            let spent = limiter.spend(&Transaction::new("requests", id)).await;
+            spent.unwrap().allowed()
+        })
+    });
+    let mut passed = 0;
+    for spend in spends.collect::<Vec<_>>() {
+        passed += usize::from(spend.await.unwrap());
+    }
+    passed
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_at_once_over_several_clients_are_admitted_the_burst() {
+    assert_eq!(storm(SERVER.url(), "storm").await, 20);
+    assert_eq!(storm(CLUSTER.url(), "storm").await, 20);
+}
+
+#[tokio::test]
+async fn clocks_of_2038_and_2100_are_exact() {
+    let backend = Arc::new(connect(SERVER.url()).await);
+    let limits = limits(Limit::new(3, 7, Duration::from_secs(1)).unwrap());
+    for (now, id) in [
+        (2_147_483_648_000_000, "2038"),
+        (4_102_444_800_000_001, "2100"),
+    ] {
+        let clock = ManualClock::new(Timestamp::from_micros(now));
+        let limiters = [
+            Limiter::new(limits.clone(), Arc::clone(&backend)),
+            Limiter::new(limits.clone(), MemoryBackend::new()),
+        ];
+        let limiters = limiters.map(|limiter| limiter.with_clock(clock.clone()));
+        let transaction = Transaction::new("requests", id);
+        for step in [0, 0, 0, 0, 142_857, 1, 1_000_000_000] {
+            clock.advance(Duration::from_micros(step));
+            let redis = limiters[0].spend(&transaction).await.unwrap();
+            let memory = limiters[1].spend(&transaction).await.unwrap();
+            assert_eq!(redis, memory, "{now} + {step}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bucket_is_one_string_that_expires_when_it_is_full() {
+    let server = Server::start();
+    let limiter = Limiter::new(limits(Limit::per_minute(7)), connect(server.url()).await);
+    let spend = Transaction::new("requests", "a{b}").cost(3);
+    let decision = limiter.spend(&spend).await.unwrap();
+    let key = "tollgate:{a%7Bb%7D}:1:a%7Bb%7D";
+    assert_eq!(server.command(&["KEYS", "*"]).array()[0].text(), key);
+    assert_eq!(server.command(&["TYPE", key]).text(), "string");
+    let value = server.command(&["GET", key]).text().to_owned();
+    let (us, frac) = value.split_once(':').unwrap();
+    // 3 · 60/7 s are 25,714,285 µs and 5/7.
+    assert_eq!((us.len(), frac), (16, "5"), "{value}");
+    let expires = server.command(&["PEXPIRETIME", key]).integer();
+    let tat_ms = us.parse::<u64>().unwrap().div_ceil(1000).cast_signed();
+    assert!(
+        (tat_ms..=tat_ms + 1).contains(&expires),
+        "{value} expires at {expires}"
+    );
+    let reset = decision.reset_after();
+    assert_eq!(reset, Duration::from_micros(25_714_286));
+    limiter.refund(&spend).await.unwrap();
+    assert_eq!(
+        server.command(&["DBSIZE"]).integer(),
+        0,
+        "a full bucket is gone"
+    );
+}
+
+#[tokio::test]
+async fn no_key_stays_for_ever_and_denials_write_nothing() {
+    let server = Server::start();
+    let limiter = Limiter::new(limits(Limit::per_hour(2)), connect(server.url()).await);
+    let clocked = limiter.clone().with_clock(ManualClock::default());
+    for id in ["a", "b"] {
+        let one = Transaction::new("requests", id);
+        limiter
+            .spend_batch(&[one, Transaction::new("requests", "c")])
+            .await
+            .unwrap();
+        limiter.spend(&one.cost(9).mode(Mode::Debit)).await.unwrap();
+        limiter.refund(&one).await.unwrap();
+        clocked
+            .spend(&Transaction::new("requests", "clocked"))
+            .await
+            .unwrap();
+        clocked
+            .refund(&Transaction::new("requests", "clocked"))
+            .await
+            .unwrap();
+    }
+    let keys = server.command(&["KEYS", "*"]);
+    assert_eq!(keys.array().len(), 4, "{keys}");
+    for key in keys.array() {
+        let ttl = server.command(&["PTTL", key.text()]).integer();
+        let at_least = if key.text().contains("clocked") {
+            590_000
+        } else {
+            1
+        };
+        assert!(ttl >= at_least, "{key} has {ttl} ms left");
+    }
+    let writes = || server.info("rdb_changes_since_last_save");
+    let before = writes();
+    let denied = limiter
+        .spend(&Transaction::new("requests", "a"))
+        .await
+        .unwrap();
+    let batch = ["a", "d"].map(|id| Transaction::new("requests", id));
+    assert!(!denied.allowed() && !limiter.spend_batch(&batch).await.unwrap().allowed());
+    limiter
+        .check(&Transaction::new("requests", "d"))
+        .await
+        .unwrap();
+    assert_eq!(writes(), before);
+}
+
+#[tokio::test]
+async fn batch_of_four_limits_is_one_round_trip() {
+    let server = Server::start();
+    let names = ["a", "b", "c", "d"];
+    let builder = names.iter().fold(Limits::builder(), |limits, name| {
+        limits.limit(*name, Limit::per_second(10))
+    });
+    let limiter = Limiter::new(builder.build().unwrap(), connect(server.url()).await);
+    let batch = names.map(|name| Transaction::new(name, "client"));
+    limiter.spend_batch(&batch).await.unwrap();
+    server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+    assert!(limiter.spend_batch(&batch).await.unwrap().allowed());
+    limiter.refund_batch(&batch).await.unwrap();
+    limiter.reset(&batch).await.unwrap();
+    assert!(limiter.check_batch(&batch).await.unwrap().allowed());
+    let calls = server.info("cmdstat_evalsha");
+    assert!(calls.starts_with("calls=4,"), "{calls}");
+    assert_eq!(server.info("cmdstat_eval"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn both_scripts_are_loaded_on_connecting() {
+    let server = Server::start();
+    let _backend = connect(server.url()).await;
+    crate::redis_support::wait_for("the scripts", || {
+        server.info("number_of_cached_scripts") == "2"
+    });
+}
+
+#[tokio::test]
+async fn somebodys_client_is_used_and_told_what_it_does_worse() {
+    let server = Server::start();
+    let (log, _guard) = Log::capture();
+    let client = Client::new(Config::from_url(&server.url()).unwrap(), None, None, None);
+    let _task = client.init().await.unwrap();
+    let limiter = Limiter::new(
+        limits(Limit::per_hour(2)),
+        RedisBackend::new(client).unwrap(),
+    );
+    let spend = Transaction::new("requests", "client");
+    assert!(limiter.spend(&spend).await.unwrap().allowed());
+    for part in [
+        "connection_timeout is 10s: use at most 500ms",
+        "max_command_buffer_len is 0",
+        "unresponsive.max_timeout is None: use 1s",
+        "the reconnect policy",
+    ] {
+        assert_eq!(log.count(part), 1, "{part}");
+    }
+    let pool = Pool::new(
+        Config::from_url(&server.url()).unwrap(),
+        None,
+        None,
+        None,
+        2,
+    )
+    .unwrap();
+    let _task = pool.init().await.unwrap();
+    let limiter = Limiter::new(limits(Limit::per_hour(2)), RedisBackend::new(pool).unwrap());
+    assert!(limiter.spend(&spend).await.unwrap().allowed());
+    assert!(!limiter.spend(&spend).await.unwrap().allowed());
+}
+
+#[tokio::test]
+async fn connections_take_turns_and_keys_have_their_form() {
+    let server = Server::start();
+    let form = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}").unwrap();
+    let backend = RedisBackend::builder(server.url())
+        .connections(3)
+        .keys(form);
+    let backend = backend.build().unwrap();
+    backend.connected(Duration::from_secs(10)).await.unwrap();
+    let limits = Limits::builder()
+        .limit("ip", Limit::per_minute(60).burst(100))
+        .build();
+    let limiter = Limiter::new(limits.unwrap(), backend);
+    for _ in 0..6 {
+        limiter
+            .spend(&Transaction::new("ip", "1.2.3.4"))
+            .await
+            .unwrap();
+    }
+    let keys = server.command(&["KEYS", "*"]);
+    assert_eq!(keys.array().len(), 1);
+    assert_eq!(
+        keys.array()[0].text(),
+        "registry:api:{rate-limit:ip:1.2.3.4}"
+    );
+}
+
+#[tokio::test]
+async fn sources_that_lead_nowhere_are_refused() {
+    for (url, reason) in [
+        ("localhost", "it has no scheme"),
+        ("redis://", "use `redis://host:6379`"),
+        ("http://localhost", "`http` is not a scheme"),
+        ("redis-sentinel://localhost", "sentinelServiceName"),
+        ("redis://localhost:port", "use `redis://host:6379`"),
+    ] {
+        let error = RedisBackend::new(url).unwrap_err().to_string();
+        assert!(error.contains(reason), "{url}: {error}");
+    }
+    let none = RedisBackend::builder("redis://localhost")
+        .connections(0)
+        .build();
+    assert!(matches!(none, Err(RedisError::Config(_))));
+    let outside = std::thread::spawn(|| RedisBackend::new("redis://localhost").unwrap_err());
+    let error = outside.join().unwrap().to_string();
+    assert!(error.contains("no tokio runtime"), "{error}");
+    let source = format!("{:?}", Source::from("redis://:secret@localhost"));
+    assert!(!source.contains("secret"));
+}
