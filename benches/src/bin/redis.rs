@@ -1,0 +1,206 @@
+//! Tells what a decision on Redis costs, beside what the same client does raw on the same server.
+//!
+//! `redis [url]`: without a URL, a `redis-server` is started on a free port and ended afterwards. All
+//! sides go through one client with one connection, and take turns.
+
+use std::{
+    future::Future,
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction,
+    backend::redis::fred::{
+        clients::Client,
+        error::Error,
+        interfaces::ClientLike,
+        types::{ClusterHash, CustomCommand, Value, config::Config},
+    },
+};
+
+/// Each side has so many turns, of so many calls.
+const TURNS: usize = 9;
+const CALLS: u32 = 40_000;
+const CALLERS: u32 = 256;
+const KEYS: u32 = 10_000;
+const LATENCIES: usize = 4_000;
+
+/// What a limiter on Redis often is: seconds as floating-point numbers, the server's time, and figures as text.
+const PLAIN: &str = r"
+local burst, rate, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local interval = period / rate
+local tat = math.max(tonumber(redis.call('GET', KEYS[1]) or now), now)
+local new_tat = tat + interval * cost
+local room = now + interval * burst - new_tat
+if room < 0 then
+  return {0, 0, tostring(-room), tostring(tat - now)}
+end
+redis.call('SET', KEYS[1], tostring(new_tat), 'EX', math.ceil(new_tat - now))
+return {1, math.floor(room / interval), tostring(-1), tostring(new_tat - now)}
+";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("there is a runtime");
+    let (url, _server) = match std::env::args().nth(1) {
+        Some(url) => (url, None),
+        None => Server::start(),
+    };
+    runtime.block_on(measure(&url)).expect("Redis answers");
+}
+
+/// Redis does not take as long as this to start.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+struct Server(Child);
+
+impl Server {
+    fn start() -> (String, Option<Self>) {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = free.expect("there is a free port");
+        let port = address.port().to_string();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
+        let child = command.stdout(Stdio::null()).spawn();
+        let server = Self(child.expect("redis-server is installed"));
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "redis-server does not start");
+        }
+        (format!("redis://{address}"), Some(server))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn measure(url: &str) -> Result<(), Error> {
+    let client = Client::new(Config::from_url(url)?, None, None, None);
+    let _task = client.init().await?;
+    let load = vec!["LOAD", PLAIN];
+    let sha: String = client.custom(command("SCRIPT"), load).await?;
+    let limit = Limit::per_second(1_000_000).burst(1_000_000);
+    let limits = Limits::builder().limit("requests", limit).build();
+    let backend = RedisBackend::new(client.clone()).expect("the client is one");
+    let sides = Arc::new(Sides {
+        limiter: Limiter::new(limits.expect("the limit is one"), backend),
+        client,
+        sha,
+        ids: (0..KEYS)
+            .map(|n| format!("10.0.{}.{}", n / 256, n % 256))
+            .collect(),
+    });
+    throughput(&sides).await;
+    latency(&sides).await;
+    Ok(())
+}
+
+struct Sides {
+    client: Client,
+    sha: String,
+    limiter: Limiter,
+    ids: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Get,
+    Plain,
+    Tollgate,
+}
+
+const SIDES: [Side; 3] = [Side::Get, Side::Plain, Side::Tollgate];
+
+impl Sides {
+    async fn call(&self, side: Side, n: u32) {
+        let id = &self.ids[(n % KEYS) as usize];
+        match side {
+            Side::Get => {
+                let arguments = vec![format!("get:{id}")];
+                let got: Result<Value, _> = self.client.custom(command("GET"), arguments).await;
+                got.expect("Redis answers");
+            }
+            Side::Plain => {
+                let key = format!("plain:{id}");
+                let arguments = [&*self.sha, "1", &key, "1000000", "1000000", "1", "1"];
+                let arguments = arguments.map(str::to_owned).to_vec();
+                let spent: Result<Value, _> =
+                    self.client.custom(command("EVALSHA"), arguments).await;
+                spent.expect("Redis answers");
+            }
+            Side::Tollgate => {
+                let spent = self.limiter.spend(&Transaction::new("requests", id)).await;
+                assert!(spent.expect("Redis answers").allowed());
+            }
+        }
+    }
+}
+
+fn command(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, ClusterHash::FirstKey, false)
+}
+
+async fn throughput(sides: &Arc<Sides>) {
+    let mut rates = [const { Vec::new() }; 3];
+    for _ in 0..TURNS {
+        for (side, rates) in SIDES.into_iter().zip(&mut rates) {
+            let begun = Instant::now();
+            let callers = (0..CALLERS).map(|caller| {
+                let sides = Arc::clone(sides);
+                tokio::spawn(async move {
+                    for call in 0..CALLS / CALLERS {
+                        sides.call(side, caller + call * CALLERS * 7).await;
+                    }
+                })
+            });
+            for caller in callers.collect::<Vec<_>>() {
+                caller.await.expect("no call fails");
+            }
+            rates.push(f64::from(CALLS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+        }
+    }
+    let [get, plain, tollgate] = rates.map(median);
+    println!("{CALLERS} callers, {KEYS} keys, calls per second:");
+    println!("  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}");
+    println!(
+        "  tollgate is {:.2} of the plain script, {:.2} of GET",
+        tollgate / plain,
+        tollgate / get
+    );
+}
+
+async fn latency(sides: &Sides) {
+    let mut latencies = [const { Vec::new() }; 3];
+    for n in 0..LATENCIES as u32 {
+        for (side, latencies) in SIDES.into_iter().zip(&mut latencies) {
+            let took = timed(sides.call(side, n)).await;
+            latencies.push(took.as_secs_f64() * 1e6);
+        }
+    }
+    let [get, plain, tollgate] = latencies.map(median);
+    println!("one caller, p50 in microseconds:");
+    println!("  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}");
+    println!("  tollgate is {:.2} of GET", tollgate / get);
+}
+
+async fn timed(call: impl Future<Output = ()>) -> Duration {
+    let begun = Instant::now();
+    call.await;
+    begun.elapsed()
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
