@@ -52,6 +52,9 @@ impl Decision {
 
     #[inline(always)]
     fn new(operation: Operation, member: &Member<'_>, answer: Answer, standing: Standing) -> Self {
+        if !answer.known {
+            return Self::NOT_LIMITED;
+        }
         let verdict = match (operation, answer.passed) {
             (Operation::Refund, true) => Verdict::Refunded,
             (Operation::Refund, false) => Verdict::NotRefunded,

@@ -48,6 +48,7 @@
 //! | `yaml` | yes | reads limits from YAML files; those in JSON need no feature |
 //! | `toml` | | reads limits from TOML files |
 //! | `reload` | | reads files of limits again when they change, on tokio |
+//! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService` |
 //! | `tonic-tls` | | the same on TLS connections |

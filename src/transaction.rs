@@ -108,6 +108,21 @@ impl Mode {
     }
 }
 
+/// What is decided of a limit while the store that keeps its buckets does not answer.
+///
+/// A [`FailurePolicy`](crate::backend::FailurePolicy) does so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// What this process alone can tell, from what it has seen.
+    #[default]
+    Local,
+    /// It is as if the limit were off.
+    Allow,
+    /// An error: 503, or `UNAVAILABLE` over gRPC.
+    Refuse,
+}
+
 /// What a batch does with its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -195,6 +210,8 @@ pub struct Member<'a> {
     /// The format of the bucket's id. It says which buckets are of one client, for a store with many
     /// nodes.
     pub format: IdFormat,
+    /// What is decided while the store does not answer, if the limit says so.
+    pub on_failure: Option<OnFailure>,
 }
 
 impl<'a> Member<'a> {
@@ -207,6 +224,7 @@ impl<'a> Member<'a> {
             cost,
             mode,
             format: IdFormat::Opaque,
+            on_failure: None,
         }
     }
 
@@ -214,6 +232,13 @@ impl<'a> Member<'a> {
     #[must_use]
     pub const fn format(mut self, format: IdFormat) -> Self {
         self.format = format;
+        self
+    }
+
+    /// Sets what is decided while the store does not answer.
+    #[must_use]
+    pub const fn on_failure(mut self, on_failure: Option<OnFailure>) -> Self {
+        self.on_failure = on_failure;
         self
     }
 }

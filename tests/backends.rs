@@ -6,13 +6,16 @@ mod conformance;
 
 use std::sync::Arc;
 
-use tollgate::MemoryBackend;
+use tollgate::{MemoryBackend, backend::DenyCache};
 
-use self::conformance::{conformance, history, map_backend::MapBackend};
+use self::conformance::{conformance, figures, history, map_backend::MapBackend};
 
 conformance!(memory, MemoryBackend::new());
 conformance!(memory_of_one_shard, MemoryBackend::with_max_buckets(4000));
 conformance!(map, MapBackend::default());
+figures!(memory_figures, MemoryBackend::new());
+figures!(map_figures, MapBackend::default());
+conformance!(deny_cache, DenyCache::new(MapBackend::default()));
 
 #[tokio::test]
 async fn memory_and_map_agree_on_random_histories() {

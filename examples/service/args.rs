@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use thiserror::Error;
+use tollgate::transaction::OnFailure;
 
 const USAGE: &str = "usage: service --listen 127.0.0.1:8080 --defaults defaults.yml \
     [--overrides overrides.yml] [--redis redis://127.0.0.1:6379] [--manual-clock] \
@@ -25,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) clock: ClockSource,
     /// Where buckets are kept, if not in memory.
     pub(crate) redis: Option<String>,
+    /// What is decided while Redis does not answer.
+    pub(crate) on_failure: OnFailure,
     /// How long Redis may take for a decision.
     pub(crate) deadline: Duration,
 }
@@ -37,14 +40,12 @@ impl Args {
         while let Some(arg) = args.next() {
             given.take(&arg?, &mut args)?;
         }
-        match given.on_failure.as_deref() {
-            None | Some("refuse") => {}
-            Some("allow" | "local") if given.redis.is_none() => {}
-            Some("allow" | "local") => {
-                return Err(ArgsError::Unbuilt("--on-failure allow or local"));
-            }
+        let on_failure = match given.on_failure.as_deref() {
+            None | Some("refuse") => OnFailure::Refuse,
+            Some("allow") => OnFailure::Allow,
+            Some("local") => OnFailure::Local,
             Some(policy) => return Err(ArgsError::OnFailure(policy.to_owned())),
-        }
+        };
         let deadline = match given.deadline_ms {
             None => Duration::from_secs(1),
             Some(text) => match text.parse() {
@@ -61,6 +62,7 @@ impl Args {
             overrides: given.overrides.map(Into::into),
             clock: given.clock.unwrap_or(ClockSource::Backend),
             redis: given.redis,
+            on_failure,
             deadline,
         })
     }
@@ -124,6 +126,4 @@ pub(crate) enum ArgsError {
     OnFailure(String),
     #[error("--deadline-ms is `{0}`: use a whole number of milliseconds, at least 1\n{USAGE}")]
     Deadline(String),
-    #[error("{0} is not built in yet: leave it out")]
-    Unbuilt(&'static str),
 }

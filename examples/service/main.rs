@@ -31,7 +31,9 @@ use std::{
 
 use axum::Router;
 use tokio::{net::TcpListener, sync::oneshot, time};
-use tollgate::{Limiter, Limits, MemoryBackend, RedisBackend, reload::Reloader};
+use tollgate::{
+    Limiter, Limits, MemoryBackend, RedisBackend, backend::FailurePolicy, reload::Reloader,
+};
 
 use self::{args::Args, shutdown::Signals};
 
@@ -69,7 +71,10 @@ async fn run() -> Result<(), Box<dyn StdError>> {
         None => None,
     };
     let limiter = match &redis {
-        Some(redis) => Limiter::new(limits, Arc::clone(redis)),
+        Some(redis) => {
+            let policy = FailurePolicy::new(Arc::clone(redis)).deadline(args.deadline);
+            Limiter::new(limits, policy.on_failure(args.on_failure))
+        }
         None => Limiter::new(limits, MemoryBackend::new()),
     };
     let listener = TcpListener::bind(&args.listen)

@@ -49,6 +49,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod deny_cache;
+#[cfg(feature = "failure-policy")]
+mod failure;
 mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -58,9 +61,11 @@ use std::{error::Error as StdError, fmt, sync::Arc};
 pub use async_trait::async_trait;
 use thiserror::Error;
 
-pub use self::memory::MemoryBackend;
+#[cfg(feature = "failure-policy")]
+pub use self::failure::FailurePolicy;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
+pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
 use crate::{clock::InvalidNow, decision::Outcome, transaction::Batch};
 
 /// Where buckets are kept, and where batches are decided.
@@ -129,6 +134,10 @@ pub enum BackendError {
     /// The store did not answer, or not with an answer.
     #[error("the rate limit store is unavailable")]
     Unavailable(#[source] Box<dyn StdError + Send + Sync>),
+    /// The store has moved, and is being found again: a master that has become a replica. It is no reason
+    /// to stop asking.
+    #[error("the rate limit store is being found again")]
+    Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
 
 impl BackendError {

@@ -20,6 +20,19 @@ pub enum State {
 impl State {
     /// The state of a bucket of which nothing is stored: full.
     pub const MISSING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
+
+    /// The state that is as far from `to` as this one is from `from`: the same bucket, told by another
+    /// clock. A missing bucket is full by all of them.
+    #[must_use]
+    pub fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
+        let Self::Gcra(mut tat) = self;
+        if tat.us > 0 {
+            let later = to.as_micros().saturating_sub(from.as_micros());
+            let earlier = from.as_micros().saturating_sub(to.as_micros());
+            tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
+        }
+        Self::Gcra(tat)
+    }
 }
 
 /// A backend's answer for one member of a batch.
@@ -31,13 +44,26 @@ pub struct Answer {
     /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
     /// be), if it does not; whether anything was given back, for a refund.
     pub passed: bool,
+    /// Whether the backend has looked at the bucket. If not, the member is as good as not limited.
+    pub known: bool,
 }
 
 impl Answer {
+    /// The answer for a bucket that was not looked at: it passes, and there are no figures.
+    pub const UNKNOWN: Self = Self {
+        state: State::MISSING,
+        passed: true,
+        known: false,
+    };
+
     /// An answer.
     #[must_use]
     pub const fn new(state: State, passed: bool) -> Self {
-        Self { state, passed }
+        Self {
+            state,
+            passed,
+            known: true,
+        }
     }
 }
 
@@ -48,6 +74,8 @@ pub struct Outcome {
     /// The instant at which the batch was decided.
     pub now: Timestamp,
     answers: SmallVec<[Answer; 4]>,
+    /// The algorithms by which it was decided, if they are not the members'.
+    algorithms: Option<Box<[Algorithm]>>,
 }
 
 impl Outcome {
@@ -57,7 +85,15 @@ impl Outcome {
         Self {
             now,
             answers: answers.into_iter().collect(),
+            algorithms: None,
         }
+    }
+
+    /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
+    #[must_use]
+    pub fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
+        self.algorithms = Some(algorithms.into_iter().collect());
+        self
     }
 
     /// Judges a batch at `now` from what is stored for each member, in the members' order.
@@ -85,7 +121,11 @@ impl Outcome {
                 answer.passed &= member.mode.votes();
             }
         }
-        Ok(Self { now, answers })
+        Ok(Self {
+            now,
+            answers,
+            algorithms: None,
+        })
     }
 
     /// The answers, in the order of the batch's members.
@@ -101,9 +141,16 @@ impl Outcome {
             now: self.now,
             passes: self.passes(batch),
         };
-        let members = batch.members.iter().zip(&self.answers);
-        members
-            .map(move |(member, answer)| Decision::new(batch.operation, member, *answer, standing))
+        let members = batch.members.iter().zip(&self.answers).enumerate();
+        members.map(move |(i, (member, answer))| {
+            let other = self.algorithms.as_ref().and_then(|others| others.get(i));
+            let algorithm = other.unwrap_or(member.algorithm);
+            let member = Member {
+                algorithm,
+                ..*member
+            };
+            Decision::new(batch.operation, &member, *answer, standing)
+        })
     }
 
     /// Whether no voting member of `batch` is denied.
@@ -136,26 +183,15 @@ fn judge(operation: Operation, member: &Member<'_>, state: State, now: Timestamp
         Operation::Check | Operation::Spend => {
             let next = charged(gcra, tat, now, member);
             let writes = operation == Operation::Spend && member.mode.spends() && member.cost > 0;
-            Answer {
-                state: State::Gcra(next.filter(|_| writes).unwrap_or(tat)),
-                passed: next.is_some(),
-            }
+            let state = State::Gcra(next.filter(|_| writes).unwrap_or(tat));
+            Answer::new(state, next.is_some())
         }
         Operation::Refund if member.mode.spends() => {
             let after = gcra.refund(tat, now.as_micros(), member.cost);
-            Answer {
-                state: State::Gcra(after.unwrap_or(tat)),
-                passed: after.is_some(),
-            }
+            Answer::new(State::Gcra(after.unwrap_or(tat)), after.is_some())
         }
-        Operation::Refund => Answer {
-            state,
-            passed: false,
-        },
-        Operation::Reset => Answer {
-            state: State::MISSING,
-            passed: true,
-        },
+        Operation::Refund => Answer::new(state, false),
+        Operation::Reset => Answer::new(State::MISSING, true),
     }
 }
 

@@ -130,11 +130,13 @@ impl LimitsBuilder {
             is_closed: !self.names.is_empty(),
         };
         for name in &self.names {
-            let declared = assembly.declare(name.clone());
-            declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))?;
+            assembly.declare_in_code(name)?;
         }
         for (name, limit) in &self.limits {
             let format = (!name.is_bare()).then(|| name.format());
+            if assembly.limits.get(name.as_str()).is_none() {
+                assembly.declare_in_code(name)?;
+            }
             assembly.define(name.as_str(), name.number(), format, Some(limit.clone()))?;
         }
         for document in &documents.defaults {
@@ -184,6 +186,11 @@ struct Assembly {
 }
 
 impl Assembly {
+    fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {
+        let declared = self.declare(name.clone());
+        declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))
+    }
+
     fn define(
         &mut self,
         name: &str,

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::{
     id::{IdFormat, shortened},
-    transaction::LimitKey,
+    transaction::{LimitKey, OnFailure},
 };
 
 /// A limit's name, what stands for it in bucket keys (its number or, if it has none, the name), and
@@ -30,6 +30,7 @@ pub struct LimitName {
     name: Arc<str>,
     number: Option<u32>,
     format: IdFormat,
+    on_failure: Option<OnFailure>,
 }
 
 impl LimitName {
@@ -50,7 +51,16 @@ impl LimitName {
             name: name.into(),
             number,
             format,
+            on_failure: None,
         }
+    }
+
+    /// Sets what is decided while the store does not answer, where a
+    /// [`FailurePolicy`](crate::backend::FailurePolicy) shall do otherwise than for most limits.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = Some(on_failure);
+        self
     }
 
     /// The name.
@@ -70,6 +80,11 @@ impl LimitName {
     #[inline]
     pub fn format(&self) -> IdFormat {
         self.format
+    }
+
+    #[inline]
+    pub(crate) fn failure(&self) -> Option<OnFailure> {
+        self.on_failure
     }
 
     /// What stands for the name in bucket keys.

@@ -113,7 +113,8 @@ pub(super) fn look_up<'a>(
     }
     let key = BucketKey::new(named.name.key(), id);
     let member = Member::new(key, limit.algorithm(), cost, mode);
-    Ok(Some(member.format(named.name.format())))
+    let member = member.format(named.name.format());
+    Ok(Some(member.on_failure(named.name.failure())))
 }
 
 fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {

@@ -13,10 +13,13 @@ mod support;
 
 use std::{sync::LazyLock, time::Duration};
 
-use tollgate::RedisBackend;
+use tollgate::{
+    RedisBackend,
+    backend::{DenyCache, FailurePolicy},
+};
 
 use self::{
-    conformance::conformance,
+    conformance::{conformance, figures},
     redis_support::{Cluster, Server},
 };
 
@@ -26,14 +29,23 @@ static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 /// A cluster that the tests share.
 static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 
-/// A backend with more patience than the machine may need.
+/// More than the machine may need.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A backend with patience.
 async fn connect(url: String) -> RedisBackend {
-    let backend = RedisBackend::builder(url).timeout(Duration::from_secs(10));
+    let backend = RedisBackend::builder(url).timeout(PATIENCE);
     let backend = backend.build().unwrap();
-    backend.connected(Duration::from_secs(10)).await.unwrap();
+    backend.connected(PATIENCE).await.unwrap();
     backend
 }
 
 conformance!(by_tcp, connect(SERVER.url()).await);
 conformance!(by_unix_socket, connect(SERVER.unix_url()).await);
 conformance!(cluster, connect(CLUSTER.url()).await);
+figures!(figures_of_one, connect(SERVER.url()).await);
+figures!(figures_of_a_cluster, connect(CLUSTER.url()).await);
+conformance!(
+    wrapped,
+    FailurePolicy::new(DenyCache::new(connect(SERVER.url()).await)).deadline(PATIENCE)
+);

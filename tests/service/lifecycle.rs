@@ -116,23 +116,6 @@ fn bad_arguments_exit_2_with_the_reason_and_the_usage() {
 }
 
 #[test]
-fn what_is_not_built_in_is_refused() {
-    let defaults = file(DEFAULTS);
-    let defaults = defaults.to_str().unwrap();
-    let args = [
-        "--listen",
-        "127.0.0.1:0",
-        "--defaults",
-        defaults,
-        "--redis",
-        "redis://127.0.0.1:6379",
-        "--on-failure",
-        "local",
-    ];
-    expect_refusal(&args, &["--on-failure", "not built in"]);
-}
-
-#[test]
 fn redis_urls_that_lead_nowhere_are_refused() {
     let defaults = file(DEFAULTS);
     let defaults = defaults.to_str().unwrap();

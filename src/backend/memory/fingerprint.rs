@@ -10,24 +10,24 @@ use ahash::RandomState;
 use crate::transaction::{BucketKey, LimitKey};
 
 /// A bucket key's hash under keys that only this backend knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fingerprint {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::backend) struct Fingerprint {
     /// Stored, and the source of the table's rows.
-    pub(super) low: u64,
+    pub(in crate::backend) low: u64,
     /// Stored in its lower half; the upper half picks the shard.
-    pub(super) high: u64,
+    pub(in crate::backend) high: u64,
 }
 
 /// Two independently keyed hashes, both with the resistance against chosen inputs that aHash is
 /// made for.
 #[derive(Clone)]
-pub(super) struct Fingerprints {
+pub(in crate::backend) struct Fingerprints {
     low: RandomState,
     high: RandomState,
 }
 
 impl Fingerprints {
-    pub(super) fn new() -> Self {
+    pub(in crate::backend) fn new() -> Self {
         Self {
             low: RandomState::new(),
             high: RandomState::new(),
@@ -35,7 +35,7 @@ impl Fingerprints {
     }
 
     #[inline]
-    pub(super) fn of(&self, key: &BucketKey<'_>) -> Fingerprint {
+    pub(in crate::backend) fn of(&self, key: &BucketKey<'_>) -> Fingerprint {
         Fingerprint {
             low: hash(&self.low, key),
             high: hash(&self.high, key),
@@ -64,7 +64,7 @@ impl fmt::Debug for Fingerprints {
 
 /// Maps a uniform hash to `0..n`, without a division.
 #[inline]
-pub(super) fn pick(hash: u32, n: usize) -> usize {
+pub(in crate::backend) fn pick(hash: u32, n: usize) -> usize {
     ((u64::from(hash) * n as u64) >> 32) as usize
 }
 

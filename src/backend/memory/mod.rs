@@ -1,7 +1,7 @@
 //! Buckets in this process: exact, bounded, and never swept.
 
 mod bucket;
-mod fingerprint;
+pub(super) mod fingerprint;
 mod shard;
 mod table;
 
@@ -87,8 +87,27 @@ impl MemoryBackend {
         self.shards.buckets()
     }
 
+    /// Takes over what another backend knows of a member's bucket; `raises` says that it can only have become
+    /// emptier.
+    #[cfg(feature = "failure-policy")]
+    pub(super) fn learn(&self, member: &Member<'_>, state: State, now: Timestamp, raises: bool) {
+        let print = self.fingerprints.of(&member.key);
+        let mut table = self.shards.lock(&print);
+        let place = table.find(&print);
+        let State::Gcra(tat) = state;
+        if !raises || tat > table.tat(place) {
+            store(&mut table, place, &print, member, state, now);
+        }
+    }
+
+    /// What time it is for this backend.
+    #[cfg(feature = "failure-policy")]
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     #[inline]
-    fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+    pub(super) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         match batch.members {
             [member] => self.decide_one(batch, member, now),

@@ -191,7 +191,10 @@ impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::InvalidNow(error) => error.into(),
-            failure => Self::unavailable(RedisError::from(failure)),
+            failure => match RedisError::from(failure) {
+                error if error.is_read_only() => Self::Moving(error.into()),
+                error => Self::unavailable(error),
+            },
         }
     }
 }

@@ -192,7 +192,7 @@ impl States {
             let answer = answer?;
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
-                self.stored[*place] = moved(state, answer.now, now);
+                self.stored[*place] = state.by_clock(answer.now, now);
             }
         }
         Ok(())
@@ -202,15 +202,4 @@ impl States {
         let now = self.now.unwrap_or_default();
         Ok(Outcome::decide(batch, now, &self.stored)?)
     }
-}
-
-/// A state that is as far from `to` as it was from `from`. A missing bucket is full at any time.
-fn moved(state: State, from: Timestamp, to: Timestamp) -> State {
-    let State::Gcra(mut tat) = state;
-    if tat.us > 0 {
-        let later = to.as_micros().saturating_sub(from.as_micros());
-        let earlier = from.as_micros().saturating_sub(to.as_micros());
-        tat.us = (tat.us + later).saturating_sub(earlier);
-    }
-    State::Gcra(tat)
 }

@@ -1,0 +1,223 @@
+//! Who is denied without asking: a store that counts, behind a cache.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, Transaction,
+    backend::{Backend, BackendError, DenyCache, async_trait},
+    clock::{Clock, ManualClock, Timestamp},
+    decision::Outcome,
+    transaction::{Batch, Mode},
+};
+
+/// A store that has to be waited for, and whose clock is its own.
+#[derive(Clone, Debug)]
+struct Store(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    memory: MemoryBackend,
+    clock: ManualClock,
+    calls: AtomicUsize,
+    /// Without a permit, an answer stays away.
+    answers: Semaphore,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self(Arc::new(Shared {
+            memory: MemoryBackend::new(),
+            clock: ManualClock::new(Timestamp::from_micros(5_000_000)),
+            calls: AtomicUsize::new(0),
+            answers: Semaphore::new(1000),
+        }))
+    }
+
+    /// How often it was asked since this was last asked.
+    fn calls(&self) -> usize {
+        self.0.calls.swap(0, Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        let now = batch.now.unwrap_or_else(|| self.0.clock.now());
+        let outcome = self.0.memory.apply(&batch.at(Some(now))).await;
+        let _answer = self.0.answers.acquire().await.unwrap();
+        outcome
+    }
+}
+
+fn limiter(backend: impl Backend) -> Limiter {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(60).burst(10))
+        .limit("other", Limit::per_minute(60).burst(10));
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+const ONE: Transaction<'static> = Transaction::new("requests", "client");
+
+async fn spend(limiter: &Limiter, transaction: Transaction<'_>) -> bool {
+    limiter.spend(&transaction).await.unwrap().allowed()
+}
+
+#[tokio::test]
+async fn denied_client_costs_the_store_one_call() {
+    let store = Store::new();
+    let limiter = limiter(DenyCache::new(store.clone()));
+    assert!(spend(&limiter, ONE.cost(10)).await);
+    assert!(!spend(&limiter, ONE).await);
+    assert_eq!(store.calls(), 2);
+    for _ in 0..1000 {
+        let denied = limiter.try_spend(&ONE).expect("it does not wait").unwrap();
+        assert!(!denied.allowed() && denied.remaining() == Some(0));
+        assert!(denied.retry_after() <= Duration::from_secs(1));
+    }
+    assert_eq!(store.calls(), 0);
+    assert!(spend(&limiter, Transaction::new("requests", "other")).await);
+    assert!(spend(&limiter, Transaction::new("other", "client")).await);
+    assert!(!limiter.check(&ONE).await.unwrap().allowed());
+    assert_eq!(store.calls(), 2);
+}
+
+#[tokio::test]
+async fn any_cost_is_judged_under_the_limit_in_force() {
+    let store = Store::new();
+    let limiter = limiter(DenyCache::new(store.clone()));
+    assert!(spend(&limiter, ONE.cost(7)).await);
+    assert!(!spend(&limiter, ONE.cost(5)).await);
+    store.calls();
+    assert!(
+        !spend(&limiter, ONE.cost(4)).await,
+        "it is known that 3 are left"
+    );
+    assert_eq!(store.calls(), 0);
+    assert!(spend(&limiter, ONE.cost(3)).await, "what fits is asked for");
+    let raised = Limits::builder()
+        .limit("requests", Limit::per_minute(60).burst(30))
+        .limit("other", Limit::per_minute(60));
+    limiter.reload(raised.build().unwrap()).unwrap();
+    assert!(spend(&limiter, ONE.cost(20)).await, "so is what fits now");
+}
+
+#[tokio::test]
+async fn nobody_is_denied_for_longer_than_by_the_store() {
+    let (store, clock) = (Store::new(), ManualClock::default());
+    let limiter = limiter(DenyCache::new(store.clone())).with_clock(clock.clone());
+    assert!(spend(&limiter, ONE.cost(10)).await);
+    for _ in 0..100 {
+        assert!(!spend(&limiter, ONE).await);
+        clock.advance(Duration::from_micros(999_999));
+        assert!(!spend(&limiter, ONE).await);
+        clock.advance(Duration::from_micros(1));
+        assert!(spend(&limiter, ONE).await);
+    }
+    assert!(store.calls() <= 201);
+}
+
+#[tokio::test]
+async fn own_refunds_and_resets_are_seen_at_once() {
+    let store = Store::new();
+    let limiter = limiter(DenyCache::new(store.clone()));
+    for _ in 0..10 {
+        assert!(spend(&limiter, ONE.cost(10)).await);
+        assert!(!spend(&limiter, ONE).await);
+        limiter.refund(&ONE.cost(4)).await.unwrap();
+        assert!(spend(&limiter, ONE.cost(4)).await);
+        assert!(!spend(&limiter, ONE).await);
+        limiter.reset(&[ONE]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn denial_that_was_on_its_way_during_a_reset_is_not_remembered() {
+    let store = Store::new();
+    let limiter = limiter(DenyCache::new(store.clone()));
+    assert!(spend(&limiter, ONE.cost(10)).await);
+    let held = store.0.answers.acquire_many(1000).await.unwrap();
+    let denied = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { spend(&limiter, ONE).await }
+    });
+    let asked = || store.0.calls.load(Ordering::SeqCst);
+    while asked() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let reset = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.reset(&[ONE]).await.unwrap() }
+    });
+    while asked() < 3 {
+        tokio::task::yield_now().await;
+    }
+    drop(held);
+    assert!(!denied.await.unwrap());
+    reset.await.unwrap();
+    assert!(spend(&limiter, ONE).await);
+}
+
+#[tokio::test]
+async fn what_others_give_back_is_seen_after_the_lifetime() {
+    let store = Store::new();
+    let cached = |lifetime| limiter(DenyCache::new(store.clone()).lifetime(lifetime));
+    let [forgetful, patient] = [Duration::ZERO, Duration::from_secs(3600)].map(cached);
+    assert!(spend(&forgetful, ONE.cost(10)).await);
+    assert!(!spend(&forgetful, ONE).await && !spend(&patient, ONE).await);
+    limiter(store.clone()).reset(&[ONE]).await.unwrap();
+    assert!(spend(&forgetful, ONE).await);
+    assert!(!spend(&patient, ONE).await, "as documented");
+}
+
+#[tokio::test]
+async fn batch_is_denied_if_a_vote_is_known_to_be() {
+    let store = Store::new();
+    let limiter = limiter(DenyCache::new(store.clone()));
+    let other = Transaction::new("other", "client");
+    assert!(spend(&limiter, ONE.cost(10)).await);
+    assert!(!spend(&limiter, ONE).await);
+    store.calls();
+    let denied = limiter.spend_batch(&[other, ONE]).await.unwrap();
+    assert!(!denied.allowed() && denied.strictest() == Some(1));
+    assert!(!denied.members()[0].limited(), "it was not looked at");
+    assert_eq!(store.calls(), 0);
+    for mode in [Mode::SpendOnly, Mode::Debit] {
+        let batch = [other, ONE.mode(mode)];
+        assert!(
+            limiter.spend_batch(&batch).await.unwrap().allowed(),
+            "{mode:?} has no vote"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_remembered_is_bounded() {
+    let store = Store::new();
+    let limiter = limiter(DenyCache::with_capacity(store.clone(), 64));
+    let ids: Vec<_> = (0..1000).map(|id| id.to_string()).collect();
+    let deny = async |id: &String| {
+        let one = Transaction::new("requests", id);
+        limiter.spend(&one.cost(10)).await.unwrap();
+        assert!(!spend(&limiter, one).await);
+    };
+    for id in &ids {
+        deny(id).await;
+    }
+    store.calls();
+    let known = ids.iter().filter(|id| {
+        limiter
+            .try_spend(&Transaction::new("requests", id))
+            .is_some()
+    });
+    assert_eq!(known.count(), 64);
+}
