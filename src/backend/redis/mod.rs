@@ -43,6 +43,7 @@ mod keys;
 mod link;
 mod script;
 mod spread;
+mod upkeep;
 
 use std::{
     sync::{
@@ -261,10 +262,8 @@ impl Servers {
         if config.server.is_clustered() {
             return Ok(Self::Cluster(Arc::new(Cluster::connect(config, &runtime))));
         }
-        let clients = (0..connections).map(|_| config::client(config.clone()));
-        Ok(Self::Single(Links::new(
-            clients.map(|client| Link::connect(client, &runtime)),
-        )))
+        let links = (0..connections).map(|_| Link::connect(config.clone(), &runtime));
+        Ok(Self::Single(Links::new(links)))
     }
 
     fn borrow(clients: Vec<Client>) -> Result<Self, RedisError> {
