@@ -24,9 +24,6 @@ use super::{
     upkeep::{Line, Task, keep_loaded},
 };
 
-/// How long to wait before keys that are being moved are asked for again.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(10);
-
 /// How many calls may wait for one server.
 const MOST_WAITING: usize = 8192;
 
@@ -133,8 +130,7 @@ impl Link {
         Ok(())
     }
 
-    /// Calls a script. It is sent once; what is retried, and once, has not been done: a script that was
-    /// not loaded, and keys that were being moved.
+    /// Calls a script. It is sent once, and once more only if it was not done because it was not loaded.
     pub(super) async fn run(
         &self,
         call: &Call,
@@ -144,10 +140,6 @@ impl Link {
         let script = call.script();
         let sha = ("EVALSHA", script.sha.as_str());
         let mut reply = self.send(sha, call, asking, deadline).await;
-        if let Err(Failure::TryAgain) = reply {
-            deadline.limit(time::sleep(TRY_AGAIN_AFTER)).await?;
-            reply = self.send(sha, call, asking, deadline).await;
-        }
         if let Err(Failure::NoScript) = reply {
             reply = self
                 .send(("EVAL", script.text), call, asking, deadline)

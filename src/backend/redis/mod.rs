@@ -18,7 +18,7 @@
 //! |---|---|---|---|
 //! | one, or behind sentinels | one step | nothing | nobody |
 //! | a cluster, all keys in one slot | one step | nothing | nobody |
-//! | a cluster, several slots | checked, then spent slot by slot | nothing | whoever comes while a batch of the same clients is being given back, for one round trip |
+//! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | whoever comes while a batch of the same clients is being given back, for one round trip |
 //! | after a failover | | what the old master had taken and not yet replicated | nobody, if the servers' clocks agree |
 //!
 //! A request of which the answer is lost stays charged: every decision is sent once, since one that is sent
