@@ -5,8 +5,10 @@
 #[path = "../conformance/mod.rs"]
 #[allow(dead_code, reason = "the map is for other tests")]
 mod conformance;
+mod load;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
+mod resharding;
 mod single;
 #[path = "../support/mod.rs"]
 mod support;

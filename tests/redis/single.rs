@@ -215,7 +215,6 @@ async fn somebodys_client_is_used_and_told_what_it_does_worse() {
     assert!(limiter.spend(&spend).await.unwrap().allowed());
     for part in [
         "connection_timeout is 10s: use at most 500ms",
-        "max_command_buffer_len is 0",
         "unresponsive.max_timeout is None: use 1s",
         "the reconnect policy",
     ] {

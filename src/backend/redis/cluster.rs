@@ -8,7 +8,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,10 +27,11 @@ use tokio::{
 };
 
 use super::{
-    config::{self, INTERNAL_TIMEOUT, RECONNECT_DELAY},
+    config::RECONNECT_DELAY,
     error::{Failure, RedisError},
-    link::{Deadline, Link, Task},
+    link::{Deadline, Link},
     script::{Answer, Call},
+    upkeep::Task,
 };
 
 /// How many slots a cluster has.
@@ -54,6 +58,10 @@ struct Shared {
     links: Mutex<HashMap<Server, Kept>>,
     /// Rung when the table may be wrong.
     stale: Notify,
+    /// Why there is no table.
+    trouble: Mutex<Option<RedisError>>,
+    /// How often the table was read.
+    turn: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -80,6 +88,8 @@ impl Cluster {
             table: ArcSwap::from_pointee(Table::empty()),
             links: Mutex::default(),
             stale: Notify::new(),
+            trouble: Mutex::default(),
+            turn: AtomicUsize::new(0),
         });
         Self {
             _refresher: Task::spawn(runtime, Arc::clone(&shared).keep_fresh()),
@@ -97,9 +107,8 @@ impl Cluster {
                 }
                 return Ok(());
             }
-            for link in self.shared.all_links() {
-                let waited = time::timeout(RECONNECT_DELAY, link.connected());
-                waited.await.unwrap_or(Ok(()))?;
+            if let Some(error) = self.shared.trouble().filter(RedisError::is_permanent) {
+                return Err(error);
             }
             time::sleep(RECONNECT_DELAY / 10).await;
         }
@@ -115,8 +124,8 @@ impl Cluster {
         let table = self.shared.table.load_full();
         let Some(mut link) = table.link(slot).map(Arc::clone) else {
             self.shared.stale.notify_one();
-            let problem = "CLUSTERDOWN no master is known for the keys' slot";
-            return Err(RedisError::Refused(problem.to_owned()).into());
+            let nobody = || RedisError::Refused("no master has the keys' slot".to_owned());
+            return Err(self.shared.trouble().unwrap_or_else(nobody).into());
         };
         let mut asking = false;
         for _ in 0..REDIRECTIONS {
@@ -143,7 +152,7 @@ impl Shared {
     async fn keep_fresh(self: Arc<Self>) {
         loop {
             while !self.refresh().await {
-                time::sleep(RECONNECT_DELAY).await;
+                time::sleep(RECONNECT_DELAY / 4).await;
             }
             self.stale.notified().await;
             // Many calls find the same thing wrong at once.
@@ -153,37 +162,40 @@ impl Shared {
 
     /// Asks one server after another for the table, and takes the first that says.
     async fn refresh(&self) -> bool {
+        let mut trouble: Option<RedisError> = None;
         for link in self.all_links() {
-            let asked = async {
-                link.connected().await?;
-                link.slots().await
-            };
-            let Ok(Ok(reply)) = time::timeout(INTERNAL_TIMEOUT, asked).await else {
-                continue;
-            };
-            match ClusterRouting::from_cluster_slots(reply, link.server().host) {
+            match link.slots().await {
                 Ok(routing) if !routing.slots().is_empty() => {
                     self.adopt(&routing);
                     return true;
                 }
-                reply => tracing::debug!(?reply, ?link, "a server has no table of slots"),
+                Ok(_) => tracing::debug!(?link, "a server knows of no slots"),
+                Err(error) if trouble.as_ref().is_some_and(RedisError::is_permanent) => {
+                    tracing::debug!(%error, ?link, "a server has no table of slots");
+                }
+                Err(error) => trouble = Some(error),
             }
         }
+        *lock(&self.trouble) = trouble;
         false
     }
 
-    /// The links that there are, those that are connected first, and then the servers that we were told of.
+    /// The links that there are, those that are connected first. Each time another one begins, since one that is
+    /// cut off from the others has an old table.
     fn all_links(&self) -> Vec<Arc<Link>> {
-        let mut links: Vec<_> = self
-            .lock()
-            .values()
-            .map(|kept| Arc::clone(&kept.link))
-            .collect();
-        let seeds = self.config.server.hosts();
-        links.extend(seeds.into_iter().map(|seed| self.link_to(seed)));
+        for seed in self.config.server.hosts() {
+            self.link_to(seed);
+        }
+        let links = lock(&self.links);
+        let mut links: Vec<_> = links.values().map(|kept| Arc::clone(&kept.link)).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % links.len().max(1);
+        links.rotate_left(turn);
         links.sort_by_key(|link| !link.is_connected());
-        links.dedup_by(|a, b| Arc::ptr_eq(a, b));
         links
+    }
+
+    fn trouble(&self) -> Option<RedisError> {
+        lock(&self.trouble).clone()
     }
 
     fn adopt(&self, routing: &ClusterRouting) {
@@ -193,32 +205,33 @@ impl Shared {
             table.assign(range.start, range.end, link);
         }
         let now = Instant::now();
-        self.lock().retain(|_, kept| {
+        lock(&self.links).retain(|_, kept| {
             let listed = table.links.iter().any(|link| Arc::ptr_eq(link, &kept.link));
             listed || now.duration_since(kept.used) < KEPT
         });
         self.table.store(Arc::new(table));
+        *lock(&self.trouble) = None;
     }
 
     /// The link to a server, made if there is none.
     fn link_to(&self, server: Server) -> Arc<Link> {
         let used = Instant::now();
-        let mut links = self.lock();
+        let mut links = lock(&self.links);
         let kept = links.entry(server).or_insert_with_key(|server| {
             let mut config = self.config.clone();
             config.server = ServerConfig::Centralized {
                 server: server.clone(),
             };
-            let link = Arc::new(Link::connect(config::client(config), &self.runtime));
+            let link = Arc::new(Link::connect(config, &self.runtime));
             Kept { link, used }
         });
         kept.used = used;
         Arc::clone(&kept.link)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Server, Kept>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Table {

@@ -1,16 +1,18 @@
 //! How a client has to be set up, so that a server's fault is never long a decision's.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use fred::{
     clients::{Client, Pool},
     interfaces::ClientLike,
     rustls::{ClientConfig, RootCertStore, crypto::ring},
     rustls_native_certs,
-    types::config::{
-        Config, ConnectionConfig, ReconnectError, ReconnectPolicy, TcpConfig, TlsConfig,
-        TlsConnector, UnresponsiveConfig,
-    },
+    types::config::{Config, ConnectionConfig, ReconnectError, TcpConfig, TlsConfig, TlsConnector},
 };
 
 use super::error::RedisError;
@@ -18,14 +20,11 @@ use super::error::RedisError;
 /// The longest that connecting may take, and what a client asks for itself.
 pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The pause before a connection is tried again, to which half as much is added at random.
+/// The least time between the beginnings of two attempts to connect, to which up to half as much is added.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// How many commands may wait to be sent.
-const BUFFER: usize = 8192;
-
 /// A server that has owed an answer for so long is left.
-const UNRESPONSIVE: Duration = Duration::from_secs(1);
+pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
 /// What a [`RedisBackend`](super::RedisBackend) reaches its servers through: a URL, or a client or a pool that
 /// there is already.
@@ -133,10 +132,10 @@ fn native_tls() -> Result<TlsConfig, RedisError> {
     Ok(TlsConnector::from(config).into())
 }
 
-/// A client that connects, and connects again, for ever and soon.
+/// A client for one connection.
 pub(super) fn client(mut config: Config) -> Client {
-    config.fail_fast = false;
-    Client::new(config, None, Some(connection()), Some(reconnect()))
+    config.fail_fast = true;
+    Client::new(config, None, Some(connection()), None)
 }
 
 fn connection() -> ConnectionConfig {
@@ -144,11 +143,8 @@ fn connection() -> ConnectionConfig {
         connection_timeout: INTERNAL_TIMEOUT,
         internal_command_timeout: INTERNAL_TIMEOUT,
         max_command_attempts: 1,
-        max_command_buffer_len: BUFFER,
-        unresponsive: UnresponsiveConfig {
-            max_timeout: Some(UNRESPONSIVE),
-            interval: UNRESPONSIVE / 4,
-        },
+        // A link has a bound of its own: once this one is reached, fred forgets to send what comes later.
+        max_command_buffer_len: 0,
         tcp: TcpConfig {
             nodelay: Some(true),
             ..TcpConfig::default()
@@ -163,11 +159,11 @@ fn connection() -> ConnectionConfig {
     }
 }
 
-fn reconnect() -> ReconnectPolicy {
-    let delay = u32::try_from(RECONNECT_DELAY.as_millis()).expect("it is a tenth of a second");
-    let mut policy = ReconnectPolicy::new_constant(0, delay);
-    policy.set_jitter(delay / 2);
-    policy
+/// How far apart the beginnings of two attempts to connect are: at random, so that a fleet does not come back as
+/// one.
+pub(super) fn pause() -> Duration {
+    let random = RandomState::new().hash_one(());
+    RECONNECT_DELAY + Duration::from_micros(random % 50_000)
 }
 
 /// What somebody's own client does otherwise than one of ours, and what it should do.
@@ -181,8 +177,10 @@ pub(super) fn differences(client: &Client) -> Vec<String> {
     [
         too_long("connection_timeout", theirs.connection_timeout),
         too_long("internal_command_timeout", theirs.internal_command_timeout),
-        (theirs.max_command_buffer_len == 0)
-            .then(|| format!("max_command_buffer_len is 0 (no bound): use {BUFFER}")),
+        (theirs.max_command_buffer_len > 0).then(|| {
+            let bound = theirs.max_command_buffer_len;
+            format!("max_command_buffer_len is {bound}, and what comes after that is reached waits: use 0")
+        }),
         silence
             .is_none_or(|silence| silence > 2 * UNRESPONSIVE)
             .then(|| format!("unresponsive.max_timeout is {silence:?}: use {UNRESPONSIVE:?}")),

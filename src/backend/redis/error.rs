@@ -103,7 +103,7 @@ fn explained(reply: &str) -> String {
 pub(super) enum Failure {
     /// The script is not loaded: it can be sent.
     NoScript,
-    /// The keys are being moved: it can be asked again.
+    /// Some of the keys are on their way to another server: they can be asked for one by one.
     TryAgain,
     /// The keys are on another server.
     Moved(Redirect),
@@ -175,9 +175,7 @@ impl From<Failure> for RedisError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::NoScript => Self::Refused("NOSCRIPT, twice".to_owned()),
-            Failure::TryAgain => {
-                Self::Refused("TRYAGAIN, twice: the keys are being moved".to_owned())
-            }
+            Failure::TryAgain => Self::Refused("TRYAGAIN the keys are being moved".to_owned()),
             Failure::Moved(_) | Failure::Ask(_) => {
                 Self::Refused(explained("MOVED to another server"))
             }

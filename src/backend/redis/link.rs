@@ -1,29 +1,31 @@
-//! A connection to one server: calls with one attempt each, and the task that keeps it up.
+//! A connection to one server, and calls with one attempt each.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use fred::{
     clients::{Client, WithOptions},
     interfaces::{ClientLike, EventInterface},
     types::{
         ClusterHash, CustomCommand, Value,
-        config::{Options, Server},
+        cluster::ClusterRouting,
+        config::{Config, Options, Server},
     },
 };
 use tokio::{
     runtime::Handle,
-    task::JoinHandle,
+    sync::Semaphore,
     time::{self, Instant},
 };
 
 use super::{
     config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
     error::{Failure, RedisError},
-    script::{Answer, Call, scripts},
+    script::{Answer, Call},
+    upkeep::{Line, Task, keep_loaded},
 };
 
-/// How long to wait before keys that are being moved are asked for again.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// How many calls may wait for one server.
+const MOST_WAITING: usize = 8192;
 
 /// When a decision has to be there.
 #[derive(Clone, Copy, Debug)]
@@ -52,32 +54,24 @@ impl Deadline {
 
 /// A client of one server. The tasks that serve it end with it.
 pub(super) struct Link {
-    client: Client,
+    route: Route,
+    places: Semaphore,
     _upkeep: Option<Task>,
 }
 
-/// A task that ends when it is dropped.
-#[derive(Debug)]
-pub(super) struct Task(JoinHandle<()>);
-
-impl Task {
-    pub(super) fn spawn(runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(runtime.spawn(task))
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+enum Route {
+    Own(Arc<Line>),
+    Borrowed(Arc<Client>),
 }
 
 impl Link {
     /// A link of our own, which connects in the background and stays connected.
-    pub(super) fn connect(client: Client, runtime: &Handle) -> Self {
+    pub(super) fn connect(config: Config, runtime: &Handle) -> Self {
+        let line = Arc::new(Line::new(config));
         Self {
-            _upkeep: Some(Task::spawn(runtime, keep_connected(client.clone()))),
-            client,
+            _upkeep: Some(Task::spawn(runtime, Arc::clone(&line).keep_up())),
+            route: Route::Own(line),
+            places: Semaphore::new(MOST_WAITING),
         }
     }
 
@@ -88,20 +82,45 @@ impl Link {
             _upkeep: runtime
                 .ok()
                 .map(|runtime| Task::spawn(&runtime, keep_loaded(client.clone()))),
-            client,
+            route: Route::Borrowed(Arc::new(client)),
+            places: Semaphore::new(MOST_WAITING),
         }
     }
 
+    fn client(&self) -> Arc<Client> {
+        match &self.route {
+            Route::Own(line) => line.client(),
+            Route::Borrowed(client) => Arc::clone(client),
+        }
+    }
+
+    /// The client for one call, or why it would not get through.
+    fn for_call(&self, timeout: Duration) -> Result<WithOptions<Client>, RedisError> {
+        let client = self.client();
+        if let Route::Own(line) = &self.route
+            && !client.is_connected()
+            && let Some(error) = line.problem()
+        {
+            return Err(error);
+        }
+        Ok(client.with_options(&once(timeout)))
+    }
+
     pub(super) fn is_connected(&self) -> bool {
-        self.client.is_connected()
+        self.client().is_connected()
     }
 
     /// Waits until the server is there, or says why it will not be.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
-        let mut errors = self.client.error_rx();
-        while !self.is_connected() {
+        let client = match &self.route {
+            Route::Own(line) => return line.connected().await,
+            Route::Borrowed(client) => client,
+        };
+        let mut errors = client.error_rx();
+        while !client.is_connected() {
             tokio::select! {
-                _ = self.client.wait_for_connect() => {}
+                // It misses what happens while it begins to wait.
+                _ = time::timeout(RECONNECT_DELAY, client.wait_for_connect()) => {}
                 error = errors.recv() => match error.map(|(error, _)| RedisError::from(error)) {
                     Ok(error) if error.is_permanent() => return Err(error),
                     _ => {}
@@ -111,8 +130,7 @@ impl Link {
         Ok(())
     }
 
-    /// Calls a script. It is sent once; what is retried, and once, has not been done: a script that was
-    /// not loaded, and keys that were being moved.
+    /// Calls a script. It is sent once, and once more only if it was not done because it was not loaded.
     pub(super) async fn run(
         &self,
         call: &Call,
@@ -122,10 +140,6 @@ impl Link {
         let script = call.script();
         let sha = ("EVALSHA", script.sha.as_str());
         let mut reply = self.send(sha, call, asking, deadline).await;
-        if let Err(Failure::TryAgain) = reply {
-            deadline.limit(time::sleep(TRY_AGAIN_AFTER)).await?;
-            reply = self.send(sha, call, asking, deadline).await;
-        }
         if let Err(Failure::NoScript) = reply {
             reply = self
                 .send(("EVAL", script.text), call, asking, deadline)
@@ -141,7 +155,8 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {
-        let client = self.client.with_options(&once(deadline.left()?));
+        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        let client = self.for_call(deadline.left()?)?;
         let arguments = call.arguments(script);
         match asking {
             true => ask(&client, command, arguments).await,
@@ -150,15 +165,21 @@ impl Link {
     }
 
     /// Asks for the table of a cluster's slots.
-    pub(super) async fn slots(&self) -> Result<Value, RedisError> {
-        let client = self.client.with_options(&once(INTERNAL_TIMEOUT));
+    pub(super) async fn slots(&self) -> Result<ClusterRouting, RedisError> {
+        let client = self.for_call(INTERNAL_TIMEOUT)?;
         let arguments = vec![Value::from_static_str("SLOTS")];
-        Ok(client.custom(custom("CLUSTER"), arguments).await?)
+        let reply = client
+            .custom::<Value, _>(custom("CLUSTER"), arguments)
+            .await?;
+        Ok(ClusterRouting::from_cluster_slots(
+            reply,
+            self.server().host,
+        )?)
     }
 
     /// The server that it has been made for.
     pub(super) fn server(&self) -> Server {
-        let mut hosts = self.client.client_config().server.hosts();
+        let mut hosts = self.client().client_config().server.hosts();
         hosts.swap_remove(0)
     }
 }
@@ -166,7 +187,7 @@ impl Link {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("servers", &self.client.client_config().server.hosts())
+            .field("servers", &self.client().client_config().server.hosts())
             .field("connected", &self.is_connected())
             .finish()
     }
@@ -201,53 +222,4 @@ async fn ask(
     let mut replies = pipeline.try_all::<Value>().await;
     let last = replies.pop().unwrap_or(Ok(Value::Null));
     Ok(last?)
-}
-
-/// Runs a client for as long as this is polled, and starts it again should it give up.
-async fn keep_connected(client: Client) {
-    loop {
-        let mut router = AbortOnDrop(client.connect());
-        tokio::select! {
-            ended = &mut router.0 => tracing::debug!(?ended, "a Redis client has ended, and is started again"),
-            () = keep_loaded(client.clone()) => {}
-        }
-        time::sleep(RECONNECT_DELAY).await;
-    }
-}
-
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Loads the scripts, now and whenever the client has connected again.
-async fn keep_loaded(client: Client) {
-    let mut reconnects = client.reconnect_rx();
-    if client.is_connected() {
-        load(&client).await;
-    }
-    while !matches!(
-        reconnects.recv().await,
-        Err(tokio::sync::broadcast::error::RecvError::Closed)
-    ) {
-        load(&client).await;
-    }
-}
-
-/// Loads the scripts. If that fails, the first call loads its own.
-async fn load(client: &Client) {
-    let options = Options {
-        fail_fast: false,
-        ..once(INTERNAL_TIMEOUT)
-    };
-    let client = client.with_options(&options);
-    for script in scripts() {
-        let arguments = ["LOAD", script.text].map(Value::from_static_str).to_vec();
-        if let Err(error) = client.custom::<Value, _>(custom("SCRIPT"), arguments).await {
-            tracing::debug!(%error, "a script could not be loaded into Redis");
-        }
-    }
 }

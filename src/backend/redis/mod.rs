@@ -18,7 +18,7 @@
 //! |---|---|---|---|
 //! | one, or behind sentinels | one step | nothing | nobody |
 //! | a cluster, all keys in one slot | one step | nothing | nobody |
-//! | a cluster, several slots | checked, then spent slot by slot | nothing | whoever comes while a batch of the same clients is being given back, for one round trip |
+//! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | whoever comes while a batch of the same clients is being given back, for one round trip |
 //! | after a failover | | what the old master had taken and not yet replicated | nobody, if the servers' clocks agree |
 //!
 //! A request of which the answer is lost stays charged: every decision is sent once, since one that is sent
@@ -43,6 +43,7 @@ mod keys;
 mod link;
 mod script;
 mod spread;
+mod upkeep;
 
 use std::{
     sync::{
@@ -261,10 +262,8 @@ impl Servers {
         if config.server.is_clustered() {
             return Ok(Self::Cluster(Arc::new(Cluster::connect(config, &runtime))));
         }
-        let clients = (0..connections).map(|_| config::client(config.clone()));
-        Ok(Self::Single(Links::new(
-            clients.map(|client| Link::connect(client, &runtime)),
-        )))
+        let links = (0..connections).map(|_| Link::connect(config.clone(), &runtime));
+        Ok(Self::Single(Links::new(links)))
     }
 
     fn borrow(clients: Vec<Client>) -> Result<Self, RedisError> {

@@ -4,6 +4,8 @@
 //! one of those denies after all, because another request came between, the others are given back. The
 //! members that do not vote come last, once the batch has passed, and are never given back.
 //!
+//! So is a batch of which all buckets are in one slot, as long as that is being moved to another server.
+//!
 //! Nothing is admitted too much. Until the others are given back, one round trip later, other requests of
 //! these clients find the cost of this batch taken, and may be denied for it. What is sent and not answered
 //! stays charged.
@@ -47,28 +49,23 @@ pub(super) async fn apply(
     form: &KeyForm,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
-    let deadline = Deadline::after(timeout);
-    let spread = Spread {
+    let mut spread = Spread {
         cluster,
         batch,
         form,
-        deadline,
+        apart: false,
+        deadline: Deadline::after(timeout),
+        timeout,
     };
     let groups = spread.groups(|_| true);
-    match (&*groups, batch.operation) {
-        ([], _) => Ok(Outcome::new(Timestamp::default(), [])),
-        ([group], operation) => {
-            let (slot, call) = group.call(operation, batch, form);
-            cluster.run(slot, &call, deadline).await?.judge(batch)
-        }
-        (groups, Operation::Spend) => spread.spend(groups, timeout).await,
-        (groups, operation) => {
-            let mut states = States::of(batch);
-            let answers = spread.run(groups, operation).await;
-            states.take(groups, answers)?;
-            states.judge(batch)
-        }
+    let decided = spread.decide(&groups).await;
+    // A refund that has been done for some of the slots must not be done again.
+    let repeatable = groups.len() == 1 || batch.operation != Operation::Refund;
+    if let (Err(Failure::TryAgain), true) = (&decided, repeatable) {
+        spread.apart = true;
+        return spread.decide(&spread.groups(|_| true)).await;
     }
+    decided
 }
 
 /// A batch over several slots, and what it takes to ask for it.
@@ -76,21 +73,28 @@ struct Spread<'a> {
     cluster: &'a Arc<Cluster>,
     batch: &'a Batch<'a>,
     form: &'a KeyForm,
+    /// Whether each member is asked for by itself, as long as its slot is being moved.
+    apart: bool,
     deadline: Deadline,
+    /// How long giving back may take.
+    timeout: Duration,
 }
 
 impl Spread<'_> {
     /// The members that are meant, slot by slot.
     fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
-        let mut slots = BTreeMap::<u16, Vec<usize>>::new();
+        let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
             if is_meant(member) {
                 let slot = redis_keyslot(self.form.key(member).as_bytes());
-                slots.entry(slot).or_default().push(place);
+                let part = if self.apart { place } else { 0 };
+                groups.entry((slot, part)).or_default().push(place);
             }
         }
-        let slots = slots.into_iter();
-        slots.map(|(slot, places)| Group { slot, places }).collect()
+        let groups = groups.into_iter();
+        groups
+            .map(|((slot, _), places)| Group { slot, places })
+            .collect()
     }
 
     fn calls(&self, groups: &[Group], operation: Operation) -> Vec<(u16, Call)> {
@@ -104,7 +108,24 @@ impl Spread<'_> {
         run(self.cluster, &self.calls(groups, operation), self.deadline).await
     }
 
-    async fn spend(&self, all: &[Group], timeout: Duration) -> Result<Outcome, Failure> {
+    async fn decide(&self, groups: &[Group]) -> Result<Outcome, Failure> {
+        match (groups, self.batch.operation) {
+            ([], _) => Ok(Outcome::new(Timestamp::default(), [])),
+            ([group], operation) => {
+                let (slot, call) = group.call(operation, self.batch, self.form);
+                let answer = self.cluster.run(slot, &call, self.deadline).await?;
+                answer.judge(self.batch)
+            }
+            (groups, Operation::Spend) => self.spend(groups).await,
+            (groups, operation) => {
+                let mut states = States::of(self.batch);
+                states.take(groups, self.run(groups, operation).await)?;
+                states.judge(self.batch)
+            }
+        }
+    }
+
+    async fn spend(&self, all: &[Group]) -> Result<Outcome, Failure> {
         let mut states = States::of(self.batch);
         states.take(all, self.run(all, Operation::Check).await)?;
         let expected = states.judge(self.batch)?;
@@ -119,14 +140,15 @@ impl Spread<'_> {
             back: self.calls(&votes, Operation::Refund),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
-            timeout,
+            timeout: self.timeout,
         };
         // It goes on if nobody waits for it any more: what is taken has to be given back.
         let taken = self.deadline.limit(tokio::spawn(taking.run())).await?;
         let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
-        states.take(&votes, voted)?;
+        // What has been taken may have been charged, and is not asked for once more.
+        states.take(&votes, voted).map_err(RedisError::from)?;
         if let Some(offered) = offered {
-            states.take(&others, offered)?;
+            states.take(&others, offered).map_err(RedisError::from)?;
         }
         states.judge(self.batch)
     }

@@ -85,14 +85,16 @@ local function apply(verb, us, frac, at)
   return new_us, new_frac
 end
 
--- Stores a TAT until it is past. A full bucket needs no key, except under a client's clock, which may yet
--- step back.
+-- Stores a TAT until it is past, counted from the millisecond that has begun. A full bucket needs no key, except
+-- under a client's clock, which may yet step back.
 local function store(key, us, frac)
-  local left, value = us - now, string.format('%.0f', us)
+  local last, value, ttl = us, string.format('%.0f', us), grace
   if frac > 0 then
-    left, value = left + 1, string.format('%.0f:%.0f', us, frac)
+    last, value = us + 1, string.format('%.0f:%.0f', us, frac)
   end
-  local ttl = math.ceil(left / 1000) + grace
+  if last > now then
+    ttl = ttl + math.ceil(last / 1000) - math.floor(now / 1000)
+  end
   if us > 0 and ttl > 0 then
     redis.call('SET', key, value, 'PX', ttl)
   else

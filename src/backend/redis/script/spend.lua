@@ -35,9 +35,11 @@ if us > horizon or us == horizon and frac > tonumber(ARGV[7] or 0) then
   return {0, now, stored_us, stored_frac}
 end
 
-local left, value = us - now, string.format('%.0f', us)
+local last, value = us, string.format('%.0f', us)
 if frac > 0 then
-  left, value = left + 1, string.format('%.0f:%.0f', us, frac)
+  last, value = us + 1, string.format('%.0f:%.0f', us, frac)
 end
-redis.call('SET', KEYS[1], value, 'PX', math.ceil(left / 1000) + grace)
+-- A key's time counts from the millisecond that has begun.
+local ttl = math.ceil(last / 1000) - math.floor(now / 1000)
+redis.call('SET', KEYS[1], value, 'PX', ttl + grace)
 return {1, now, stored_us, stored_frac}

@@ -1,0 +1,197 @@
+//! What keeps a connection up.
+//!
+//! fred can reconnect by itself, but not after every fault: while more is sent to a server, it never counts that as
+//! silent; a sentinel that accepts connections and says nothing is asked again and again; and a
+//! server that takes no more bytes holds up all else. So each client of ours serves one connection, which is
+//! watched, and is replaced by a new one when that ends.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    interfaces::{ClientLike, EventInterface},
+    types::{
+        ClusterHash, CustomCommand, Value,
+        config::{Config, Options, ServerConfig},
+    },
+};
+use tokio::{
+    runtime::Handle,
+    sync::{broadcast::error::RecvError, watch},
+    task::JoinHandle,
+    time::{self, Instant},
+};
+
+use super::{
+    config::{self, INTERNAL_TIMEOUT, UNRESPONSIVE},
+    error::RedisError,
+    script::scripts,
+};
+
+/// The longest that all steps of connecting may take together, by way of several sentinels.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// How long a server is left alone between two looks at it.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// A task that ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Task<T = ()>(JoinHandle<T>);
+
+impl Task {
+    pub(super) fn spawn(runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(runtime.spawn(task))
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A connection of our own, by one client after another.
+#[derive(Debug)]
+pub(super) struct Line {
+    client: ArcSwap<Client>,
+    standing: watch::Sender<Standing>,
+}
+
+#[derive(Clone, Debug)]
+enum Standing {
+    Connecting,
+    Connected,
+    Failed(RedisError),
+}
+
+impl Line {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            client: ArcSwap::from_pointee(config::client(config)),
+            standing: watch::Sender::new(Standing::Connecting),
+        }
+    }
+
+    /// The client that there is at present, connected or not.
+    pub(super) fn client(&self) -> Arc<Client> {
+        self.client.load_full()
+    }
+
+    /// Why there is no connection, unless there is one or the first attempt is not over.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        match &*self.standing.borrow() {
+            Standing::Failed(error) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits until there is a connection, or says why there will not be one.
+    pub(super) async fn connected(&self) -> Result<(), RedisError> {
+        let mut standing = self.standing.subscribe();
+        let settled = standing.wait_for(|standing| match standing {
+            Standing::Connecting => false,
+            Standing::Connected => true,
+            Standing::Failed(error) => error.is_permanent(),
+        });
+        match settled.await.as_deref() {
+            Ok(Standing::Failed(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Connects, and again whenever a connection has ended, for as long as this is polled.
+    pub(super) async fn keep_up(self: Arc<Self>) {
+        loop {
+            let next = Instant::now() + config::pause();
+            let error = self.serve().await;
+            tracing::debug!(%error, "a connection to Redis has ended, or could not be made");
+            self.standing.send_replace(Standing::Failed(reason(error)));
+            let mut config = self.client().client_config();
+            if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
+                hosts.rotate_left(1);
+            }
+            self.client.store(Arc::new(config::client(config)));
+            time::sleep_until(next).await;
+        }
+    }
+
+    /// Serves one connection, and returns why it has ended.
+    async fn serve(&self) -> Error {
+        let client = self.client();
+        let mut router = Task(client.connect());
+        tokio::select! {
+            ended = &mut router.0 => match ended {
+                Ok(Err(error)) => error,
+                _ => Error::new(ErrorKind::Canceled, "the client has ended"),
+            },
+            error = self.watch(&client) => error,
+        }
+    }
+
+    /// Returns when the server does not answer any more.
+    async fn watch(&self, client: &Client) -> Error {
+        if let Err(error) = ping(client, CONNECTING).await {
+            return error;
+        }
+        load(client).await;
+        self.standing.send_replace(Standing::Connected);
+        loop {
+            time::sleep(BEAT).await;
+            if let Err(error) = ping(client, UNRESPONSIVE).await {
+                return error;
+            }
+        }
+    }
+}
+
+/// Why there is no connection: the server's own words, if it has said anything.
+fn reason(error: Error) -> RedisError {
+    match RedisError::from(error.clone()) {
+        reason @ (RedisError::Refused(_) | RedisError::Config(_)) => reason,
+        _ => RedisError::Disconnected(error),
+    }
+}
+
+/// Whether a server answers, be it with an error.
+async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
+    let client = client.with_options(&patient(timeout));
+    match client.ping::<Value>(None).await {
+        Err(error) if *error.kind() == ErrorKind::Timeout => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Loads the scripts into the server of somebody's client, now and whenever that has connected again.
+pub(super) async fn keep_loaded(client: Client) {
+    let mut reconnects = client.reconnect_rx();
+    if client.is_connected() {
+        load(&client).await;
+    }
+    while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
+        load(&client).await;
+    }
+}
+
+/// Loads the scripts. If that fails, the first call loads its own.
+async fn load(client: &Client) {
+    let client = client.with_options(&patient(INTERNAL_TIMEOUT));
+    for script in scripts() {
+        let arguments = ["LOAD", script.text].map(Value::from_static_str).to_vec();
+        let command = CustomCommand::new_static("SCRIPT", ClusterHash::FirstKey, false);
+        if let Err(error) = client.custom::<Value, _>(command, arguments).await {
+            tracing::debug!(%error, "a script could not be loaded into Redis");
+        }
+    }
+}
+
+/// One attempt, once there is a connection.
+fn patient(timeout: Duration) -> Options {
+    Options {
+        max_attempts: Some(1),
+        timeout: Some(timeout),
+        fail_fast: false,
+        ..Options::default()
+    }
+}

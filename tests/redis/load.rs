@@ -1,0 +1,215 @@
+//! Load: tasks that spend until they are told to stop, and what has become of each call.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{task::JoinHandle, time::sleep};
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction, backend::redis::RedisError, id::IdFormat,
+    limit::LimitName,
+};
+
+/// What each id may spend. Nothing comes back during a test.
+pub(crate) const BURST: u32 = 3;
+
+/// How long a decision may take.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How much later than that its answer may be there, on a machine with other things to do.
+pub(crate) const SLACK: Duration = Duration::from_millis(250);
+
+/// How soon all is well again.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
+
+/// The limits of all tests with load: one by any id, and one of which the ids of an account share a slot.
+pub(crate) fn limits() -> Limits {
+    let limit = Limit::per_day(BURST);
+    let one = LimitName::new("one", 1, IdFormat::Opaque);
+    let of_account = LimitName::new("ofAccount", 2, IdFormat::RegIdDomain);
+    let limits = Limits::builder().limit(one, limit.clone());
+    limits.limit(of_account, limit).build().unwrap()
+}
+
+/// A limiter on a backend with the usual timeout, and connected.
+pub(crate) async fn limiter(url: String) -> Limiter {
+    let backend = RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap();
+    backend.connected(Duration::from_secs(10)).await.unwrap();
+    Limiter::new(limits(), backend)
+}
+
+/// Spends one from each of these ids, all or none, and says whether they passed.
+pub(crate) async fn spend(
+    limiter: &Limiter,
+    limit: &str,
+    ids: &[String],
+) -> Result<bool, RedisError> {
+    let batch: Vec<_> = ids.iter().map(|id| Transaction::new(limit, id)).collect();
+    let decided = limiter.spend_batch(&batch).await;
+    decided
+        .map(|batch| batch.allowed())
+        .map_err(|error| reason(&error))
+}
+
+/// What Redis was asked for in vain.
+pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
+    let mut cause = error;
+    loop {
+        if let Some(reason) = cause.downcast_ref::<RedisError>() {
+            return reason.clone();
+        }
+        let Some(source) = cause.source() else {
+            panic!("{error}");
+        };
+        cause = source;
+    }
+}
+
+/// A call that was not decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Undecided {
+    pub(crate) ids: Vec<String>,
+    pub(crate) at: Instant,
+    pub(crate) error: RedisError,
+}
+
+/// What has become of the calls.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) calls: AtomicUsize,
+    pub(crate) admitted: Mutex<BTreeMap<String, u32>>,
+    pub(crate) undecided: Mutex<Vec<Undecided>>,
+    pub(crate) longest: Mutex<Duration>,
+}
+
+impl Tally {
+    /// Spends, and notes what comes of it.
+    async fn spend(&self, limiter: &Limiter, limit: &str, ids: Vec<String>) {
+        let start = Instant::now();
+        let passed = spend(limiter, limit, &ids).await;
+        let mut longest = self.longest.lock().unwrap();
+        *longest = start.elapsed().max(*longest);
+        drop(longest);
+        self.calls.fetch_add(1, SeqCst);
+        match passed {
+            Ok(true) => {
+                let mut admitted = self.admitted.lock().unwrap();
+                for id in ids {
+                    *admitted.entry(id).or_default() += 1;
+                }
+            }
+            Ok(false) => {}
+            Err(error) => {
+                let at = Instant::now();
+                self.undecided
+                    .lock()
+                    .unwrap()
+                    .push(Undecided { ids, at, error });
+            }
+        }
+    }
+
+    /// The most that any id was admitted.
+    pub(crate) fn most(&self) -> u32 {
+        let admitted = self.admitted.lock().unwrap();
+        admitted.values().copied().max().unwrap_or(0)
+    }
+
+    pub(crate) fn undecided(&self) -> Vec<Undecided> {
+        self.undecided.lock().unwrap().clone()
+    }
+
+    /// The errors, each with how often it was.
+    pub(crate) fn errors(&self) -> BTreeMap<String, usize> {
+        let mut errors = BTreeMap::new();
+        for undecided in &*self.undecided.lock().unwrap() {
+            *errors.entry(undecided.error.to_string()).or_default() += 1;
+        }
+        errors
+    }
+
+    /// No call has taken longer than it may.
+    #[track_caller]
+    pub(crate) fn assert_in_time(&self) {
+        let longest = *self.longest.lock().unwrap();
+        assert!(longest <= TIMEOUT + SLACK, "a call has taken {longest:?}");
+    }
+}
+
+/// Tasks that spend until they are told to stop.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) tally: Arc<Tally>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Starts tasks that spend from what `ids` makes of the number of the call, all or none.
+    pub(crate) fn start(
+        limiter: &Limiter,
+        limit: &'static str,
+        tasks: usize,
+        ids: impl Fn(usize) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        let (tally, stop) = (Arc::<Tally>::default(), Arc::<AtomicBool>::default());
+        let (ids, number) = (Arc::new(ids), Arc::new(AtomicUsize::new(0)));
+        let tasks = (0..tasks).map(|_| {
+            let (tally, stop, limiter) = (Arc::clone(&tally), Arc::clone(&stop), limiter.clone());
+            let (ids, number) = (Arc::clone(&ids), Arc::clone(&number));
+            tokio::spawn(async move {
+                while !stop.load(SeqCst) {
+                    let ids = ids(number.fetch_add(1, SeqCst));
+                    tally.spend(&limiter, limit, ids).await;
+                    sleep(Duration::from_millis(1)).await;
+                }
+            })
+        });
+        let tasks = tasks.collect();
+        Self { tally, stop, tasks }
+    }
+
+    /// Waits until so many more calls have been made.
+    pub(crate) async fn more(&self, calls: usize) {
+        let enough = self.tally.calls.load(SeqCst) + calls;
+        while self.tally.calls.load(SeqCst) < enough {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Stops the tasks, and returns what has become of their calls.
+    pub(crate) async fn stop(self) -> Arc<Tally> {
+        self.stop.store(true, SeqCst);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        self.tally
+    }
+}
+
+/// Turns by turns a new number and one that there was before, each new one as often as six times.
+pub(crate) fn mixed(call: usize) -> usize {
+    let newest = call / 12;
+    match call % 2 {
+        0 => newest,
+        _ => call.wrapping_mul(0x9E37_79B9) % (newest + 1),
+    }
+}
+
+/// Waits until `done` spends without an error, and returns how long that took.
+pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]) -> Duration {
+    let start = Instant::now();
+    for id in ids {
+        while let Err(error) = spend(limiter, limit, std::slice::from_ref(id)).await {
+            assert!(start.elapsed() < SOON, "{id}: {error}");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    start.elapsed()
+}

@@ -1,0 +1,123 @@
+//! A cluster whose slots move while it decides.
+
+use std::slice;
+
+use tokio::sync::{Mutex, MutexGuard};
+use tollgate::Limiter;
+
+use crate::{
+    CLUSTER,
+    load::{BURST, Load, Tally, limiter, mixed, spend},
+    redis_support::{Cluster, Node},
+};
+
+/// One slot is moved at a time.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// A slot of the shared cluster that is moved, and who has the next one.
+struct Moving<'a> {
+    cluster: &'a Cluster,
+    account: &'static str,
+    slot: u16,
+    to: &'a Node,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Moving<'_> {
+    async fn of(account: &'static str) -> Self {
+        let turn = TURN.lock().await;
+        let cluster = &*CLUSTER;
+        let slot = cluster.slot_of(&format!("{{{account}}}"));
+        let from = cluster.owner(slot);
+        let masters = cluster.masters();
+        let mut others = masters.iter().filter(|node| node.id() != from.id());
+        Self {
+            cluster,
+            account,
+            slot,
+            to: others.next().unwrap(),
+            _turn: turn,
+        }
+    }
+
+    fn id(&self, number: usize) -> String {
+        id(self.account, number)
+    }
+
+    /// Moves the slot while load goes on, one step at a time.
+    async fn go(&self, load: &Load) {
+        load.more(200).await;
+        self.cluster.begin_migration(self.slot, self.to);
+        load.more(200).await;
+        for number in (0..20).step_by(2) {
+            let key = format!("tollgate:{{{}}}:2:{}", self.account, self.id(number));
+            self.cluster.move_key(&key, self.to);
+        }
+        load.more(200).await;
+        self.cluster.move_keys(self.slot, self.to);
+        load.more(200).await;
+        // Denials may have kept keys away that an earlier look has found missing.
+        self.cluster.move_keys(self.slot, self.to);
+        self.cluster.finish_migration(self.slot, self.to);
+        load.more(200).await;
+    }
+}
+
+fn id(account: &str, number: usize) -> String {
+    format!("{account}:d{number}.com")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bucket_is_found_wherever_its_slot_moves() {
+    let moving = Moving::of("7001").await;
+    let limiter = limiter(CLUSTER.url()).await;
+    let account = moving.account;
+    let load = Load::start(&limiter, "ofAccount", 6, |call| {
+        vec![id("7001", mixed(call))]
+    });
+    moving.go(&load).await;
+    let tally = load.stop().await;
+    assert_eq!(tally.errors(), [].into());
+    assert_eq!(tally.most(), BURST);
+    assert_admitted_exactly(&tally);
+    assert_eq!(account, moving.account);
+}
+
+/// Without errors, all that was spent six times or more was admitted the burst.
+fn assert_admitted_exactly(tally: &Tally) {
+    let admitted = tally.admitted.lock().unwrap();
+    let newest = admitted.len() - 1;
+    let full = admitted.values().filter(|count| **count == BURST);
+    assert!(full.count() >= newest, "{admitted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batch_is_decided_while_its_keys_are_on_both_sides() {
+    let moving = Moving::of("7002").await;
+    let limiter = limiter(CLUSTER.url()).await;
+    let pairs = |call| {
+        let pair = mixed(call);
+        vec![id("7002", 2 * pair), id("7002", 2 * pair + 1)]
+    };
+    let load = Load::start(&limiter, "ofAccount", 6, pairs);
+    moving.go(&load).await;
+    let tally = load.stop().await;
+    assert_eq!(tally.errors(), [].into());
+    assert!(tally.most() <= BURST, "{:?}", tally.admitted);
+    assert_settled(&limiter, &tally).await;
+}
+
+/// What was admitted is charged, and nothing else.
+async fn assert_settled(limiter: &Limiter, tally: &Tally) {
+    let admitted = tally.admitted.lock().unwrap().clone();
+    for (id, count) in admitted {
+        let mut more = 0;
+        while spend(limiter, "ofAccount", slice::from_ref(&id))
+            .await
+            .unwrap()
+        {
+            more += 1;
+        }
+        assert_eq!(count + more, BURST, "{id}");
+    }
+}
