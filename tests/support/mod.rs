@@ -71,7 +71,7 @@ pub(crate) async fn send(layer: &RateLimitLayer, ip: &str) -> Response<ResponseB
 }
 
 /// What is logged.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {

@@ -1,0 +1,89 @@
+//! Requests that nobody waits for any more.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+use crate::{
+    load::id_of,
+    redis_support::{Proxy, Server, wait_for},
+    stack::{Answer, BURST, PATIENCE, Stack, charged, spend},
+};
+
+/// What has become of the calls of one id.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    admitted: u32,
+    dropped: u32,
+}
+
+type Sums = BTreeMap<usize, Sum>;
+
+/// A number from 0 to 4999, in no order.
+fn random(state: &AtomicU64) -> u64 {
+    let number = state.fetch_add(0x9E37_79B9_7F4A_7C15, SeqCst);
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed >> 33) % 5000
+}
+
+/// Spends with ten tasks, each of which gives up after up to five milliseconds.
+async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
+    let (sums, state) = (Arc::<Mutex<Sums>>::default(), Arc::<AtomicU64>::default());
+    let tasks = (0..10).map(|task| {
+        let (limiter, sums, state) = (stack.limiter.clone(), Arc::clone(&sums), Arc::clone(&state));
+        tokio::spawn(async move {
+            for call in 0..calls / 10 {
+                let id = (task + 10 * call) % ids;
+                let patience = Duration::from_micros(random(&state));
+                let answer = timeout(patience, spend(&limiter, "refuse", &id_of(id))).await;
+                let mut sums = sums.lock().unwrap();
+                let sum = sums.entry(id).or_default();
+                match answer {
+                    Ok(Answer::Allowed) => sum.admitted += 1,
+                    Ok(Answer::Denied) => {}
+                    Ok(Answer::Without) => panic!("the store is there"),
+                    Err(_) => sum.dropped += 1,
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    Arc::into_inner(sums).unwrap().into_inner().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    let stack = Stack::with_deadline(proxy.url(), PATIENCE).await;
+    proxy.delay(Duration::from_millis(2));
+    let sums = give_up(&stack, 200, 6000).await;
+    proxy.delay(Duration::ZERO);
+    // What was sent is done before this is answered.
+    spend(&stack.limiter, "refuse", "last").await;
+    let (mut admitted, mut dropped, mut all) = (0, 0, 0);
+    for (id, sum) in sums {
+        let charged = charged(&server, "refuse", &id_of(id));
+        let range = sum.admitted..=(sum.admitted + sum.dropped).min(BURST);
+        assert!(range.contains(&charged), "{id}: {charged} for {sum:?}");
+        admitted += sum.admitted;
+        dropped += sum.dropped;
+        all += charged;
+    }
+    println!("{admitted} admitted and {dropped} dropped: {all} charged");
+    assert!(dropped > 500, "{dropped}");
+    assert_eq!(stack.opened(), 0);
+    wait_for("there is one connection", || {
+        crate::stack::connections(&server) == 1
+    });
+    stack.end([&server]);
+}

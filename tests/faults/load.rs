@@ -1,0 +1,190 @@
+//! Load on a stack: tasks that spend until they are told to stop, and what has become of each call.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tollgate::Limiter;
+use tracing::instrument::WithSubscriber;
+
+use crate::{
+    report::Report,
+    stack::{Answer, DEADLINE, Stack, spend},
+};
+
+/// The limits, and how many tasks spend from each, one call after the other.
+const TASKS: [(&str, usize); 3] = [("local", 5), ("refuse", 2), ("allow", 2)];
+
+/// The pause between two calls of a task.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How soon after a fault the store has to decide again.
+const SOON: Duration = Duration::from_secs(2);
+
+/// So many decisions of the store in a row are its return.
+const RETURNED: usize = 20;
+
+/// One call, and what has become of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) limit: &'static str,
+    /// The number of the id.
+    pub(crate) id: usize,
+    pub(crate) begun: Instant,
+    pub(crate) took: Duration,
+    pub(crate) answer: Answer,
+}
+
+/// A stack under load.
+#[derive(Debug)]
+pub(crate) struct Load {
+    stack: Stack,
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    calls: Mutex<Vec<Call>>,
+    /// By how much the runtime itself was late, at worst.
+    lateness: Mutex<Duration>,
+}
+
+impl Load {
+    pub(crate) fn start(stack: Stack) -> Self {
+        let shared = Arc::<Shared>::default();
+        let mut tasks = vec![tokio::spawn(measure_lateness(Arc::clone(&shared)))];
+        for (limit, count) in TASKS {
+            let number = Arc::new(AtomicUsize::new(0));
+            tasks.extend((0..count).map(|_| {
+                let (shared, number) = (Arc::clone(&shared), Arc::clone(&number));
+                let task = spend_on(stack.limiter.clone(), limit, number, shared);
+                tokio::spawn(task.with_subscriber(stack.dispatch.clone()))
+            }));
+        }
+        Self {
+            stack,
+            shared,
+            tasks,
+        }
+    }
+
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Waits until so many more calls have been answered.
+    pub(crate) async fn more(&self, calls: usize) {
+        let enough = self.calls() + calls;
+        while self.calls() < enough {
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until the store decides again, for as long as that may take.
+    pub(crate) async fn returns_after(&self, fault: Instant) -> Duration {
+        loop {
+            if let Some(returned) = self.returned_after(fault) {
+                let took = returned - fault;
+                assert!(took < SOON, "the store decides again after {took:?}");
+                return took;
+            }
+            let waited = fault.elapsed();
+            assert!(waited < 2 * SOON, "it does not decide after {waited:?}");
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Stops the load.
+    pub(crate) async fn stop(self) -> Report {
+        self.shared.stop.store(true, SeqCst);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        let calls = self.shared.calls.lock().unwrap().clone();
+        let lateness = *self.shared.lateness.lock().unwrap();
+        Report::new(self.stack, calls, lateness)
+    }
+
+    fn calls(&self) -> usize {
+        self.shared.calls.lock().unwrap().len()
+    }
+
+    /// When the store had decided some calls in a row that began after `fault`.
+    fn returned_after(&self, fault: Instant) -> Option<Instant> {
+        let calls = self.shared.calls.lock().unwrap();
+        let after = calls
+            .iter()
+            .filter(|call| call.limit == "allow" && call.begun >= fault);
+        let mut in_a_row = 0;
+        for call in after {
+            in_a_row = if call.answer == Answer::Without {
+                0
+            } else {
+                in_a_row + 1
+            };
+            if in_a_row == RETURNED {
+                return Some(call.begun + call.took);
+            }
+        }
+        None
+    }
+}
+
+/// Spends until told to stop.
+async fn spend_on(
+    limiter: Limiter,
+    limit: &'static str,
+    number: Arc<AtomicUsize>,
+    shared: Arc<Shared>,
+) {
+    while !shared.stop.load(SeqCst) {
+        let id = mixed(number.fetch_add(1, SeqCst));
+        let begun = Instant::now();
+        let answer = spend(&limiter, limit, &id_of(id)).await;
+        let took = begun.elapsed();
+        shared.calls.lock().unwrap().push(Call {
+            limit,
+            id,
+            begun,
+            took,
+            answer,
+        });
+        sleep(PAUSE).await;
+    }
+}
+
+pub(crate) fn id_of(number: usize) -> String {
+    format!("client{number}")
+}
+
+/// Turn by turn a new id and one that there was before. Each has spent all that it may soon, and comes back
+/// for more.
+fn mixed(call: usize) -> usize {
+    let newest = call / 50;
+    match call % 2 {
+        0 => newest,
+        _ => call.wrapping_mul(0x9E37_79B9) % (newest + 1),
+    }
+}
+
+/// Lets a deadline pass again and again, beside the load: what it is late by is not the stack's fault.
+async fn measure_lateness(shared: Arc<Shared>) {
+    while !shared.stop.load(SeqCst) {
+        let begun = Instant::now();
+        let _ = timeout(DEADLINE, pending::<()>()).await;
+        let late = begun.elapsed().saturating_sub(DEADLINE);
+        let mut worst = shared.lateness.lock().unwrap();
+        *worst = late.max(*worst);
+    }
+}

@@ -1,0 +1,19 @@
+//! Faults of real servers under load, behind the whole stack: a policy, around a cache of denials, around Redis.
+//!
+//! Each run prints what it has measured: `cargo test --test faults -- --nocapture`.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod clock;
+mod drops;
+mod failover;
+mod flood;
+mod load;
+mod network;
+#[path = "../redis_support/mod.rs"]
+mod redis_support;
+mod report;
+mod server;
+mod stack;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,166 @@
+//! What a run has come to, and what has to hold after each.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    load::{Call, id_of},
+    redis_support::Server,
+    stack::{Answer, BURST, Stack, charged},
+};
+
+/// How much later than the deadline 999 of 1000 answers may be, beside what the runtime itself was late by.
+const SLACK: Duration = Duration::from_millis(20);
+
+/// All calls of a run.
+#[derive(Debug)]
+pub(crate) struct Report {
+    stack: Stack,
+    calls: Vec<Call>,
+    lateness: Duration,
+}
+
+/// What an id of a limit has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    /// What was admitted for sure before a given time.
+    pub(crate) seen: u32,
+    pub(crate) admitted: u32,
+    pub(crate) denied: u32,
+    pub(crate) without: u32,
+}
+
+impl Report {
+    pub(crate) fn new(stack: Stack, calls: Vec<Call>, lateness: Duration) -> Self {
+        Self {
+            stack,
+            calls,
+            lateness,
+        }
+    }
+
+    pub(crate) fn opened(&self) -> usize {
+        self.stack.opened()
+    }
+
+    /// By how much the runtime itself was late, at worst.
+    pub(crate) fn lateness(&self) -> Duration {
+        self.lateness
+    }
+
+    /// How many calls the store has not decided, of those whose answers show it.
+    pub(crate) fn without(&self) -> usize {
+        let calls = self.calls.iter();
+        calls.filter(|call| call.answer == Answer::Without).count()
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// All but one in a thousand were answered within the deadline.
+    #[track_caller]
+    pub(crate) fn assert_in_time(&self, fault: &str) {
+        let mut took: Vec<_> = self.calls.iter().map(|call| call.took).collect();
+        took.sort_unstable();
+        let at = |part: usize| took[(took.len() - 1) * part / 1000];
+        println!(
+            "{fault}: {} calls, {} seen to be without the store, {}/{} opened/closed; latency p50 {:?}, p99 {:?}, \
+             p99.9 {:?}, worst {:?}; a timer late by {:?}",
+            took.len(),
+            self.without(),
+            self.stack.opened(),
+            self.stack.closed(),
+            at(500),
+            at(990),
+            at(999),
+            at(1000),
+            self.lateness,
+        );
+        let limit = self.stack.deadline + SLACK + self.lateness;
+        assert!(at(999) <= limit, "{fault}: {:?} > {limit:?}", at(999));
+    }
+
+    /// No id was admitted more than `at_most` says, given what it was admitted before `known`.
+    #[track_caller]
+    pub(crate) fn assert_admitted(&self, known: Instant, at_most: impl Fn(&str, &Sum) -> u32) {
+        let mut most = 0;
+        for ((limit, id), sum) in self.sums(known) {
+            let allowed = at_most(limit, &sum);
+            let admitted = sum.admitted;
+            assert!(admitted <= allowed, "{limit} {id}: {sum:?} > {allowed}");
+            most = most.max(admitted);
+        }
+        println!("    the most that an id was admitted: {most} of {BURST}");
+    }
+
+    /// Whoever was denied by `local` had spent all: nobody is denied wrongly.
+    #[track_caller]
+    pub(crate) fn assert_none_denied_wrongly(&self) {
+        for ((limit, id), sum) in self.sums(Instant::now()) {
+            let all = sum.denied == 0 || sum.admitted >= BURST;
+            assert!(all || limit != "local", "{limit} {id}: {sum:?}");
+        }
+    }
+
+    /// Each bucket of `refuse` was charged once for each call that was admitted, and at most once for each that was
+    /// not answered. (By `local`, those are decided, and not seen here.)
+    #[track_caller]
+    pub(crate) fn assert_charged_once(&self, server: &Server) {
+        for ((limit, id), sum) in self.sums(Instant::now()) {
+            if limit == "refuse" {
+                let charged = charged(server, limit, &id_of(id));
+                let range = sum.admitted..=(sum.admitted + sum.without).min(BURST);
+                assert!(range.contains(&charged), "{id}: {charged} for {sum:?}");
+            }
+        }
+    }
+
+    /// Drops the stack, of which nothing is left then.
+    #[track_caller]
+    pub(crate) fn end<'a>(self, servers: impl IntoIterator<Item = &'a Server>) {
+        self.stack.end(servers);
+    }
+
+    /// The calls of `local` and `refuse`, summed up.
+    fn sums(&self, known: Instant) -> BTreeMap<(&'static str, usize), Sum> {
+        let mut sums = BTreeMap::<_, Sum>::new();
+        for call in self.calls.iter().filter(|call| call.limit != "allow") {
+            let sum = sums.entry((call.limit, call.id)).or_default();
+            match call.answer {
+                Answer::Allowed => {
+                    sum.admitted += 1;
+                    sum.seen += u32::from(call.begun + call.took <= known);
+                }
+                Answer::Denied => sum.denied += 1,
+                Answer::Without => sum.without += 1,
+            }
+        }
+        sums
+    }
+}
+
+/// A store that has failed and lost nothing: locally, what had not been spent may be spent once more.
+pub(crate) fn away(limit: &str, sum: &Sum) -> u32 {
+    match limit {
+        "local" => 2 * BURST - sum.seen.min(BURST),
+        _ => BURST,
+    }
+}
+
+/// A store that has lost all: whoever had spent all may once more.
+pub(crate) fn lost(_: &str, _: &Sum) -> u32 {
+    2 * BURST
+}
+
+/// A store that has lost what was not `seen`, and was away.
+pub(crate) fn failed_over(_: &str, sum: &Sum) -> u32 {
+    2 * BURST - sum.seen.min(BURST)
+}
+
+/// A store that was always there.
+pub(crate) fn always(_: &str, _: &Sum) -> u32 {
+    BURST
+}

@@ -1,0 +1,194 @@
+//! Faults of one server.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use tollgate::Transaction;
+
+use crate::{
+    load::Load,
+    redis_support::{Server, wait_for},
+    report::{always, away, failed_over, lost},
+    stack::{DEADLINE, PATIENCE, Stack},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_is_killed_and_comes_back_empty_costs_one_burst() {
+    let server = Server::start();
+    let load = Load::start(Stack::connect(server.url()).await);
+    load.more(1000).await;
+    let killed = Instant::now();
+    server.kill();
+    sleep(Duration::from_secs(1));
+    server.restart();
+    let back = load.returns_after(Instant::now()).await;
+    load.more(1000).await;
+    let report = load.stop().await;
+    report.assert_in_time(&format!("killed and restarted, {back:?}"));
+    assert!(report.opened() >= 1);
+    report.assert_admitted(killed, lost);
+    report.assert_none_denied_wrongly();
+    report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_hangs_for_five_seconds_is_done_without() {
+    let server = Server::start();
+    let load = Load::start(Stack::connect(server.url()).await);
+    load.more(1000).await;
+    let paused = Instant::now();
+    server.pause();
+    sleep(Duration::from_secs(5));
+    server.resume();
+    let back = load.returns_after(Instant::now()).await;
+    load.more(1000).await;
+    let report = load.stop().await;
+    report.assert_in_time(&format!("paused, {back:?}"));
+    assert!(report.opened() >= 1);
+    report.assert_admitted(paused, away);
+    report.assert_none_denied_wrongly();
+    report.assert_charged_once(&server);
+    report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flush_of_scripts_is_not_noticed() {
+    let server = Server::start();
+    let load = Load::start(Stack::with_deadline(server.url(), PATIENCE).await);
+    let begun = Instant::now();
+    for _ in 0..10 {
+        load.more(100).await;
+        server.command(&["SCRIPT", "FLUSH"]).expect_success();
+    }
+    load.more(100).await;
+    let report = load.stop().await;
+    report.assert_in_time("scripts flushed");
+    assert_eq!((report.without(), report.opened()), (0, 0));
+    report.assert_admitted(begun, always);
+    report.assert_none_denied_wrongly();
+    report.assert_charged_once(&server);
+    report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_without_memory_is_done_without_until_it_has_some() {
+    let server = Server::start_with(&["--maxmemory-policy", "noeviction"]);
+    let memory = |bytes| {
+        let set = ["CONFIG", "SET", "maxmemory", bytes];
+        server.command(&set).expect_success();
+    };
+    let load = Load::start(Stack::connect(server.url()).await);
+    load.more(1000).await;
+    let full = Instant::now();
+    memory("1");
+    sleep(Duration::from_secs(1));
+    memory("0");
+    let back = load.returns_after(Instant::now()).await;
+    load.more(500).await;
+    let report = load.stop().await;
+    report.assert_in_time(&format!("out of memory, {back:?}"));
+    assert!(report.opened() >= 1);
+    report.assert_admitted(full, away);
+    report.assert_none_denied_wrongly();
+    report.assert_charged_once(&server);
+    report.end([&server]);
+}
+
+/// Makes `replica` follow `master`, and waits until it has all its data.
+fn follow(replica: &Server, master: &Server) {
+    let follow = ["REPLICAOF", "127.0.0.1", &master.port().to_string()];
+    replica.command(&follow).expect_success();
+    wait_for("the replica is linked", || replica.follows(master));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn master_that_is_a_replica_for_a_while_does_not_open_the_breaker() {
+    let (server, other) = (Server::start(), Server::start());
+    follow(&other, &server);
+    let load = Load::start(Stack::with_deadline(server.url(), Duration::from_millis(250)).await);
+    load.more(1000).await;
+    let known = Instant::now();
+    let mut to = server.connect(PATIENCE).unwrap();
+    to.command(&["SET", "marker", ""]).unwrap();
+    to.command(&["WAIT", "1", "1000"]).unwrap();
+    drop(to);
+    other.command(&["REPLICAOF", "NO", "ONE"]).expect_success();
+    follow(&server, &other);
+    load.more(500).await;
+    server.command(&["REPLICAOF", "NO", "ONE"]).expect_success();
+    let back = load.returns_after(Instant::now()).await;
+    load.more(500).await;
+    let report = load.stop().await;
+    report.assert_in_time(&format!("a replica meanwhile, {back:?}"));
+    assert_eq!(report.opened(), 0);
+    assert!(report.without() > 0, "it is seen that there is no master");
+    report.assert_admitted(known, failed_over);
+    report.assert_none_denied_wrongly();
+    report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_asks_for_another_password_is_done_without_until_it_is_right() {
+    let server = Server::start_with(&["--requirepass", "wrong"]);
+    let url = server.url().replace("wrong", "right");
+    let load = Load::start(Stack::unconnected(url));
+    let begun = Instant::now();
+    load.more(1000).await;
+    assert_eq!((load.stack().opened(), load.stack().closed()), (1, 0));
+    let mut to = server.connect(PATIENCE).unwrap();
+    let right = ["CONFIG", "SET", "requirepass", "right"];
+    to.command(&right).unwrap().expect_success();
+    let back = load.returns_after(Instant::now()).await;
+    load.more(500).await;
+    to.command(&["CONFIG", "SET", "requirepass", "wrong"])
+        .unwrap()
+        .expect_success();
+    drop(to);
+    let report = load.stop().await;
+    report.assert_in_time(&format!("wrong password, {back:?}"));
+    report.assert_admitted(begun, away);
+    report.assert_none_denied_wrongly();
+    report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_is_not_there_at_first_is_found_when_it_comes() {
+    let server = Server::start();
+    server.kill();
+    let load = Load::start(Stack::unconnected(server.url()));
+    let begun = Instant::now();
+    load.more(1000).await;
+    assert_eq!((load.stack().opened(), load.stack().closed()), (1, 0));
+    server.restart();
+    let back = load.returns_after(Instant::now()).await;
+    load.more(500).await;
+    let report = load.stop().await;
+    report.assert_in_time(&format!("not there at first, {back:?}"));
+    report.assert_admitted(begun, away);
+    report.assert_none_denied_wrongly();
+    report.assert_charged_once(&server);
+    report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batch_over_a_dead_server_does_what_its_limits_say() {
+    let server = Server::start();
+    let stack = Stack::connect(server.url()).await;
+    let [local, allow, refuse] =
+        ["local", "allow", "refuse"].map(|limit| Transaction::new(limit, "a"));
+    server.kill();
+    for round in 0..50 {
+        let begun = Instant::now();
+        let refused = stack.limiter.spend_batch(&[allow, local, refuse]).await;
+        assert!(refused.is_err(), "one that refuses makes it an error");
+        let both = stack.limiter.spend_batch(&[allow, local]).await.unwrap();
+        assert_eq!(both.allowed(), round < 20, "the one that is local decides");
+        assert!(!both.members()[0].limited() && both.members()[1].limited());
+        assert!(stack.limiter.spend(&allow).await.unwrap().allowed());
+        assert!(begun.elapsed() < 3 * DEADLINE + PATIENCE);
+    }
+    server.restart();
+    stack.end([&server]);
+}

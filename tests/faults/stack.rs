@@ -1,0 +1,168 @@
+//! The stack that is tested, and three limits: one for each thing that may be done without the store.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction,
+    backend::{DenyCache, FailurePolicy},
+    limit::LimitName,
+    transaction::OnFailure,
+};
+use tracing::Dispatch;
+
+use crate::{
+    redis_support::{Server, wait_for},
+    support::Log,
+};
+
+/// What each id may spend. Nothing comes back during a test.
+pub(crate) const BURST: u32 = 20;
+
+/// The default, and what most tests are about.
+pub(crate) const DEADLINE: Duration = FailurePolicy::<RedisBackend>::DEFAULT_DEADLINE;
+
+/// The deadline of tests in which every answer has to be the store's, on a machine with other things to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A limiter on a real store, what it logs, and what there was before it.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    pub(crate) limiter: Limiter,
+    pub(crate) deadline: Duration,
+    pub(crate) dispatch: Dispatch,
+    log: Log,
+    tasks_before: usize,
+}
+
+impl Stack {
+    /// The stack with its defaults, connected.
+    pub(crate) async fn connect(url: String) -> Self {
+        Self::with_deadline(url, DEADLINE).await
+    }
+
+    /// The stack with another deadline, connected.
+    pub(crate) async fn with_deadline(url: String, deadline: Duration) -> Self {
+        let (stack, backend) = Self::prepare(url, deadline);
+        backend.connected(Duration::from_secs(10)).await.unwrap();
+        stack.on(backend)
+    }
+
+    /// The stack on a store that is perhaps not there.
+    pub(crate) fn unconnected(url: String) -> Self {
+        let (stack, backend) = Self::prepare(url, DEADLINE);
+        stack.on(backend)
+    }
+
+    fn prepare(url: String, deadline: Duration) -> (Self, RedisBackend) {
+        let tasks_before = alive_tasks();
+        let (log, _guard) = Log::capture();
+        let backend = RedisBackend::builder(url).timeout(deadline.max(Duration::from_millis(250)));
+        let stack = Self {
+            limiter: Limiter::new(limits(), tollgate::MemoryBackend::new()),
+            deadline,
+            dispatch: tracing::dispatcher::get_default(Dispatch::clone),
+            log,
+            tasks_before,
+        };
+        (stack, backend.build().unwrap())
+    }
+
+    fn on(mut self, backend: RedisBackend) -> Self {
+        let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(self.deadline);
+        self.limiter = Limiter::new(limits(), policy);
+        self
+    }
+
+    /// How often the breaker has opened.
+    pub(crate) fn opened(&self) -> usize {
+        self.log
+            .count("the rate limit store does not answer: deciding without it")
+    }
+
+    /// How often the breaker has closed.
+    pub(crate) fn closed(&self) -> usize {
+        self.log.count("the rate limit store answers again")
+    }
+
+    /// Drops the limiter, after which there is no task and no connection left.
+    #[track_caller]
+    pub(crate) fn end<'a>(self, servers: impl IntoIterator<Item = &'a Server>) {
+        drop(self.limiter);
+        wait_for("all tasks have ended", || {
+            alive_tasks() <= self.tasks_before
+        });
+        for server in servers {
+            wait_for("all connections are closed", || connections(server) == 0);
+        }
+    }
+}
+
+fn alive_tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// How many connections a server has, but for this one, and those of sentinels, replicas and masters.
+pub(crate) fn connections(server: &Server) -> usize {
+    let list = server.command(&["CLIENT", "LIST", "TYPE", "normal"]);
+    let lines = list.text().lines();
+    let ours =
+        lines.filter(|line| !line.contains(" name=sentinel") && !line.contains(" cmd=client"));
+    ours.count()
+}
+
+/// `local`, `refuse` and `allow`. Nobody is ever denied by the last one.
+fn limits() -> Limits {
+    let few = Limit::per_day(BURST);
+    let limits = Limits::builder()
+        .limit(name("local", OnFailure::Local), few.clone())
+        .limit(name("refuse", OnFailure::Refuse), few)
+        .limit(
+            name("allow", OnFailure::Allow),
+            Limit::per_second(1_000_000).burst(1_000_000),
+        );
+    limits.build().unwrap()
+}
+
+fn name(name: &str, on_failure: OnFailure) -> LimitName {
+    LimitName::from(name).on_failure(on_failure)
+}
+
+/// What one request has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Allowed,
+    Denied,
+    /// The store has not decided: it passed by a limit that allows, or it was an error of one that refuses.
+    Without,
+}
+
+/// Spends one of a limit.
+///
+/// # Panics
+///
+/// If a limit's policy is not kept to.
+pub(crate) async fn spend(limiter: &Limiter, limit: &'static str, id: &str) -> Answer {
+    match (limit, limiter.spend(&Transaction::new(limit, id)).await) {
+        ("refuse", Err(_)) => Answer::Without,
+        ("allow", Ok(decision)) if !decision.allowed() => panic!("denied by `allow`"),
+        ("allow", Ok(decision)) if !decision.limited() => Answer::Without,
+        (_, Ok(decision)) if decision.allowed() => Answer::Allowed,
+        (_, Ok(_)) => Answer::Denied,
+        (_, Err(error)) => panic!("`{limit}` is an error: {error}"),
+    }
+}
+
+/// What a server has charged a bucket of `local` or `refuse`, of which nothing comes back meanwhile.
+pub(crate) fn charged(server: &Server, limit: &str, id: &str) -> u32 {
+    let value = server.command(&["GET", &format!("tollgate:{{{id}}}:{limit}:{id}")]);
+    if value.is_null() {
+        return 0;
+    }
+    let us: u64 = value.text().parse().unwrap();
+    let time = server.command(&["TIME"]);
+    let [secs, micros] = [0, 1].map(|part| time.array()[part].text().parse::<u64>().unwrap());
+    let interval = 24 * 3600 * 1_000_000 / u64::from(BURST);
+    let left = us.saturating_sub(secs * 1_000_000 + micros);
+    u32::try_from(left.div_ceil(interval)).unwrap()
+}
