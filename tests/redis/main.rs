@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "the map is for other tests")]
 mod conformance;
 mod connection;
+mod failover;
 mod load;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
