@@ -213,3 +213,12 @@ pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]
     }
     start.elapsed()
 }
+
+/// Waits until `condition` holds, for at most as long as all may take to be well again.
+pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < SOON, "waited in vain: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -5,13 +5,18 @@
 #[path = "../conformance/mod.rs"]
 #[allow(dead_code, reason = "the map is for other tests")]
 mod conformance;
+mod connection;
+mod failover;
 mod load;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
+mod refusals;
 mod resharding;
 mod single;
+mod spread;
 #[path = "../support/mod.rs"]
 mod support;
+mod upkeep;
 
 use std::{sync::LazyLock, time::Duration};
 

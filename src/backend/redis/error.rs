@@ -47,12 +47,13 @@ impl RedisError {
     /// Whether waiting will not help: the password is wrong, or the server is of another kind.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        const PERMANENT: [&str; 5] = [
+        const PERMANENT: [&str; 6] = [
             "NOAUTH",
             "WRONGPASS",
             "NOPERM",
             "invalid password",
             "cluster support disabled",
+            NO_SENTINEL,
         ];
         match self {
             Self::Config(_) => true,
@@ -83,16 +84,25 @@ fn is_reply(details: &str) -> bool {
     code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
+const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
+
 /// Adds what to change to errors that come of how a server is set up.
 fn explained(reply: &str) -> String {
     let hint = match reply.split_whitespace().next() {
         Some("NOAUTH") => "put the password in the URL, as `redis://:password@host`",
         Some("WRONGPASS") => "check the user and the password in the URL",
         Some("NOPERM") => "allow the user `+@scripting +get +set +del +time` on these keys",
-        Some("WRONGTYPE") => "something else uses these keys: give tollgate a prefix of its own",
         Some("OOM") => "the server is out of memory: raise `maxmemory`",
         Some("MOVED" | "ASK" | "CROSSSLOT") => "this is a cluster: use `redis-cluster://`",
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
+        _ if reply.contains("unknown command") && reply.contains("SENTINEL") => NO_SENTINEL,
+        _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
+            "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
+        }
+        // What is stored is of another type, or is no number for the script.
+        _ if reply.contains("WRONGTYPE") || reply.contains("user_script") => {
+            "something else uses these keys: give tollgate a prefix of its own"
+        }
         _ => return reply.to_owned(),
     };
     format!("{reply} ({hint})")

@@ -1,0 +1,226 @@
+//! One server, and what may be wrong with the connection to it.
+
+use std::{
+    collections::BTreeMap,
+    slice,
+    time::{Duration, Instant},
+};
+
+use tokio::time::timeout;
+use tollgate::{Limiter, Transaction, backend::redis::RedisError};
+
+use crate::{
+    connect,
+    load::{
+        BURST, Load, SLACK, SOON, TIMEOUT, limiter, limits, mixed, reason, until_decided,
+        wait_until,
+    },
+    redis_support::{Proxy, Server},
+};
+
+fn one(id: &str) -> Transaction<'_> {
+    Transaction::new("one", id)
+}
+
+/// How much is taken from a bucket, by its own server.
+fn taken(server: &Server, id: &str) -> u32 {
+    const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
+    let value = server.command(&["GET", &format!("tollgate:{{{id}}}:1:{id}")]);
+    if value.is_null() {
+        return 0;
+    }
+    let us = value.text().split(':').next().unwrap();
+    let time = server.command(&["TIME"]);
+    let now = time.array()[0].text().parse::<u64>().unwrap() * 1_000_000;
+    let cost = DAY_US / u64::from(BURST);
+    u32::try_from((us.parse::<u64>().unwrap() - now + cost / 2) / cost).unwrap()
+}
+
+/// A server, a proxy before it, and a limiter that has been through both.
+async fn behind_proxy() -> (Server, Proxy, Limiter) {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    let limiter = limiter(proxy.url()).await;
+    (server, proxy, limiter)
+}
+
+/// Waits until there is a connection again.
+async fn reconnected(limiter: &Limiter) {
+    let probe = one("probe").cost(0);
+    wait_until("the connection is back", async || {
+        limiter.check(&probe).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spend_whose_reply_is_lost_is_an_error_and_charged_once() {
+    let (server, proxy, limiter) = behind_proxy().await;
+    let mut charged = 0;
+    for number in 0..10 {
+        let id = format!("cut{number}");
+        proxy.cut_next_reply();
+        let error = reason(&limiter.spend(&one(&id)).await.unwrap_err());
+        assert!(matches!(error, RedisError::Disconnected(_)), "{error}");
+        reconnected(&limiter).await;
+        let taken = taken(&server, &id);
+        assert!(taken <= 1, "{id}: {taken}");
+        charged += taken;
+    }
+    assert_eq!(proxy.replies_cut(), 10);
+    // Some of the replies may have been of something else.
+    assert!(charged >= 5, "{charged}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refund_whose_reply_is_lost_gives_back_once() {
+    let (server, proxy, limiter) = behind_proxy().await;
+    limiter.spend(&one("id").cost(3)).await.unwrap();
+    let mut taken_before = 3;
+    for _ in 0..10 {
+        proxy.cut_next_reply();
+        assert!(limiter.refund(&one("id")).await.is_err());
+        reconnected(&limiter).await;
+        let taken = taken(&server, "id");
+        assert!(
+            taken <= taken_before && taken + 1 >= taken_before,
+            "{taken}"
+        );
+        taken_before = taken;
+    }
+    assert_eq!(taken_before, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_spend_is_charged_at_most_once() {
+    let (server, _proxy, limiter) = behind_proxy().await;
+    let mut answered = BTreeMap::new();
+    for number in 0..60 {
+        let id = format!("dropped{number}");
+        let within = Duration::from_micros(50 * number);
+        let spent = timeout(within, limiter.spend(&one(&id))).await;
+        answered.insert(id, u32::from(spent.is_ok()));
+    }
+    // What is sent later is answered later.
+    reconnected(&limiter).await;
+    for (id, at_least) in answered {
+        assert!((at_least..=1).contains(&taken(&server, &id)), "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
+    let (server, proxy, limiter) = behind_proxy().await;
+    proxy.delay(2 * TIMEOUT);
+    let start = Instant::now();
+    let error = reason(&limiter.spend(&one("id")).await.unwrap_err());
+    let took = start.elapsed();
+    assert!(matches!(error, RedisError::Timeout), "{error}");
+    assert!((TIMEOUT..TIMEOUT + SLACK).contains(&took), "{took:?}");
+    proxy.delay(Duration::ZERO);
+    reconnected(&limiter).await;
+    assert_eq!(taken(&server, "id"), 1);
+    let decision = limiter.spend(&one("id")).await.unwrap();
+    assert_eq!(decision.remaining(), Some(BURST - 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_server_is_left_and_found_again() {
+    let server = Server::start();
+    let limiter = limiter(server.url()).await;
+    let load = Load::start(&limiter, "one", 4, |call| vec![mixed(call).to_string()]);
+    load.more(50).await;
+    server.pause();
+    // While it is silent, the connection to it is given up, and new ones are tried.
+    wait_until("the connection is given up", async || {
+        let last = load
+            .tally
+            .undecided()
+            .last()
+            .map(|undecided| undecided.error.clone());
+        matches!(last, Some(RedisError::Disconnected(_)))
+    })
+    .await;
+    load.more(50).await;
+    server.resume();
+    let recovery = until_decided(&limiter, "one", &["fresh".to_owned()]).await;
+    eprintln!("MEASURE resume {recovery:?}");
+    load.more(50).await;
+    let tally = load.stop().await;
+    eprintln!(
+        "MEASURE silent {:?} longest {:?}",
+        tally.errors(),
+        tally.longest
+    );
+    tally.assert_in_time();
+    assert!(tally.most() <= BURST);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_server_is_found_again() {
+    let server = Server::start();
+    let limiter = limiter(server.url()).await;
+    let load = Load::start(&limiter, "one", 4, |call| vec![call.to_string()]);
+    load.more(50).await;
+    server.kill();
+    load.more(50).await;
+    server.restart();
+    let recovery = until_decided(&limiter, "one", &["fresh".to_owned()]).await;
+    eprintln!("MEASURE restart {recovery:?}");
+    load.more(50).await;
+    let tally = load.stop().await;
+    eprintln!(
+        "MEASURE restart {:?} longest {:?}",
+        tally.errors(),
+        tally.longest
+    );
+    tally.assert_in_time();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushed_scripts_are_no_error() {
+    let server = Server::start();
+    let limiter = limiter(server.url()).await;
+    let batch = |call| vec![mixed(call).to_string(), "other".to_owned()];
+    let single = |call| vec![format!("single{}", mixed(call))];
+    let loads = [
+        Load::start(&limiter, "one", 3, single),
+        Load::start(&limiter, "one", 3, batch),
+    ];
+    for _ in 0..50 {
+        server.command(&["SCRIPT", "FLUSH"]).expect_success();
+        loads[0].more(5).await;
+        loads[1].more(5).await;
+    }
+    for load in loads {
+        let tally = load.stop().await;
+        assert_eq!(tally.errors(), BTreeMap::new());
+        assert!(tally.most() <= BURST);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
+    let server = Server::start();
+    let limiter = Limiter::new(limits(), connect(server.url()).await);
+    server.pause();
+    let calls = (0..10_000).map(|number| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.spend(&one(&number.to_string())).await })
+    });
+    let mut busy = 0;
+    for call in calls.collect::<Vec<_>>() {
+        let error = reason(&call.await.unwrap().unwrap_err());
+        busy += u32::from(matches!(error, RedisError::Busy));
+    }
+    assert!(busy > 0);
+    server.resume();
+    let recovery = until_decided(&limiter, "one", slice::from_ref(&"fresh".to_owned())).await;
+    assert!(recovery < SOON);
+    for number in 0..50 {
+        limiter
+            .spend(&one(&format!("later{number}")))
+            .await
+            .unwrap();
+    }
+}

@@ -1,0 +1,145 @@
+//! Servers that cannot be used, and what they are said to be.
+
+use std::time::{Duration, Instant};
+
+use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
+
+use crate::{
+    CLUSTER, SERVER,
+    load::{SLACK, SOON, TIMEOUT, limiter, limits, reason, wait_until},
+    redis_support::Server,
+};
+
+const ONE: Transaction<'_> = Transaction::new("one", "id");
+
+fn backend(url: &str) -> RedisBackend {
+    RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap()
+}
+
+/// The error of a decision, which comes in time.
+async fn error_of(limiter: &Limiter, transaction: &Transaction<'_>) -> RedisError {
+    let start = Instant::now();
+    let error = reason(&limiter.spend(transaction).await.unwrap_err());
+    let took = start.elapsed();
+    assert!(took < TIMEOUT + SLACK, "{error} after {took:?}");
+    error
+}
+
+/// Waits until a decision fails for a reason that says this.
+async fn says(limiter: &Limiter, part: &str) {
+    wait_until(part, async || {
+        error_of(limiter, &ONE).await.to_string().contains(part)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_will_not_connect_is_said_at_once() {
+    let locked = Server::start_with(&["--requirepass", "secret"]);
+    let locked_at = locked.addr();
+    let single = SERVER.addr();
+    for (url, part) in [
+        (format!("redis://:wrong@{locked_at}"), "WRONGPASS"),
+        (format!("redis://{locked_at}"), "NOAUTH"),
+        (format!("redis-cluster://:wrong@{locked_at}"), "WRONGPASS"),
+        (
+            format!("redis-cluster://{single}"),
+            "this is no cluster: use `redis://`",
+        ),
+        (
+            format!("redis-sentinel://{single}?sentinelServiceName=name"),
+            "this is no sentinel: use `redis://`",
+        ),
+    ] {
+        let backend = backend(&url);
+        let start = Instant::now();
+        let error = backend
+            .connected(Duration::from_secs(10))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(part), "{url}: {error}");
+        assert!(error.is_permanent(), "{error}");
+        assert!(start.elapsed() < SOON, "{url}: {:?}", start.elapsed());
+        says(&Limiter::new(limits(), backend), part).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn name_that_does_not_resolve_is_an_error_in_time() {
+    for scheme in ["redis", "redis-cluster"] {
+        let backend = backend(&format!("{scheme}://nowhere.invalid"));
+        let connected = backend.connected(Duration::from_millis(300)).await;
+        assert!(
+            matches!(connected, Err(RedisError::Timeout)),
+            "{connected:?}"
+        );
+        let limiter = Limiter::new(limits(), backend);
+        wait_until("the reason is known", async || {
+            matches!(error_of(&limiter, &ONE).await, RedisError::Disconnected(_))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_is_not_one_server() {
+    let node = CLUSTER.owner(0);
+    let limiter = limiter(node.url()).await;
+    let mut elsewhere = (0..).map(|number| number.to_string());
+    let id = elsewhere.find(|id| CLUSTER.owner(CLUSTER.slot_of(id)).id() != node.id());
+    let error = error_of(&limiter, &Transaction::new("one", &id.unwrap())).await;
+    let text = error.to_string();
+    assert!(
+        text.contains("this is a cluster: use `redis-cluster://`"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_server_refuses_and_charges_nothing() {
+    let server = Server::start();
+    let limiter = limiter(server.url()).await;
+    server
+        .command(&["SET", "other", &"x".repeat(1 << 20)])
+        .expect_success();
+    let set = |limit| {
+        server
+            .command(&["CONFIG", "SET", "maxmemory", limit])
+            .expect_success()
+    };
+    set("1mb");
+    let error = error_of(&limiter, &ONE).await;
+    assert!(
+        matches!(&error, RedisError::Refused(text) if text.starts_with("OOM")),
+        "{error}"
+    );
+    let batch = [ONE, Transaction::new("one", "other")];
+    let error = reason(&limiter.spend_batch(&batch).await.unwrap_err());
+    assert!(error.to_string().contains("raise `maxmemory`"), "{error}");
+    set("0");
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
+    assert!(limiter.spend(&ONE).await.unwrap().allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn key_of_somebody_else_is_an_error_that_says_so() {
+    let server = Server::start();
+    let limiter = limiter(server.url()).await;
+    server
+        .command(&["LPUSH", "tollgate:{id}:1:id", "x"])
+        .expect_success();
+    let text = error_of(&limiter, &ONE).await.to_string();
+    assert!(
+        text.contains("WRONGTYPE") && text.contains("a prefix of its own"),
+        "{text}"
+    );
+    server
+        .command(&["SET", "tollgate:{id}:1:id", "text"])
+        .expect_success();
+    let text = error_of(&limiter, &ONE).await.to_string();
+    assert!(text.contains("something else uses these keys"), "{text}");
+    assert_eq!(
+        server.command(&["GET", "tollgate:{id}:1:id"]).text(),
+        "text"
+    );
+}
