@@ -149,8 +149,8 @@ fn connection() -> ConnectionConfig {
             nodelay: Some(true),
             ..TcpConfig::default()
         },
+        // Not `ReadOnly`, after which fred would leave calls that are answered next: a link sees to that itself.
         reconnect_errors: vec![
-            ReconnectError::ReadOnly,
             ReconnectError::Loading,
             ReconnectError::MasterDown,
             ReconnectError::ClusterDown,

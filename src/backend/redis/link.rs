@@ -98,8 +98,8 @@ impl Link {
     fn for_call(&self, timeout: Duration) -> Result<WithOptions<Client>, RedisError> {
         let client = self.client();
         if let Route::Own(line) = &self.route
-            && !client.is_connected()
             && let Some(error) = line.problem()
+            && (error.is_read_only() || !client.is_connected())
         {
             return Err(error);
         }
@@ -158,10 +158,19 @@ impl Link {
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
         let client = self.for_call(deadline.left()?)?;
         let arguments = call.arguments(script);
-        match asking {
+        let reply = match asking {
             true => ask(&client, command, arguments).await,
-            false => Ok(client.custom(custom(command), arguments).await?),
+            false => client
+                .custom(custom(command), arguments)
+                .await
+                .map_err(Failure::from),
+        };
+        if let (Route::Own(line), Err(Failure::Redis(error))) = (&self.route, &reply)
+            && error.is_read_only()
+        {
+            line.leave(error);
         }
+        reply
     }
 
     /// Asks for the table of a cluster's slots.

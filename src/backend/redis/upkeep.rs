@@ -87,6 +87,17 @@ impl Line {
         }
     }
 
+    /// Turns calls away, because the server has said that it is a replica, and leaves it.
+    pub(super) fn leave(&self, because: &RedisError) {
+        self.standing.send_if_modified(|standing| {
+            let is_first = matches!(standing, Standing::Connected);
+            if is_first {
+                *standing = Standing::Failed(because.clone());
+            }
+            is_first
+        });
+    }
+
     /// Waits until there is a connection, or says why there will not be one.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         let mut standing = self.standing.subscribe();
@@ -136,11 +147,16 @@ impl Line {
             return error;
         }
         load(client).await;
+        let mut standing = self.standing.subscribe();
         self.standing.send_replace(Standing::Connected);
         loop {
-            time::sleep(BEAT).await;
+            let _changed = time::timeout(BEAT, standing.changed()).await;
+            // All that was sent before is answered before this.
             if let Err(error) = ping(client, UNRESPONSIVE).await {
                 return error;
+            }
+            if let Some(RedisError::Refused(text)) = self.problem() {
+                return Error::new(ErrorKind::Unknown, text);
             }
         }
     }
