@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
+use tollgate::Transaction;
 
 use crate::{
     load::id_of,
-    redis_support::{Proxy, Server, wait_for},
-    stack::{Answer, BURST, PATIENCE, Stack, charged, spend},
+    redis_support::{Cluster, Proxy, Server, wait_for},
+    stack::{Answer, BURST, PATIENCE, Stack, charged, connections, spend},
 };
 
 /// What has become of the calls of one id.
@@ -82,8 +83,40 @@ async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() 
     println!("{admitted} admitted and {dropped} dropped: {all} charged");
     assert!(dropped > 500, "{dropped}");
     assert_eq!(stack.opened(), 0);
-    wait_for("there is one connection", || {
-        crate::stack::connections(&server) == 1
-    });
+    wait_for("there is one connection", || connections(&server) == 1);
     stack.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_over_slots_that_are_dropped_are_kept_or_given_back() {
+    let cluster = Cluster::start();
+    let stack = Stack::with_deadline(cluster.url(), PATIENCE).await;
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    let (mut sums, state) = (Sums::new(), AtomicU64::default());
+    for call in 0..1500 {
+        let pair = [call % 50, (call + 1) % 50];
+        let ids = pair.map(id_of);
+        let batch = [0, 1].map(|place| Transaction::new("refuse", &ids[place]));
+        let patience = Duration::from_micros(random(&state) / 4);
+        let answer = timeout(patience, stack.limiter.spend_batch(&batch)).await;
+        for id in pair {
+            let sum = sums.entry(id).or_default();
+            match &answer {
+                Ok(decided) => sum.admitted += u32::from(decided.as_ref().unwrap().allowed()),
+                Err(_) => sum.dropped += 1,
+            }
+        }
+    }
+    wait_for("what has been begun is done", || {
+        Handle::current().metrics().num_alive_tasks() <= tasks
+    });
+    let dropped: u32 = sums.values().map(|sum| sum.dropped).sum();
+    assert!(dropped > 100, "{dropped}");
+    for (id, sum) in sums {
+        let owner = cluster.owner(cluster.slot_of(&format!("{{{}}}", id_of(id))));
+        let charged = charged(owner, "refuse", &id_of(id));
+        let range = sum.admitted..=(sum.admitted + sum.dropped).min(BURST);
+        assert!(range.contains(&charged), "{id}: {charged} for {sum:?}");
+    }
+    stack.end(cluster.masters().iter().map(|node| &***node));
 }

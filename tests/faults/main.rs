@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod bounds;
 mod clock;
 mod drops;
 mod failover;

@@ -11,7 +11,7 @@ use crate::{
     load::Load,
     redis_support::{Server, wait_for},
     report::{always, away, failed_over, lost},
-    stack::{DEADLINE, PATIENCE, Stack},
+    stack::{BURST, DEADLINE, PATIENCE, Stack},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,6 +173,21 @@ async fn server_that_is_not_there_at_first_is_found_when_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_whose_name_nobody_knows_is_done_without() {
+    let load = Load::start(Stack::unconnected("redis://tollgate.invalid".to_owned()));
+    load.more(1000).await;
+    assert_eq!((load.stack().opened(), load.stack().closed()), (1, 0));
+    let report = load.stop().await;
+    report.assert_in_time("no such name");
+    report.assert_admitted(Instant::now(), |limit, _| match limit {
+        "local" => BURST,
+        _ => 0,
+    });
+    report.assert_none_denied_wrongly();
+    report.end([]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_over_a_dead_server_does_what_its_limits_say() {
     let server = Server::start();
     let stack = Stack::connect(server.url()).await;
@@ -184,10 +199,14 @@ async fn batch_over_a_dead_server_does_what_its_limits_say() {
         let refused = stack.limiter.spend_batch(&[allow, local, refuse]).await;
         assert!(refused.is_err(), "one that refuses makes it an error");
         let both = stack.limiter.spend_batch(&[allow, local]).await.unwrap();
-        assert_eq!(both.allowed(), round < 20, "the one that is local decides");
+        assert_eq!(
+            both.allowed(),
+            round < BURST,
+            "the one that is local decides"
+        );
         assert!(!both.members()[0].limited() && both.members()[1].limited());
         assert!(stack.limiter.spend(&allow).await.unwrap().allowed());
-        assert!(begun.elapsed() < 3 * DEADLINE + PATIENCE);
+        assert!(begun.elapsed() < 4 * DEADLINE);
     }
     server.restart();
     stack.end([&server]);
