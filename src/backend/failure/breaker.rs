@@ -15,6 +15,9 @@ use tokio::time::Instant;
 /// The pause after which a store is tried again for the first time, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
+/// After so long, a probe of which nothing was heard is given up. Its caller has perhaps stopped to poll it.
+const PROBE: Duration = Duration::from_secs(5);
+
 /// Opens after a number of failures in a row. While it is open, one call at a time is let through to see whether the
 /// store is back, after pauses that grow and vary.
 #[derive(Debug)]
@@ -27,9 +30,9 @@ pub(super) struct Breaker {
 
 #[derive(Debug)]
 struct Open {
+    /// When the next probe is let through. While there is one, that is when it is given up.
     retry_at: Instant,
     pause: Duration,
-    is_probing: bool,
 }
 
 impl Breaker {
@@ -41,7 +44,6 @@ impl Breaker {
             open: Mutex::new(Open {
                 retry_at: Instant::now(),
                 pause: PAUSES.0,
-                is_probing: false,
             }),
         }
     }
@@ -56,9 +58,9 @@ impl Breaker {
             });
         }
         let mut open = self.lock();
-        let is_due = !open.is_probing && Instant::now() >= open.retry_at;
-        is_due.then(|| {
-            open.is_probing = true;
+        let now = Instant::now();
+        (now >= open.retry_at).then(|| {
+            open.retry_at = now + PROBE;
             Pass {
                 breaker: self,
                 is_probe: true,
@@ -72,14 +74,12 @@ impl Breaker {
         if !self.is_open.load(Ordering::Acquire) {
             return true;
         }
-        let open = self.lock();
-        !open.is_probing && Instant::now() >= open.retry_at
+        Instant::now() >= self.lock().retry_at
     }
 
     fn close(&self) {
         self.failures.store(0, Ordering::Relaxed);
         if self.is_open.swap(false, Ordering::AcqRel) {
-            self.lock().is_probing = false;
             tracing::info!("the rate limit store answers again");
         }
     }
@@ -125,7 +125,6 @@ impl Pass<'_> {
             return self.breaker.count_failure(error);
         }
         let mut open = self.breaker.lock();
-        open.is_probing = false;
         open.pause = (open.pause * 2).min(PAUSES.1);
         open.retry_at = Instant::now() + varied(open.pause);
     }
@@ -134,7 +133,7 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if self.is_probe {
-            self.breaker.lock().is_probing = false;
+            self.breaker.lock().retry_at = Instant::now();
         }
     }
 }
@@ -173,5 +172,17 @@ mod tests {
         drop(breaker.admit().unwrap());
         breaker.admit().unwrap().succeeded();
         assert!(breaker.admit().is_some() && breaker.admit().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probe_that_nobody_polls_does_not_keep_others_away() {
+        let breaker = Breaker::new(1);
+        breaker.admit().unwrap().failed(&"lost");
+        tokio::time::advance(PAUSES.0).await;
+        let _held = breaker.admit().unwrap();
+        assert!(!breaker.admits());
+        tokio::time::advance(PROBE).await;
+        breaker.admit().unwrap().succeeded();
+        assert!(breaker.admits());
     }
 }
