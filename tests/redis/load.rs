@@ -74,7 +74,6 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
 /// A call that was not decided.
 #[derive(Clone, Debug)]
 pub(crate) struct Undecided {
-    pub(crate) ids: Vec<String>,
     pub(crate) at: Instant,
     pub(crate) error: RedisError,
 }
@@ -84,8 +83,8 @@ pub(crate) struct Undecided {
 pub(crate) struct Tally {
     pub(crate) calls: AtomicUsize,
     pub(crate) admitted: Mutex<BTreeMap<String, u32>>,
-    pub(crate) undecided: Mutex<Vec<Undecided>>,
-    pub(crate) longest: Mutex<Duration>,
+    undecided: Mutex<Vec<Undecided>>,
+    longest: Mutex<Duration>,
 }
 
 impl Tally {
@@ -107,10 +106,7 @@ impl Tally {
             Ok(false) => {}
             Err(error) => {
                 let at = Instant::now();
-                self.undecided
-                    .lock()
-                    .unwrap()
-                    .push(Undecided { ids, at, error });
+                self.undecided.lock().unwrap().push(Undecided { at, error });
             }
         }
     }
@@ -202,16 +198,15 @@ pub(crate) fn mixed(call: usize) -> usize {
     }
 }
 
-/// Waits until `done` spends without an error, and returns how long that took.
-pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]) -> Duration {
-    let start = Instant::now();
+/// Waits until each of these ids is decided about, without an error.
+pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]) {
     for id in ids {
-        while let Err(error) = spend(limiter, limit, std::slice::from_ref(id)).await {
-            assert!(start.elapsed() < SOON, "{id}: {error}");
-            sleep(Duration::from_millis(5)).await;
-        }
+        wait_until(id, async || {
+            let id = std::slice::from_ref(id);
+            spend(limiter, limit, id).await.is_ok()
+        })
+        .await;
     }
-    start.elapsed()
 }
 
 /// Waits until `condition` holds, for at most as long as all may take to be well again.

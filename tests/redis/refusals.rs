@@ -103,9 +103,8 @@ async fn full_server_refuses_and_charges_nothing() {
         .command(&["SET", "other", &"x".repeat(1 << 20)])
         .expect_success();
     let set = |limit| {
-        server
-            .command(&["CONFIG", "SET", "maxmemory", limit])
-            .expect_success()
+        let set = ["CONFIG", "SET", "maxmemory", limit];
+        server.command(&set).expect_success();
     };
     set("1mb");
     let error = error_of(&limiter, &ONE).await;

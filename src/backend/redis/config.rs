@@ -35,7 +35,8 @@ pub enum Source {
     Url(String),
     /// A configuration that the URL cannot express. Its `fail_fast` and the connection's options are ours.
     Config(Box<Config>),
-    /// A client, which its owner connects.
+    /// A client, which its owner connects. While decisions are sent to it, it does not notice that a server is
+    /// silent, and may wait for minutes where one of ours looks for another after a second and a half.
     Client(Client),
     /// Several clients that take turns.
     Pool(Pool),

@@ -22,7 +22,9 @@ pub enum RedisError {
     /// More decisions wait than may.
     #[error("too many decisions wait for Redis: it is slower than they come in")]
     Busy,
-    /// Redis has answered with an error, and nothing has been done.
+    /// Redis has answered with an error, and nothing has been done. Only if it is `READONLY`, `CLUSTERDOWN`,
+    /// `LOADING` or `MASTERDOWN`, it may have been the answer to an earlier call: these end the connection, and
+    /// whatever waits on it fails for the same reason.
     #[error("Redis has refused: {0}")]
     Refused(String),
     /// The answer means nothing.

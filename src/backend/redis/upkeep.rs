@@ -170,12 +170,15 @@ fn reason(error: Error) -> RedisError {
     }
 }
 
-/// Whether a server answers, be it with an error.
+/// Asks a server whether it is there, which it is even if it answers with an error.
 async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
     let client = client.with_options(&patient(timeout));
-    match client.ping::<Value>(None).await {
-        Err(error) if *error.kind() == ErrorKind::Timeout => Err(error),
-        _ => Ok(()),
+    let Err(error) = client.ping::<Value>(None).await else {
+        return Ok(());
+    };
+    match RedisError::from(error.clone()) {
+        RedisError::Refused(_) => Ok(()),
+        _ => Err(error),
     }
 }
 
