@@ -88,7 +88,10 @@ fn explained(reply: &str) -> String {
     let hint = match reply.split_whitespace().next() {
         Some("NOAUTH") => "put the password in the URL, as `redis://:password@host`",
         Some("WRONGPASS") => "check the user and the password in the URL",
-        Some("NOPERM") => "allow the user `+@scripting +get +set +del +time` on these keys",
+        Some("NOPERM") => {
+            "allow the user `+eval +evalsha +script|load +get +set +del +time` on these keys, and \
+             `+select` for a database"
+        }
         Some("WRONGTYPE") => "something else uses these keys: give tollgate a prefix of its own",
         Some("OOM") => "the server is out of memory: raise `maxmemory`",
         Some("MOVED" | "ASK" | "CROSSSLOT") => "this is a cluster: use `redis-cluster://`",
