@@ -88,3 +88,7 @@ pub use self::{
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../docs/redis.md")]
+struct RunningWithRedis;

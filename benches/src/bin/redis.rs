@@ -1,4 +1,5 @@
-//! Tells what a decision on Redis costs, beside what the same client does raw on the same server.
+//! Tells what a decision on Redis costs, beside what the same client does raw on the same server, and what
+//! the wrappers around it cost and save.
 //!
 //! `redis [url]`: without a URL, a `redis-server` is started on a free port and ended afterwards. All
 //! sides go through one client with one connection, and take turns.
@@ -12,13 +13,18 @@ use std::{
 };
 
 use tollgate::{
-    Limit, Limiter, Limits, RedisBackend, Transaction,
-    backend::redis::fred::{
-        clients::Client,
-        error::Error,
-        interfaces::ClientLike,
-        types::{ClusterHash, CustomCommand, Value, config::Config},
+    Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
+    backend::{
+        Backend, BackendError, DenyCache, FailurePolicy, async_trait,
+        redis::fred::{
+            clients::Client,
+            error::Error,
+            interfaces::ClientLike,
+            types::{ClusterHash, CustomCommand, Value, config::Config},
+        },
     },
+    decision::Outcome,
+    transaction::Batch,
 };
 
 /// Each side has so many turns, of so many calls.
@@ -90,12 +96,15 @@ async fn measure(url: &str) -> Result<(), Error> {
     let _task = client.init().await?;
     let load = vec!["LOAD", PLAIN];
     let sha: String = client.custom(command("SCRIPT"), load).await?;
-    let limit = Limit::per_second(1_000_000).burst(1_000_000);
-    let limits = Limits::builder().limit("requests", limit).build();
-    let backend = RedisBackend::new(client.clone()).expect("the client is one");
+    let bare = || {
+        let backend = RedisBackend::builder(client.clone()).timeout(PATIENCE);
+        Arc::new(backend.build().expect("the client is one"))
+    };
+    let wrapped = FailurePolicy::new(DenyCache::new(bare())).deadline(PATIENCE);
     let sides = Arc::new(Sides {
-        limiter: Limiter::new(limits.expect("the limit is one"), backend),
-        client,
+        limiter: limiter(bare()),
+        wrapped: limiter(wrapped),
+        client: client.clone(),
         sha,
         ids: (0..KEYS)
             .map(|n| format!("10.0.{}.{}", n / 256, n % 256))
@@ -103,13 +112,25 @@ async fn measure(url: &str) -> Result<(), Error> {
     });
     throughput(&sides).await;
     latency(&sides).await;
+    flood(bare).await;
+    open_breaker().await;
     Ok(())
+}
+
+/// The limits `requests` and `open`, which deny nothing here, and `denied`, which allows one request.
+fn limiter(backend: impl Backend) -> Limiter {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_second(1_000_000).burst(1_000_000))
+        .limit("open", Limit::per_second(u32::MAX))
+        .limit("denied", Limit::per_day(1));
+    Limiter::new(limits.build().expect("the limits are some"), backend)
 }
 
 struct Sides {
     client: Client,
     sha: String,
     limiter: Limiter,
+    wrapped: Limiter,
     ids: Vec<String>,
 }
 
@@ -118,9 +139,10 @@ enum Side {
     Get,
     Plain,
     Tollgate,
+    Wrapped,
 }
 
-const SIDES: [Side; 3] = [Side::Get, Side::Plain, Side::Tollgate];
+const SIDES: [Side; 4] = [Side::Get, Side::Plain, Side::Tollgate, Side::Wrapped];
 
 impl Sides {
     async fn call(&self, side: Side, n: u32) {
@@ -139,12 +161,15 @@ impl Sides {
                     self.client.custom(command("EVALSHA"), arguments).await;
                 spent.expect("Redis answers");
             }
-            Side::Tollgate => {
-                let spent = self.limiter.spend(&Transaction::new("requests", id)).await;
-                assert!(spent.expect("Redis answers").allowed());
-            }
+            Side::Tollgate => spend(&self.limiter, "requests", id).await,
+            Side::Wrapped => spend(&self.wrapped, "requests", id).await,
         }
     }
+}
+
+async fn spend(limiter: &Limiter, limit: &str, id: &str) {
+    let spent = limiter.spend(&Transaction::new(limit, id)).await;
+    assert!(spent.expect("Redis answers").allowed());
 }
 
 fn command(name: &'static str) -> CustomCommand {
@@ -152,7 +177,7 @@ fn command(name: &'static str) -> CustomCommand {
 }
 
 async fn throughput(sides: &Arc<Sides>) {
-    let mut rates = [const { Vec::new() }; 3];
+    let mut rates = [const { Vec::new() }; 4];
     for _ in 0..TURNS {
         for (side, rates) in SIDES.into_iter().zip(&mut rates) {
             let begun = Instant::now();
@@ -170,28 +195,110 @@ async fn throughput(sides: &Arc<Sides>) {
             rates.push(f64::from(CALLS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
         }
     }
-    let [get, plain, tollgate] = rates.map(median);
+    let [get, plain, tollgate, wrapped] = rates.map(median);
     println!("{CALLERS} callers, {KEYS} keys, calls per second:");
-    println!("  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}");
+    println!(
+        "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}"
+    );
     println!(
         "  tollgate is {:.2} of the plain script, {:.2} of GET",
         tollgate / plain,
         tollgate / get
     );
+    println!("  wrapped is {:.2} of tollgate", wrapped / tollgate);
 }
 
 async fn latency(sides: &Sides) {
-    let mut latencies = [const { Vec::new() }; 3];
+    let mut latencies = [const { Vec::new() }; 4];
     for n in 0..LATENCIES as u32 {
         for (side, latencies) in SIDES.into_iter().zip(&mut latencies) {
             let took = timed(sides.call(side, n)).await;
             latencies.push(took.as_secs_f64() * 1e6);
         }
     }
-    let [get, plain, tollgate] = latencies.map(median);
+    let [get, plain, tollgate, wrapped] = latencies.map(median);
     println!("one caller, p50 in microseconds:");
-    println!("  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}");
-    println!("  tollgate is {:.2} of GET", tollgate / get);
+    println!(
+        "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}"
+    );
+    println!(
+        "  tollgate is {:.2} of GET, wrapped is {:.2} of tollgate",
+        tollgate / get,
+        wrapped / tollgate
+    );
+}
+
+/// Requests of clients that have spent all they had, with the cache and without.
+async fn flood(bare: impl Fn() -> Arc<RedisBackend>) {
+    const CLIENTS: u32 = 1_000;
+    let sides = [limiter(bare()), limiter(DenyCache::new(bare()))];
+    let ids: Arc<Vec<_>> = Arc::new((0..CLIENTS).map(|n| format!("denied-{n}")).collect());
+    for id in &*ids {
+        for limiter in sides.iter().chain(&sides) {
+            let _ = limiter.spend(&Transaction::new("denied", id)).await;
+        }
+    }
+    let mut rates = [const { Vec::new() }; 2];
+    for _ in 0..TURNS {
+        for ((limiter, rates), calls) in sides.iter().zip(&mut rates).zip([CALLS, CALLS * 20]) {
+            let begun = Instant::now();
+            let callers = (0..CALLERS).map(|caller| {
+                let (limiter, ids) = (limiter.clone(), Arc::clone(&ids));
+                tokio::spawn(async move {
+                    for call in 0..calls / CALLERS {
+                        let id = &ids[((caller + call * 7) % CLIENTS) as usize];
+                        let denied = limiter.spend(&Transaction::new("denied", id)).await;
+                        assert!(!denied.expect("Redis answers").allowed());
+                    }
+                })
+            });
+            for caller in callers.collect::<Vec<_>>() {
+                caller.await.expect("no call fails");
+            }
+            rates.push(f64::from(calls / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+        }
+    }
+    let [bare, cached] = rates.map(median);
+    println!("a flood of {CLIENTS} denied clients, requests per second:");
+    println!(
+        "  bare {bare:.0}, deny cache {cached:.0}, which is {:.0} times as many",
+        cached / bare
+    );
+}
+
+/// A store that is not there.
+#[derive(Debug)]
+struct Lost;
+
+#[async_trait]
+impl Backend for Lost {
+    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
+        Err(BackendError::unavailable("it is not there"))
+    }
+}
+
+/// Decisions while the breaker is open, beside those of memory alone.
+async fn open_breaker() {
+    let sides = [
+        limiter(MemoryBackend::new()),
+        limiter(FailurePolicy::new(DenyCache::new(Lost))),
+    ];
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..TURNS * 5 {
+        for (limiter, times) in sides.iter().zip(&mut times) {
+            let begun = Instant::now();
+            for _ in 0..CALLS {
+                spend(limiter, "open", "client").await;
+            }
+            times.push(begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS));
+        }
+    }
+    let [memory, open] = times.map(median);
+    println!("one caller while the breaker is open, nanoseconds:");
+    println!(
+        "  memory {memory:.0}, policy {open:.0}, which is {:.2} of memory",
+        open / memory
+    );
 }
 
 async fn timed(call: impl Future<Output = ()>) -> Duration {

@@ -22,9 +22,9 @@ pub enum RedisError {
     /// More decisions wait than may.
     #[error("too many decisions wait for Redis: it is slower than they come in")]
     Busy,
-    /// Redis has answered with an error, and nothing has been done. Only if it is `READONLY`, `CLUSTERDOWN`,
-    /// `LOADING` or `MASTERDOWN`, it may have been the answer to an earlier call: these end the connection, and
-    /// whatever waits on it fails for the same reason.
+    /// Redis has answered with an error, and nothing has been done. Only if it is `CLUSTERDOWN`, `LOADING`
+    /// or `MASTERDOWN`, it may have been the answer to an earlier call: these end the connection, and whatever
+    /// waits on it fails for the same reason.
     #[error("Redis has refused: {0}")]
     Refused(String),
     /// The answer means nothing.
@@ -39,8 +39,8 @@ pub enum RedisError {
 }
 
 impl RedisError {
-    /// Whether a server refused to write because it is a replica: a master that has failed over, of which the
-    /// connection has been dropped to find the new one.
+    /// Whether a server refused to write because it is a replica: a master that has failed over, which is left to
+    /// find the new one.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("READONLY"))
@@ -93,7 +93,10 @@ fn explained(reply: &str) -> String {
     let hint = match reply.split_whitespace().next() {
         Some("NOAUTH") => "put the password in the URL, as `redis://:password@host`",
         Some("WRONGPASS") => "check the user and the password in the URL",
-        Some("NOPERM") => "allow the user `+@scripting +get +set +del +time` on these keys",
+        Some("NOPERM") => {
+            "allow the user `+eval +evalsha +script|load +get +set +del +time` on these keys, and \
+             `+select` for a database"
+        }
         Some("OOM") => "the server is out of memory: raise `maxmemory`",
         Some("MOVED" | "ASK" | "CROSSSLOT") => "this is a cluster: use `redis-cluster://`",
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",

@@ -1,0 +1,55 @@
+//! Two servers that share one Redis: whichever a client asks, it has 20 requests per hour.
+//!
+//! ```sh
+//! redis-server &
+//! cargo run --example fleet --features redis
+//! for i in $(seq 11); do curl -si http://127.0.0.1:3001/ http://127.0.0.1:3002/ | grep '^ratelimit:'; done
+//! ```
+//!
+//! They are in one process to be started together, and have nothing else in common: each has its own
+//! limits, its own limiter and its own connection. Name another Redis and other addresses, as many as
+//! you like: `fleet redis-cluster://127.0.0.1:7000 127.0.0.1:3001 127.0.0.1:3002 127.0.0.1:3003`.
+
+use std::{env, error::Error, net::SocketAddr, time::Duration};
+
+use axum::{Router, routing::get};
+use tokio::{net::TcpListener, task::JoinSet};
+use tollgate::{ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().init();
+    let mut args = env::args().skip(1);
+    let url = args.next().unwrap_or("redis://127.0.0.1:6379".into());
+    let mut addresses: Vec<_> = args.collect();
+    if addresses.is_empty() {
+        addresses = ["127.0.0.1:3001", "127.0.0.1:3002"].map(Into::into).into();
+    }
+
+    let mut servers = JoinSet::new();
+    for address in addresses {
+        let app = app(&url).await?;
+        let listener = TcpListener::bind(address).await?;
+        println!("listening on http://{}", listener.local_addr()?);
+        let service = app.into_make_service_with_connect_info::<SocketAddr>();
+        servers.spawn(async { axum::serve(listener, service).await });
+    }
+    while let Some(ended) = servers.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// What would be the whole program on each of several machines.
+async fn app(url: &str) -> Result<Router, Box<dyn Error>> {
+    let redis = RedisBackend::new(url)?;
+    redis.connected(Duration::from_secs(10)).await?;
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_hour(20))
+        .build()?;
+    let limiter = Limiter::new(limits, redis);
+    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    Ok(Router::new()
+        .route("/", get(|| async { "hello\n" }))
+        .layer(layer))
+}

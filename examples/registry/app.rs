@@ -1,0 +1,70 @@
+//! The routes, and the limit that is on all of them.
+
+use std::error::Error;
+
+use axum::{
+    Json, Router,
+    extract::Path,
+    http::{HeaderName, StatusCode},
+    routing::get,
+};
+use serde_json::{Value, json};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule,
+    backend::redis::{KeyForm, KeyFormError},
+    id::IdFormat,
+    key::Proxies,
+    limit::LimitName,
+};
+
+/// The only repository that there is.
+const REPOSITORY: &str = "alpine";
+
+/// What tells a client that this is a registry.
+const VERSION: (HeaderName, &str) = (
+    HeaderName::from_static("docker-distribution-api-version"),
+    "registry/2.0",
+);
+
+pub(crate) fn router() -> Router {
+    Router::new()
+        .route("/v2/", get(|| async { ([VERSION], Json(json!({}))) }))
+        .route("/v2/_catalog", get(catalog))
+        .route("/v2/{name}/tags/list", get(tags))
+}
+
+/// What the registry calls its buckets: `registry:api:{rate-limit:ip:1.2.3.4}`.
+pub(crate) fn key_form() -> Result<KeyForm, KeyFormError> {
+    KeyForm::new("registry:api:{rate-limit:<limit>:<id>}")
+}
+
+/// One limit, for each address. It has no number, and so its name is in the keys.
+pub(crate) fn layer(redis: RedisBackend) -> Result<RateLimitLayer, Box<dyn Error>> {
+    let ip = LimitName::unnumbered("ip", IdFormat::IpAddress);
+    let limits = Limits::builder()
+        .limit(ip, Limit::per_minute(60).burst(100))
+        .build()?;
+    // The registry counts IPv6 addresses one by one.
+    let client = ClientIp::behind(Proxies::registry()).exact();
+    let limiter = Limiter::new(limits, redis);
+    Ok(RateLimitLayer::new(limiter).try_rule(Rule::new("ip", client))?)
+}
+
+async fn catalog() -> Json<Value> {
+    Json(json!({"repositories": [REPOSITORY]}))
+}
+
+async fn tags(Path(name): Path<String>) -> (StatusCode, Json<Value>) {
+    if name == REPOSITORY {
+        return (
+            StatusCode::OK,
+            Json(json!({"name": name, "tags": ["latest"]})),
+        );
+    }
+    let error = json!({
+        "code": "NAME_UNKNOWN",
+        "message": "repository name not known to registry",
+        "detail": {"name": name},
+    });
+    (StatusCode::NOT_FOUND, Json(json!({"errors": [error]})))
+}

@@ -1,0 +1,151 @@
+//! An example as a process, and just enough HTTP to talk to it.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::{
+    ffi::OsStr,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+/// How long anything may take before the test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running example, killed when dropped.
+pub(crate) struct Program {
+    child: Child,
+    stdout: Receiver<String>,
+}
+
+impl Program {
+    pub(crate) fn start<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Self {
+        let mut command = command(name);
+        command.args(args).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the example starts");
+        let stdout = lines(child.stdout.take().expect("it is piped"));
+        Self { child, stdout }
+    }
+
+    /// Waits until it says where it listens. It says so once for each server.
+    pub(crate) fn next_server(&self) -> Server {
+        let ready = self.stdout.recv_timeout(PATIENCE);
+        let ready = ready.expect("the example says when it is ready");
+        let address = ready.strip_prefix("listening on http://");
+        Server(address.expect(&ready).to_owned())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs an example with arguments with which it must end by itself.
+pub(crate) fn run<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Output {
+    let mut command = command(name);
+    command
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.output().expect("the example starts")
+}
+
+/// Where an example listens.
+pub(crate) struct Server(String);
+
+impl Server {
+    /// Sends one request, with lines of header that each end in `\r\n`.
+    pub(crate) fn get(&self, path: &str, headers: &str) -> Response {
+        let mut responses = self.get_often(1, path, headers);
+        responses.remove(0)
+    }
+
+    /// Sends so many requests at once over one connection, which are served one after the other.
+    pub(crate) fn get_often(&self, times: usize, path: &str, headers: &str) -> Vec<Response> {
+        let stream = TcpStream::connect(&self.0).expect("the example accepts");
+        let timeout = stream.set_read_timeout(Some(PATIENCE));
+        timeout.expect("it is not zero");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n");
+        let requests = request.repeat(times);
+        (&stream)
+            .write_all(requests.as_bytes())
+            .expect("it is sent");
+        let mut stream = BufReader::new(stream);
+        (0..times).map(|_| Response::read(&mut stream)).collect()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Response {
+    fn read(stream: &mut impl BufRead) -> Self {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = stream.read_line(&mut head);
+            assert_ne!(read.expect("the example answers"), 0, "it ends: {head}");
+        }
+        head.make_ascii_lowercase();
+        let status = head.get(9..12).and_then(|status| status.parse().ok());
+        let mut response = Self {
+            status: status.expect(&head),
+            head,
+            body: String::new(),
+        };
+        let length = response
+            .header("content-length")
+            .and_then(|text| text.parse().ok());
+        let body = stream.take(length.expect("the length of the body"));
+        let read = { body }.read_to_string(&mut response.body);
+        read.expect("the example sends the body");
+        response
+    }
+
+    /// A field of the head, which is in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find_map(|(field, value)| (field == name).then_some(value))
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect(&self.body)
+    }
+}
+
+fn command(name: &str) -> Command {
+    let test = std::env::current_exe().expect("tests have a path");
+    let profile = test.ancestors().nth(2).expect("it is target/profile/deps");
+    let program = profile.join("examples").join(name);
+    assert!(
+        program.exists(),
+        "{} is missing: build it with `cargo build --example {name} --all-features`",
+        program.display()
+    );
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Reads lines until the other end closes, so that it never blocks on a full pipe.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            // The pipe is read to its end, though nobody may listen any more.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
