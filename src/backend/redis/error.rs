@@ -43,7 +43,8 @@ impl RedisError {
     /// find the new one.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with("READONLY"))
+        // Before Redis 7, a script's errors begin with `ERR Error running script`.
+        matches!(self, Self::Refused(text) if text.contains("READONLY "))
     }
 
     /// Whether waiting will not help: the password is wrong, or the server is of another kind.
@@ -104,6 +105,7 @@ fn explained(reply: &str) -> String {
         _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
+        _ if reply.contains("READONLY ") => return reply.to_owned(),
         // What is stored is of another type, or is no number for the script.
         _ if reply.contains("WRONGTYPE") || reply.contains("user_script") => {
             "something else uses these keys: give tollgate a prefix of its own"
@@ -208,6 +210,30 @@ impl From<Failure> for BackendError {
                 error if error.is_read_only() => Self::Moving(error.into()),
                 error => Self::unavailable(error),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replica_is_known_by_the_answers_of_all_versions() {
+        for (text, is_read_only) in [
+            (
+                "READONLY You can't write against a read only replica.",
+                true,
+            ),
+            (
+                "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: \
+                 -READONLY You can't write against a read only replica.",
+                true,
+            ),
+            ("LOADING Redis is loading the dataset in memory", false),
+        ] {
+            let error = RedisError::Refused(text.to_owned());
+            assert_eq!(error.is_read_only(), is_read_only, "{text}");
         }
     }
 }
