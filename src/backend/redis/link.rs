@@ -158,10 +158,14 @@ impl Link {
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
         let client = self.for_call(deadline.left()?)?;
         let arguments = call.arguments(script);
-        match asking {
+        let reply = match asking {
             true => ask(&client, command, arguments).await,
             false => Ok(client.custom(custom(command), arguments).await?),
+        };
+        if let (Route::Own(line), Ok(_)) = (&self.route, &reply) {
+            line.has_answered();
         }
+        reply
     }
 
     /// Asks for the table of a cluster's slots.
