@@ -5,15 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::timeout;
-use tollgate::{Limiter, Transaction, backend::redis::RedisError};
+use tokio::{task::JoinSet, time::timeout};
+use tollgate::{
+    Limiter, RedisBackend, Transaction,
+    backend::redis::{
+        RedisError,
+        fred::{clients::Client, interfaces::ClientLike, types::config::Config},
+    },
+};
 
 use crate::{
-    connect,
     load::{
-        BURST, Load, SLACK, TIMEOUT, limiter, limits, mixed, reason, until_decided, wait_until,
+        BURST, Load, SLACK, TIMEOUT, limiter, limits, mixed, patient_limiter, reason,
+        until_decided, wait_until,
     },
-    redis_support::{Proxy, Server},
+    redis_support::{Proxy, Server, wait_for},
 };
 
 fn one(id: &str) -> Transaction<'_> {
@@ -130,15 +136,11 @@ async fn silent_server_is_left_and_found_again() {
     load.more(50).await;
     server.pause();
     // While it is silent, the connection to it is given up, and new ones are tried.
-    wait_until("the connection is given up", async || {
-        let last = load
-            .tally
-            .undecided()
-            .last()
-            .map(|undecided| undecided.error.clone());
+    wait_for("the connection is given up", || {
+        let undecided = load.tally.undecided();
+        let last = undecided.last().map(|undecided| &undecided.error);
         matches!(last, Some(RedisError::Disconnected(_)))
-    })
-    .await;
+    });
     load.more(50).await;
     server.resume();
     until_decided(&limiter, "one", &["fresh".to_owned()]).await;
@@ -166,7 +168,7 @@ async fn restarted_server_is_found_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushed_scripts_are_no_error() {
     let server = Server::start();
-    let limiter = limiter(server.url()).await;
+    let limiter = patient_limiter(server.url()).await;
     let batch = |call| vec![mixed(call).to_string(), "other".to_owned()];
     let single = |call| vec![format!("single{}", mixed(call))];
     let loads = [
@@ -188,24 +190,22 @@ async fn flushed_scripts_are_no_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
     let server = Server::start();
-    let limiter = Limiter::new(limits(), connect(server.url()).await);
+    // Nobody gives this client's connection up.
+    let client = Client::new(Config::from_url(&server.url()).unwrap(), None, None, None);
+    let _task = client.init().await.unwrap();
+    let backend = RedisBackend::builder(client).timeout(Duration::from_secs(60));
+    let limiter = Limiter::new(limits(), backend.build().unwrap());
     server.pause();
-    let calls = (0..10_000).map(|number| {
+    let mut calls = JoinSet::new();
+    for number in 0..8200 {
         let limiter = limiter.clone();
-        tokio::spawn(async move { limiter.spend(&one(&number.to_string())).await })
-    });
-    let mut busy = 0;
-    for call in calls.collect::<Vec<_>>() {
-        let error = reason(&call.await.unwrap().unwrap_err());
-        busy += u32::from(matches!(error, RedisError::Busy));
+        calls.spawn(async move { limiter.spend(&one(&number.to_string())).await });
     }
-    assert!(busy > 0);
+    let first = calls.join_next().await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(reason(&first), RedisError::Busy), "{first}");
+    drop(calls);
     server.resume();
-    until_decided(&limiter, "one", &["fresh".to_owned()]).await;
     for number in 0..50 {
-        limiter
-            .spend(&one(&format!("later{number}")))
-            .await
-            .unwrap();
+        until_decided(&limiter, "one", &[format!("later{number}")]).await;
     }
 }

@@ -6,7 +6,10 @@ use tokio::sync::Mutex;
 use tollgate::Limiter;
 
 use crate::{
-    load::{BURST, Load, SOON, TIMEOUT, Tally, limiter, mixed, spend, until_decided, wait_until},
+    load::{
+        BURST, Load, SOON, TIMEOUT, Tally, limiter, mixed, patient_limiter, spend, until_decided,
+        wait_until,
+    },
     redis_support::{Cluster, Node, Sentinels, Server, wait_for},
 };
 
@@ -108,7 +111,7 @@ async fn master_that_changes_places_with_its_replica_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slot_is_found_on_a_master_that_had_none() {
     let cluster = FAILING.lock().await;
-    let limiter = limiter(cluster.url()).await;
+    let limiter = patient_limiter(cluster.url()).await;
     let masters = cluster.masters();
     let (from, new) = (masters[2], cluster.replica_of(masters[2]));
     let port = from.port().to_string();

@@ -16,6 +16,8 @@ use tollgate::{
     limit::LimitName,
 };
 
+use crate::connect;
+
 /// What each id may spend. Nothing comes back during a test.
 pub(crate) const BURST: u32 = 3;
 
@@ -42,6 +44,11 @@ pub(crate) async fn limiter(url: String) -> Limiter {
     let backend = RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap();
     backend.connected(Duration::from_secs(10)).await.unwrap();
     Limiter::new(limits(), backend)
+}
+
+/// A limiter that waits for longer than the machine may need, where nothing shall fail.
+pub(crate) async fn patient_limiter(url: String) -> Limiter {
+    Limiter::new(limits(), connect(url).await)
 }
 
 /// Spends one from each of these ids, all or none, and says whether they passed.

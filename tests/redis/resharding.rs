@@ -7,7 +7,7 @@ use tollgate::Limiter;
 
 use crate::{
     CLUSTER,
-    load::{BURST, Load, Tally, limiter, mixed, spend},
+    load::{BURST, Load, Tally, mixed, patient_limiter, spend},
     redis_support::{Cluster, Node},
 };
 
@@ -70,7 +70,7 @@ fn id(account: &str, number: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bucket_is_found_wherever_its_slot_moves() {
     let moving = Moving::of("7001").await;
-    let limiter = limiter(CLUSTER.url()).await;
+    let limiter = patient_limiter(CLUSTER.url()).await;
     let account = moving.account;
     let load = Load::start(&limiter, "ofAccount", 6, |call| {
         vec![id("7001", mixed(call))]
@@ -94,7 +94,7 @@ fn assert_admitted_exactly(tally: &Tally) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_is_decided_while_its_keys_are_on_both_sides() {
     let moving = Moving::of("7002").await;
-    let limiter = limiter(CLUSTER.url()).await;
+    let limiter = patient_limiter(CLUSTER.url()).await;
     let pairs = |call| {
         let pair = mixed(call);
         vec![id("7002", 2 * pair), id("7002", 2 * pair + 1)]

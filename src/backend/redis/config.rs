@@ -23,7 +23,7 @@ pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The least time between the beginnings of two attempts to connect, to which up to half as much is added.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// A server that has owed an answer for so long is left.
+/// A server that has owed two answers in a row for so long is left.
 pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
 /// What a [`RedisBackend`](super::RedisBackend) reaches its servers through: a URL, or a client or a pool that
@@ -36,7 +36,7 @@ pub enum Source {
     /// A configuration that the URL cannot express. Its `fail_fast` and the connection's options are ours.
     Config(Box<Config>),
     /// A client, which its owner connects. While decisions are sent to it, it does not notice that a server is
-    /// silent, and may wait for minutes where one of ours looks for another after a second and a half.
+    /// silent, and may wait for minutes where one of ours looks for another after three seconds.
     Client(Client),
     /// Several clients that take turns.
     Pool(Pool),

@@ -165,10 +165,12 @@ impl Link {
                 .await
                 .map_err(Failure::from),
         };
-        if let (Route::Own(line), Err(Failure::Redis(error))) = (&self.route, &reply)
-            && error.is_read_only()
-        {
-            line.leave(error);
+        match (&self.route, &reply) {
+            (Route::Own(line), Ok(_)) => line.has_answered(),
+            (Route::Own(line), Err(Failure::Redis(error))) if error.is_read_only() => {
+                line.leave(error);
+            }
+            _ => {}
         }
         reply
     }

@@ -5,7 +5,13 @@
 //! server that takes no more bytes holds up all else. So each client of ours serves one connection, which is
 //! watched, and is replaced by a new one when that ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use fred::{
@@ -57,6 +63,8 @@ impl<T> Drop for Task<T> {
 pub(super) struct Line {
     client: ArcSwap<Client>,
     standing: watch::Sender<Standing>,
+    /// How often the server has answered.
+    answers: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
@@ -71,12 +79,17 @@ impl Line {
         Self {
             client: ArcSwap::from_pointee(config::client(config)),
             standing: watch::Sender::new(Standing::Connecting),
+            answers: AtomicU64::new(0),
         }
     }
 
     /// The client that there is at present, connected or not.
     pub(super) fn client(&self) -> Arc<Client> {
         self.client.load_full()
+    }
+
+    pub(super) fn has_answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Why there is no connection, unless there is one or the first attempt is not over.
@@ -152,13 +165,22 @@ impl Line {
         loop {
             let _changed = time::timeout(BEAT, standing.changed()).await;
             // All that was sent before is answered before this.
-            if let Err(error) = ping(client, UNRESPONSIVE).await {
+            if let Some(error) = self.silence(client).await {
                 return error;
             }
             if let Some(RedisError::Refused(text)) = self.problem() {
                 return Error::new(ErrorKind::Unknown, text);
             }
         }
+    }
+
+    /// Whether a server has answered neither of two questions, nor anything else meanwhile. If only one was missed,
+    /// or answers come late, it may be this process that has too much to do.
+    async fn silence(&self, client: &Client) -> Option<Error> {
+        let answers = self.answers.load(Ordering::Relaxed);
+        ping(client, UNRESPONSIVE).await.err()?;
+        let error = ping(client, UNRESPONSIVE).await.err()?;
+        (self.answers.load(Ordering::Relaxed) == answers).then_some(error)
     }
 }
 
