@@ -59,14 +59,12 @@ async fn server_that_is_slow_but_in_time_decides_all() {
     report.end([&server]);
     let begun = Instant::now();
     let (report, server) = almost_late(DEADLINE, 500).await;
-    // 20 ms are left, for all that this machine has to do besides.
-    if report.lateness() < Duration::from_millis(5) {
-        assert!(
-            report.without() * 100 <= report.calls(),
-            "{}",
-            report.without()
-        );
-    }
+    // 20 ms are left. If this machine needs more for something else, that is a failure like others.
+    assert!(
+        report.without() * 4 <= report.calls(),
+        "{}",
+        report.without()
+    );
     report.assert_admitted(begun, away);
     report.end([&server]);
 }

@@ -45,11 +45,6 @@ impl Report {
         self.stack.opened()
     }
 
-    /// By how much the runtime itself was late, at worst.
-    pub(crate) fn lateness(&self) -> Duration {
-        self.lateness
-    }
-
     /// How many calls the store has not decided, of those whose answers show it.
     pub(crate) fn without(&self) -> usize {
         let calls = self.calls.iter();

@@ -163,7 +163,8 @@ impl Line {
         let mut standing = self.standing.subscribe();
         self.standing.send_replace(Standing::Connected);
         loop {
-            let _changed = time::timeout(BEAT, standing.changed()).await;
+            let left = standing.wait_for(|standing| matches!(standing, Standing::Failed(_)));
+            let _is_left = time::timeout(BEAT, left).await.is_ok();
             // All that was sent before is answered before this.
             if let Some(error) = self.silence(client).await {
                 return error;
