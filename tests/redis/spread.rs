@@ -113,7 +113,8 @@ async fn dropped_batch_is_charged_to_all_or_to_none() {
     let mut spent = Vec::new();
     for number in 0..60 {
         let [a, b] = pair(&format!("dropped{number}"));
-        let batch = [one(&a), one(&b)];
+        // The debit follows once the vote is there.
+        let batch = [one(&a), one(&b).mode(Debit)];
         let within = Duration::from_micros(50 * number);
         let answered = timeout(within, limiter.spend_batch(&batch)).await.is_ok();
         spent.push((answered, a, b));
