@@ -97,6 +97,13 @@ impl Cluster {
         }
     }
 
+    /// Why a master, or the table of slots, is not there.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        let table = self.shared.table.load();
+        let of_a_master = table.links.iter().find_map(|link| link.problem());
+        of_a_master.or_else(|| self.shared.trouble())
+    }
+
     /// Waits until all slots have a master that is connected.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         loop {

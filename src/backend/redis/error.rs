@@ -17,8 +17,8 @@ pub enum RedisError {
     Timeout,
     /// There is no connection. If one broke while the answer was on its way, what was asked may have been
     /// done.
-    #[error("there is no connection to Redis")]
-    Disconnected(#[source] Error),
+    #[error("there is no connection to Redis ({})", .0.details())]
+    Disconnected(Error),
     /// More decisions wait than may.
     #[error("too many decisions wait for Redis: it is slower than they come in")]
     Busy,

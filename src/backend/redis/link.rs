@@ -106,6 +106,14 @@ impl Link {
         Ok(client.with_options(&once(timeout)))
     }
 
+    /// Why there is no connection, as far as that is known.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        match &self.route {
+            Route::Own(line) => line.problem(),
+            Route::Borrowed(_) => None,
+        }
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.client().is_connected()
     }

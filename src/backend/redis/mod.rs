@@ -124,8 +124,8 @@ impl RedisBackend {
     ///
     /// # Errors
     ///
-    /// If they are not there in time, or as soon as waiting will not help: if the password is wrong, or the
-    /// server is of another kind.
+    /// If they are not there in time, with the last reason why, or as soon as waiting will not help: if the
+    /// password is wrong, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         let connected = async {
             match &self.servers {
@@ -133,9 +133,18 @@ impl RedisBackend {
                 Servers::Cluster(cluster) => cluster.connected().await,
             }
         };
-        time::timeout(timeout, connected)
-            .await
-            .unwrap_or(Err(RedisError::Timeout))
+        let Ok(connected) = time::timeout(timeout, connected).await else {
+            return Err(self.problem().unwrap_or(RedisError::Timeout));
+        };
+        connected
+    }
+
+    /// Why there is no connection, as far as that is known.
+    fn problem(&self) -> Option<RedisError> {
+        match &self.servers {
+            Servers::Single(links) => links.links.iter().find_map(Link::problem),
+            Servers::Cluster(cluster) => cluster.problem(),
+        }
     }
 
     async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
