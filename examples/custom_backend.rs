@@ -17,14 +17,14 @@ use tollgate::{
     Limit, Limiter, Limits, Transaction,
     backend::{Backend, BackendError, async_trait},
     clock::{Clock, SystemClock},
-    decision::{Outcome, State},
+    decision::{Outcome, Stored},
     transaction::Batch,
 };
 
 /// All buckets in one map behind one lock.
 #[derive(Debug, Default)]
 struct MapBackend {
-    buckets: Mutex<HashMap<String, State>>,
+    buckets: Mutex<HashMap<String, Stored>>,
     clock: SystemClock,
 }
 
@@ -41,15 +41,13 @@ impl Backend for MapBackend {
             .iter()
             .map(|member| member.key.to_string())
             .collect();
-        let stored: Vec<_> = keys
+        let mut stored: Vec<_> = keys
             .iter()
-            .map(|key| buckets.get(key).copied().unwrap_or(State::MISSING))
+            .map(|key| buckets.remove(key).unwrap_or_default())
             .collect();
-        let outcome = Outcome::decide(batch, now, &stored)?;
-        for (key, answer) in keys.into_iter().zip(outcome.answers()) {
-            buckets.insert(key, answer.state);
-        }
-        Ok(outcome)
+        let outcome = Outcome::decide(batch, now, &mut stored);
+        buckets.extend(keys.into_iter().zip(stored));
+        Ok(outcome?)
     }
 }
 

@@ -1,21 +1,27 @@
 //! From what a backend has stored to what people are told: the one place where batches are judged
 //! and figures are computed, for every backend.
 //!
-//! A backend loads a [`State`] per member, lets [`Outcome::decide`] judge the batch, stores what
-//! changed and returns the [`Outcome`]. A [`Decision`] keeps that raw state and computes its figures
+//! A backend loads what is [`Stored`] for each member, lets [`Outcome::decide`] judge the batch, stores what
+//! that changed and returns the [`Outcome`]. A [`Decision`] keeps how its bucket stands and computes its figures
 //! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
 
 mod outcome;
+mod stored;
 
 use std::{cmp::Ordering, fmt, time::Duration};
 
 use smallvec::SmallVec;
 
-pub use self::outcome::{Answer, Outcome, State};
-use self::outcome::{Standing, charged};
+use self::outcome::{Circumstances, charged};
+pub(crate) use self::stored::Seen;
+pub use self::{
+    outcome::{Answer, Outcome, State},
+    stored::Stored,
+};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
+    tiers::{Figures, NEVER},
     transaction::{Algorithm, Member, Mode, Operation},
 };
 
@@ -44,6 +50,9 @@ struct Bucket {
 }
 
 impl Decision {
+    /// How long to wait for what cannot happen.
+    pub const NEVER: Duration = Duration::MAX;
+
     /// The decision where no limit is configured.
     pub const NOT_LIMITED: Self = Self {
         verdict: Verdict::Allowed,
@@ -51,7 +60,12 @@ impl Decision {
     };
 
     #[inline(always)]
-    fn new(operation: Operation, member: &Member<'_>, answer: Answer, standing: Standing) -> Self {
+    fn new(
+        operation: Operation,
+        member: &Member<'_>,
+        answer: Answer,
+        circumstances: Circumstances,
+    ) -> Self {
         if !answer.known {
             return Self::NOT_LIMITED;
         }
@@ -61,15 +75,15 @@ impl Decision {
             (_, true) => Verdict::Allowed,
             (_, false) => Verdict::Denied,
         };
-        let taken = answer.passed && standing.passes && is_hypothetical(operation, member);
+        let Circumstances { now, passes } = circumstances;
+        let taken = answer.passed && passes && is_hypothetical(operation, member);
         let bucket = Bucket {
             algorithm: member.algorithm.clone(),
-            state: if taken {
-                as_if_charged(member, answer.state, standing.now)
-            } else {
-                answer.state
+            state: match taken {
+                true => as_if_charged(member, answer.state, now),
+                false => answer.state,
             },
-            now: standing.now,
+            now,
             cost: member.cost,
         };
         Self {
@@ -103,13 +117,53 @@ impl Decision {
         self.bucket.as_ref().map(|bucket| &bucket.algorithm)
     }
 
-    /// How many whole tokens the bucket holds now, or `None` if no limit is configured.
+    /// How many whole tokens the bucket holds now, or how many units its tiers would grant, or `None` if no
+    /// limit is configured.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
         self.bucket.as_ref().map(Bucket::remaining)
     }
 
-    /// How long to wait before the same cost would pass, when denied; zero when allowed.
+    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if denied.
+    #[must_use]
+    pub fn granted(&self) -> u32 {
+        match &self.bucket {
+            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
+            _ => 0,
+        }
+    }
+
+    /// The highest tier that units were granted from, 0 being the lowest; `None` if none was, or the limit has no
+    /// tiers.
+    #[must_use]
+    pub fn tier(&self) -> Option<usize> {
+        self.figures()?.grant.tier()
+    }
+
+    /// How many units were granted from which tier, lowest first; nothing where [`tier`](Self::tier) is `None`.
+    pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
+        let tiers = self.algorithm().and_then(|algorithm| match algorithm {
+            Algorithm::Tiers(tiers) => Some(tiers),
+            Algorithm::Gcra(_) => None,
+        });
+        let known = self.figures().zip(tiers).into_iter();
+        known.flat_map(|(figures, tiers)| figures.grant.split(tiers))
+    }
+
+    /// Whether the limit has tiers.
+    pub(crate) fn has_tiers(&self) -> bool {
+        self.figures().is_some()
+    }
+
+    fn figures(&self) -> Option<&Figures> {
+        match &self.bucket.as_ref()?.state {
+            State::Tiers(figures) => Some(figures),
+            State::Gcra(_) => None,
+        }
+    }
+
+    /// How long to wait before the same cost would pass, when denied; zero when allowed, and [`NEVER`](Self::NEVER)
+    /// where it cannot pass.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         if self.denied() {
@@ -119,36 +173,34 @@ impl Decision {
         }
     }
 
-    /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once.
+    /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once, and
+    /// [`NEVER`](Self::NEVER) where it cannot pass.
     #[must_use]
     pub fn next_after(&self) -> Duration {
         self.bucket
             .as_ref()
-            .map_or(Duration::ZERO, |bucket| bucket.next_after().ceil())
+            .map_or(Duration::ZERO, |bucket| waiting(bucket.next_after()))
     }
 
-    /// How long until the bucket is full.
+    /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if a tier that it
+    /// has entered does not end.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.bucket
             .as_ref()
-            .map_or(Duration::ZERO, |bucket| bucket.reset_after().ceil())
+            .map_or(Duration::ZERO, |bucket| waiting(bucket.reset_after()))
     }
 
-    /// What [`remaining`](Self::remaining) and [`next_token_after`](Self::next_token_after) say, with
-    /// the algorithm, at the cost of one.
-    pub(crate) fn quota(&self) -> Option<(&Algorithm, u32, Option<Duration>)> {
-        let bucket = self.bucket.as_ref()?;
-        let (gcra, tat, now) = bucket.gcra();
-        let (remaining, next) = gcra.quota(tat, now);
-        Some((&bucket.algorithm, remaining, next.map(Ticks::ceil)))
+    /// What a client is to know of the bucket, if there is one.
+    pub(crate) fn quota(&self) -> Option<Quota<'_>> {
+        self.bucket.as_ref().map(Bucket::quota)
     }
 
-    /// How long until one more token can be spent than now, or `None` if the bucket is full or no
-    /// limit is configured.
+    /// How long until one more token can be spent than now, or until the tier in force has more room or ends; `None`
+    /// if the bucket is full or no limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
-        self.quota()?.2
+        self.quota()?.next
     }
 
     fn denied(&self) -> bool {
@@ -176,36 +228,121 @@ fn is_hypothetical(operation: Operation, member: &Member<'_>) -> bool {
     }
 }
 
+/// A state with tiers is so already.
 fn as_if_charged(member: &Member<'_>, state: State, now: Timestamp) -> State {
-    let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (member.algorithm, state);
-    State::Gcra(charged(gcra, tat, now, member).unwrap_or(tat))
+    match (member.algorithm, state) {
+        (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+            State::Gcra(charged(gcra, tat, now, member).unwrap_or(tat))
+        }
+        _ => state,
+    }
+}
+
+/// A wait as people are told it.
+fn waiting(wait: Ticks) -> Duration {
+    match wait.us {
+        NEVER => Decision::NEVER,
+        _ => wait.ceil(),
+    }
+}
+
+/// What a client is to know of a bucket.
+pub(crate) struct Quota<'a> {
+    pub(crate) algorithm: &'a Algorithm,
+    /// The highest tier that is active, 0 being the lowest and all there is without tiers.
+    pub(crate) tier: usize,
+    /// What the bucket holds, or the tier has room for.
+    pub(crate) remaining: u32,
+    /// How long until there is more, or another tier; `None` if it is full.
+    pub(crate) next: Option<Duration>,
+}
+
+/// What is decided by: the two always belong together, but for a bucket of which nothing is known.
+enum Known<'a> {
+    Gcra(&'a Gcra, Tat, u64),
+    Tiers(&'a Figures),
+    Nothing,
 }
 
 impl Bucket {
-    fn gcra(&self) -> (&Gcra, Tat, u64) {
-        let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (&self.algorithm, self.state);
-        (gcra, tat, self.now.as_micros())
+    #[inline]
+    fn known(&self) -> Known<'_> {
+        match (&self.algorithm, &self.state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                Known::Gcra(gcra, *tat, self.now.as_micros())
+            }
+            (Algorithm::Tiers(_), State::Tiers(figures)) => Known::Tiers(figures),
+            _ => Known::Nothing,
+        }
+    }
+
+    fn granted(&self) -> u32 {
+        match self.known() {
+            Known::Tiers(figures) => figures.grant.units(),
+            _ => self.cost,
+        }
     }
 
     fn remaining(&self) -> u32 {
-        let (gcra, tat, now) = self.gcra();
-        gcra.remaining(tat, now)
+        match self.known() {
+            Known::Gcra(gcra, tat, now) => gcra.remaining(tat, now),
+            Known::Tiers(figures) => figures.remaining,
+            Known::Nothing => 0,
+        }
     }
 
     fn next_after(&self) -> Ticks {
-        let (gcra, tat, now) = self.gcra();
-        gcra.wait(tat, now, self.cost)
+        match self.known() {
+            Known::Gcra(gcra, tat, now) => gcra.wait(tat, now, self.cost),
+            Known::Tiers(figures) => Ticks::from_micros(figures.next_after),
+            Known::Nothing => Ticks::default(),
+        }
     }
 
     fn reset_after(&self) -> Ticks {
-        let (gcra, tat, now) = self.gcra();
-        gcra.reset_after(tat, now)
+        match self.known() {
+            Known::Gcra(gcra, tat, now) => gcra.reset_after(tat, now),
+            Known::Tiers(figures) => Ticks::from_micros(figures.reset_after),
+            Known::Nothing => Ticks::default(),
+        }
+    }
+
+    #[inline]
+    fn quota(&self) -> Quota<'_> {
+        let (tier, remaining, next) = match self.known() {
+            Known::Gcra(gcra, tat, now) => {
+                let (remaining, next) = gcra.quota(tat, now);
+                (0, remaining, next)
+            }
+            Known::Tiers(figures) => {
+                let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
+                (
+                    figures.in_force.into(),
+                    figures.free,
+                    turn.map(Ticks::from_micros),
+                )
+            }
+            Known::Nothing => (0, 0, None),
+        };
+        Quota {
+            algorithm: &self.algorithm,
+            tier,
+            remaining,
+            next: next.map(waiting),
+        }
+    }
+
+    /// What the fractions of waits are counted in.
+    fn count(&self) -> u32 {
+        match &self.algorithm {
+            Algorithm::Gcra(gcra) => gcra.count(),
+            Algorithm::Tiers(_) => 1,
+        }
     }
 
     fn compare_waits(&self, other: &Self) -> Ordering {
-        self.gcra()
-            .0
-            .compare(self.next_after(), other.gcra().0, other.next_after())
+        let (ours, theirs) = (self.next_after(), other.next_after());
+        ours.compare(self.count(), theirs, other.count())
     }
 }
 

@@ -47,6 +47,14 @@ impl Ticks {
         Self { us, frac: 0 }
     }
 
+    /// Compares it, which is in parts of `count`, with another, which is in parts of `other_count`, exactly.
+    #[must_use]
+    pub fn compare(self, count: u32, other: Self, other_count: u32) -> Ordering {
+        let ours = u64::from(self.frac) * u64::from(other_count);
+        let theirs = u64::from(other.frac) * u64::from(count);
+        self.us.cmp(&other.us).then(ours.cmp(&theirs))
+    }
+
     /// Rounds up to whole microseconds.
     #[must_use]
     pub const fn ceil_micros(self) -> u64 {
@@ -222,14 +230,6 @@ impl Gcra {
     #[must_use]
     pub fn reset_after(&self, tat: Tat, now: u64) -> Ticks {
         self.subtract(self.normal(tat), Ticks::from_micros(now))
-    }
-
-    /// Compares two spans that belong to different limits, exactly.
-    #[must_use]
-    pub fn compare(&self, span: Ticks, other: &Gcra, other_span: Ticks) -> Ordering {
-        let ours = u64::from(span.frac) * u64::from(other.count);
-        let theirs = u64::from(other_span.frac) * u64::from(self.count);
-        span.us.cmp(&other_span.us).then(ours.cmp(&theirs))
     }
 
     const fn period_us(&self) -> u128 {

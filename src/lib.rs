@@ -35,7 +35,7 @@
 //!   backend       where buckets are kept, and decided in one atomic step
 //!     decision      judges a batch; computes what people are told
 //!     transaction   what is asked of a backend
-//!       gcra          the arithmetic, pure
+//!       gcra, tiers   the arithmetic, pure
 //!       id            whose bucket it is, and what ids look like
 //!       clock         what time it is
 //! ```
@@ -70,6 +70,7 @@ pub mod limiter;
 pub mod reload;
 pub mod response;
 pub mod rule;
+pub mod tiers;
 pub mod transaction;
 
 #[cfg(feature = "redis")]

@@ -11,6 +11,7 @@ use crate::{
     clock::Timestamp,
     gcra::Gcra,
     id::{Id, IdFormat},
+    tiers::Tiers,
 };
 
 /// One client's use of one limit, by name and id.
@@ -32,6 +33,8 @@ pub struct Transaction<'a> {
     pub id: &'a str,
     /// How many tokens it takes.
     pub cost: u32,
+    /// With how many it makes do, for a limit with tiers.
+    pub min_cost: Option<u32>,
     /// How it takes part in a batch.
     pub mode: Mode,
     /// Whether it is of those who have no id.
@@ -46,6 +49,7 @@ impl<'a> Transaction<'a> {
             limit,
             id,
             cost: 1,
+            min_cost: None,
             mode: Mode::CheckAndSpend,
             missing: false,
         }
@@ -64,10 +68,20 @@ impl<'a> Transaction<'a> {
         self.missing
     }
 
-    /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt.
+    /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt. A limit with tiers takes no 0.
     #[must_use]
     pub const fn cost(mut self, cost: u32) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Makes it a group request, for a limit with [tiers](crate::tiers): as much is granted as there is room
+    /// for, from `min_cost` up to the cost, or nothing. If not set, it is all of the cost or nothing.
+    ///
+    /// A group takes all it can get, and may burst into a tier for what it could have done without.
+    #[must_use]
+    pub const fn min_cost(mut self, min_cost: u32) -> Self {
+        self.min_cost = Some(min_cost);
         self
     }
 
@@ -143,6 +157,8 @@ pub enum Operation {
 pub enum Algorithm {
     /// A token bucket by the Generic Cell Rate Algorithm.
     Gcra(Gcra),
+    /// Sliding windows with active and cooldown periods.
+    Tiers(Tiers),
 }
 
 /// What names a limit within a bucket key: its number or, if it has none, its name.
@@ -205,6 +221,8 @@ pub struct Member<'a> {
     pub algorithm: &'a Algorithm,
     /// How many tokens it takes, at most the burst unless the mode is [`Mode::Debit`].
     pub cost: u32,
+    /// With how many it makes do, if the algorithm is by tiers; from 1 up to the cost.
+    pub min_cost: u32,
     /// How it takes part.
     pub mode: Mode,
     /// The format of the bucket's id. It says which buckets are of one client, for a store with many
@@ -222,10 +240,18 @@ impl<'a> Member<'a> {
             key,
             algorithm,
             cost,
+            min_cost: cost,
             mode,
             format: IdFormat::Opaque,
             on_failure: None,
         }
+    }
+
+    /// Sets with how many tokens it makes do.
+    #[must_use]
+    pub const fn min_cost(mut self, min_cost: u32) -> Self {
+        self.min_cost = min_cost;
+        self
     }
 
     /// Sets the format of the bucket's id.

@@ -1,9 +1,13 @@
 //! What a caller is answered: decisions as JSON.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
-use tollgate::{Decision, Transaction, decision::BatchDecision, transaction::Operation};
+use tollgate::{
+    Decision, Transaction,
+    decision::BatchDecision,
+    transaction::{Algorithm, Operation},
+};
 
 /// The answer to a batch: its strictest voting member's figures, and every member's own.
 #[derive(Serialize)]
@@ -79,18 +83,46 @@ struct Figures {
     retry_after_us: Option<u64>,
     next_after_us: Option<u64>,
     reset_after_us: Option<u64>,
+    #[serde(flatten)]
+    grant: Option<Grant>,
+}
+
+/// What a limit with tiers has granted.
+#[derive(Serialize)]
+struct Grant {
+    granted: u32,
+    tier: Option<usize>,
+    split: BTreeMap<usize, u32>,
+}
+
+impl Grant {
+    fn of(decision: &Decision) -> Option<Self> {
+        let Algorithm::Tiers(_) = decision.algorithm()? else {
+            return None;
+        };
+        Some(Self {
+            granted: decision.granted(),
+            tier: decision.tier(),
+            split: decision.split().collect(),
+        })
+    }
 }
 
 impl Figures {
     fn of(decision: &Decision) -> Self {
         let limited = decision.limited();
-        let us = |wait| limited.then(|| micros(wait));
+        let us = |wait| {
+            Some(wait)
+                .filter(|wait| limited && *wait != Decision::NEVER)
+                .map(micros)
+        };
         Self {
             limited,
             remaining: decision.remaining(),
             retry_after_us: us(decision.retry_after()),
             next_after_us: us(decision.next_after()),
             reset_after_us: us(decision.reset_after()),
+            grant: Grant::of(decision),
         }
     }
 }

@@ -36,7 +36,10 @@ impl From<LimiterError> for Refusal {
         let code = match &error {
             LimiterError::UnknownLimit { .. } => "unknown_limit",
             LimiterError::InvalidId { .. } => "invalid_id",
-            LimiterError::CostAboveBurst { .. } => "invalid_cost",
+            LimiterError::CostAboveBurst { .. }
+            | LimiterError::NoSuchGroup { .. }
+            | LimiterError::NoTiers { .. } => "invalid_cost",
+            LimiterError::NotWithTiers { .. } => "invalid_mode",
             LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
             LimiterError::InvalidNow(_) => "invalid_now",
             _ => {

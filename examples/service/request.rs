@@ -44,6 +44,7 @@ struct Asked {
     limit: String,
     id: String,
     cost: u32,
+    min_cost: Option<u32>,
     mode: Mode,
 }
 
@@ -59,10 +60,11 @@ impl Asked {
                 "id is not a string: write it in quotes",
             ));
         };
-        if raw.min_cost.is_some() {
-            let message = "min_cost is for limits with tiers: leave it out";
-            return Err(refuse("invalid_cost", message));
-        }
+        let least = "min_cost is not a whole number from 1 to 4294967295";
+        let min_cost = match raw.min_cost.as_ref().map(cost) {
+            Some(None | Some(0)) => return Err(refuse("invalid_cost", least)),
+            min_cost => min_cost.flatten(),
+        };
         let whole = "cost is not a whole number from 0 to 4294967295";
         let cost = raw.cost.as_ref().map_or(Some(1), cost);
         let known = "mode is not one of check_and_spend, check_only, spend_only, debit";
@@ -71,14 +73,19 @@ impl Asked {
             limit: raw.limit,
             id,
             cost: cost.ok_or_else(|| refuse("invalid_cost", whole))?,
+            min_cost,
             mode: mode.ok_or_else(|| refuse("invalid_mode", known))?,
         })
     }
 
     fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(&self.limit, &self.id)
+        let transaction = Transaction::new(&self.limit, &self.id)
             .cost(self.cost)
-            .mode(self.mode)
+            .mode(self.mode);
+        match self.min_cost {
+            Some(min_cost) => transaction.min_cost(min_cost),
+            None => transaction,
+        }
     }
 }
 

@@ -19,7 +19,6 @@ use super::{
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, State},
-    gcra::Tat,
     transaction::{Algorithm, Batch, Member, Operation},
 };
 
@@ -56,15 +55,46 @@ type Set = [Entry; 8];
 const EPOCHS: usize = 1024;
 
 /// A bucket that was denied.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Entry {
     print: Fingerprint,
     /// By our clock, or the client's.
-    tat: Tat,
+    state: State,
+    /// When it was so.
+    at: Timestamp,
+    /// The least that was asked for.
+    least: u32,
     /// When it is forgotten, by our clock.
     until: Timestamp,
     /// Whether the client's clock decided.
     is_clients: bool,
+}
+
+impl Entry {
+    const NOBODY: Self = Self {
+        print: Fingerprint { low: 0, high: 0 },
+        state: State::MISSING,
+        at: Timestamp::from_micros(0),
+        least: 0,
+        until: Timestamp::from_micros(0),
+        is_clients: false,
+    };
+
+    /// How the bucket stands at `now`, if it denies the member.
+    fn denial(&self, member: &Member<'_>, now: Timestamp) -> Option<State> {
+        match (member.algorithm, self.state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                let passes = gcra.spend(tat, now.as_micros(), member.cost).is_some();
+                (!passes).then_some(self.state)
+            }
+            (Algorithm::Tiers(_), State::Tiers(figures)) => {
+                let passed = now.as_micros().saturating_sub(self.at.as_micros());
+                let denies = passed < figures.next_after && member.min_cost >= self.least;
+                denies.then(|| State::Tiers(figures.later(passed)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// When a batch was sent.
@@ -97,7 +127,7 @@ impl<B: Backend> DenyCache<B> {
             inner,
             clock: SystemClock::new(),
             fingerprints: Fingerprints::new(),
-            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            sets: (0..sets).map(|_| Mutex::new([Entry::NOBODY; 8])).collect(),
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             lifetime: Self::DEFAULT_LIFETIME,
         }
@@ -129,22 +159,22 @@ impl<B: Backend> DenyCache<B> {
                     .votes()
                     .then(|| self.known(batch, member, ours))
                     .flatten();
-                let Some(tat) = known.filter(|tat| denies(member, *tat, now)) else {
+                let Some(state) = known.and_then(|entry| entry.denial(member, now)) else {
                     return Answer::UNKNOWN;
                 };
                 is_denied = true;
-                Answer::new(State::Gcra(tat), false)
+                Answer::new(state, false)
             })
             .collect();
         is_denied.then(|| Outcome::new(now, answers))
     }
 
-    fn known(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Option<Tat> {
+    fn known(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Option<Entry> {
         let print = self.fingerprints.of(&member.key);
         let set = self.lock(&print);
         let entry = set.iter().find(|entry| entry.print == print)?;
         let holds = entry.until > now && entry.is_clients == batch.now.is_some();
-        holds.then_some(entry.tat)
+        holds.then_some(*entry)
     }
 
     fn sent(&self, batch: &Batch<'_>) -> Sent {
@@ -168,18 +198,26 @@ impl<B: Backend> DenyCache<B> {
             .zip(outcome.answers())
             .zip(&sent.epochs);
         for ((member, answer), epoch) in members {
-            if !answer.passed && answer.known && member.mode.votes() {
-                let told_at = batch.now.unwrap_or(sent.now);
-                let State::Gcra(tat) = answer.state.by_clock(outcome.now, told_at);
-                let print = self.fingerprints.of(&member.key);
+            if !answer.known {
+                continue;
+            }
+            if answer.passed {
+                // A grant may enter a tier, and open a way that was closed.
+                if matches!(member.algorithm, Algorithm::Tiers(_)) && member.mode.spends() {
+                    self.forget_one(member);
+                }
+            } else if member.mode.votes() {
+                let at = batch.now.unwrap_or(sent.now);
                 let entry = Entry {
-                    print,
-                    tat,
+                    print: self.fingerprints.of(&member.key),
+                    state: answer.state.by_clock(outcome.now, at),
+                    at,
+                    least: member.min_cost,
                     until: after(self.clock.now(), self.lifetime),
                     is_clients: batch.now.is_some(),
                 };
-                let mut set = self.lock(&print);
-                if self.epoch(&print).load(Ordering::Acquire) == *epoch {
+                let mut set = self.lock(&entry.print);
+                if self.epoch(&entry.print).load(Ordering::Acquire) == *epoch {
                     replace(&mut set, entry);
                 }
             }
@@ -188,12 +226,16 @@ impl<B: Backend> DenyCache<B> {
 
     fn forget(&self, batch: &Batch<'_>) {
         for member in batch.members {
-            let print = self.fingerprints.of(&member.key);
-            let mut set = self.lock(&print);
-            self.epoch(&print).fetch_add(1, Ordering::AcqRel);
-            for entry in set.iter_mut().filter(|entry| entry.print == print) {
-                *entry = Entry::default();
-            }
+            self.forget_one(member);
+        }
+    }
+
+    fn forget_one(&self, member: &Member<'_>) {
+        let print = self.fingerprints.of(&member.key);
+        let mut set = self.lock(&print);
+        self.epoch(&print).fetch_add(1, Ordering::AcqRel);
+        for entry in set.iter_mut().filter(|entry| entry.print == print) {
+            *entry = Entry::NOBODY;
         }
     }
 
@@ -217,11 +259,6 @@ fn replace(set: &mut Set, entry: Entry) {
         soonest.map_or(0, |(place, _)| place)
     });
     set[place] = entry;
-}
-
-fn denies(member: &Member<'_>, tat: Tat, now: Timestamp) -> bool {
-    let Algorithm::Gcra(gcra) = member.algorithm;
-    gcra.spend(tat, now.as_micros(), member.cost).is_none()
 }
 
 fn after(now: Timestamp, duration: Duration) -> Timestamp {

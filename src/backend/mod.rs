@@ -5,8 +5,8 @@
 //!
 //! # A custom backend
 //!
-//! Load a [`State`](crate::decision::State) for each member, let [`Outcome::decide`] judge the
-//! batch, store what changed, all under one lock or in one transaction:
+//! Load what is [`Stored`](crate::decision::Stored) for each member, let [`Outcome::decide`] judge the batch and change
+//! that, store it again, all under one lock or in one transaction:
 //!
 //! ```
 //! use std::{collections::HashMap, sync::Mutex};
@@ -15,13 +15,13 @@
 //!     Limit, Limiter, Limits, Transaction,
 //!     backend::{Backend, BackendError, async_trait},
 //!     clock::{Clock, SystemClock},
-//!     decision::{Outcome, State},
+//!     decision::{Outcome, Stored},
 //!     transaction::Batch,
 //! };
 //!
 //! #[derive(Debug, Default)]
 //! struct MapBackend {
-//!     buckets: Mutex<HashMap<String, State>>,
+//!     buckets: Mutex<HashMap<String, Stored>>,
 //!     clock: SystemClock,
 //! }
 //!
@@ -31,13 +31,11 @@
 //!         let mut buckets = self.buckets.lock().expect("no decision panics");
 //!         let now = batch.now.unwrap_or_else(|| self.clock.now());
 //!         let keys: Vec<_> = batch.members.iter().map(|member| member.key.to_string()).collect();
-//!         let stored: Vec<_> =
-//!             keys.iter().map(|key| buckets.get(key).copied().unwrap_or(State::MISSING)).collect();
-//!         let outcome = Outcome::decide(batch, now, &stored)?;
-//!         for (key, answer) in keys.into_iter().zip(outcome.answers()) {
-//!             buckets.insert(key, answer.state);
-//!         }
-//!         Ok(outcome)
+//!         let mut stored: Vec<_> =
+//!             keys.iter().map(|key| buckets.remove(key).unwrap_or_default()).collect();
+//!         let outcome = Outcome::decide(batch, now, &mut stored);
+//!         buckets.extend(keys.into_iter().zip(stored));
+//!         Ok(outcome?)
 //!     }
 //! }
 //!
@@ -77,7 +75,7 @@ use crate::{clock::InvalidNow, decision::Outcome, transaction::Batch};
 ///   stored whole or not at all. Reading and writing in two steps admits as many requests too
 ///   many as run beside each other.
 /// - **Exact.** The answers are those of [`Outcome::decide`], bit for bit. A missing bucket is a full
-///   one ([`State::MISSING`](crate::decision::State::MISSING)), so a full bucket may be forgotten,
+///   one ([`Stored::Nothing`](crate::decision::Stored::Nothing)), so a full bucket may be forgotten,
 ///   and no other may, except at a documented bound.
 /// - **Order.** Answers come in the order of the batch's members.
 /// - **Clock.** [`Batch::now`] decides where it is set; else the backend's own clock, read once for

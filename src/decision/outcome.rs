@@ -2,19 +2,25 @@
 
 use smallvec::SmallVec;
 
-use super::Decision;
+use super::{
+    Decision,
+    stored::{Seen, Stored},
+};
 use crate::{
     clock::{InvalidNow, Timestamp},
     gcra::{Gcra, Tat},
+    tiers::{Figures, Grant, Tiers, View},
     transaction::{Algorithm, Batch, Member, Mode, Operation},
 };
 
-/// What is stored for one bucket.
+/// What a decision knows of one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
     /// The theoretical arrival time of a GCRA bucket.
     Gcra(Tat),
+    /// How a bucket with tiers stands, counted from the instant of the decision.
+    Tiers(Figures),
 }
 
 impl State {
@@ -25,13 +31,15 @@ impl State {
     /// clock. A missing bucket is full by all of them.
     #[must_use]
     pub fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
-        let Self::Gcra(mut tat) = self;
-        if tat.us > 0 {
-            let later = to.as_micros().saturating_sub(from.as_micros());
-            let earlier = from.as_micros().saturating_sub(to.as_micros());
-            tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
+        match self {
+            Self::Gcra(mut tat) if tat.us > 0 => {
+                let later = to.as_micros().saturating_sub(from.as_micros());
+                let earlier = from.as_micros().saturating_sub(to.as_micros());
+                tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
+                Self::Gcra(tat)
+            }
+            state => state,
         }
-        Self::Gcra(tat)
     }
 }
 
@@ -39,7 +47,7 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// What is stored afterwards.
+    /// How the bucket stands afterwards.
     pub state: State,
     /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
     /// be), if it does not; whether anything was given back, for a refund.
@@ -96,28 +104,50 @@ impl Outcome {
         self
     }
 
-    /// Judges a batch at `now` from what is stored for each member, in the members' order.
-    ///
-    /// Writes nothing: whatever [`Answer::state`] differs from what was stored is for the caller
-    /// to store, before anyone else reads it.
+    /// Decides a batch at `now` on what is stored for each member, in the members' order, and changes that
+    /// accordingly: for the caller to store, before anyone else reads it.
     ///
     /// # Errors
     ///
-    /// If `now` is at or beyond [`Timestamp::END`].
+    /// If `now` is at or beyond [`Timestamp::END`]. Then nothing is changed.
+    pub fn decide(
+        batch: &Batch<'_>,
+        now: Timestamp,
+        stored: &mut [Stored],
+    ) -> Result<Self, InvalidNow> {
+        let outcome = {
+            let members = batch.members.iter().zip(&*stored);
+            let seen: SmallVec<[Seen<'_>; 4]> = members
+                .map(|(member, stored)| stored.see(member.algorithm, now))
+                .collect();
+            Self::judge(batch, now, &seen)?
+        };
+        let members = batch.members.iter().zip(outcome.answers());
+        for ((member, answer), stored) in members.zip(stored) {
+            stored.update(batch.operation, member, answer, now);
+        }
+        Ok(outcome)
+    }
+
+    /// Judges a batch at `now` by what is seen of each member's bucket.
     #[inline(always)]
-    pub fn decide(batch: &Batch<'_>, now: Timestamp, stored: &[State]) -> Result<Self, InvalidNow> {
-        debug_assert_eq!(batch.members.len(), stored.len());
+    pub(crate) fn judge(
+        batch: &Batch<'_>,
+        now: Timestamp,
+        seen: &[Seen<'_>],
+    ) -> Result<Self, InvalidNow> {
+        debug_assert_eq!(batch.members.len(), seen.len());
         now.validate()?;
         let mut answers = SmallVec::<[Answer; 4]>::new();
         let mut passes = true;
-        for (member, state) in batch.members.iter().zip(stored) {
-            let answer = judge(batch.operation, member, *state, now);
+        for (member, seen) in batch.members.iter().zip(seen) {
+            let answer = judge(batch.operation, member, seen, now);
             passes &= answer.passed || !may_deny(batch.operation, member);
             answers.push(answer);
         }
         if !passes {
-            for ((member, state), answer) in batch.members.iter().zip(stored).zip(&mut answers) {
-                answer.state = *state;
+            for ((member, seen), answer) in batch.members.iter().zip(seen).zip(&mut answers) {
+                answer.state = untouched(member, seen, now);
                 answer.passed &= member.mode.votes();
             }
         }
@@ -137,7 +167,7 @@ impl Outcome {
     /// The decisions on the batch's members, in their order.
     #[inline]
     pub(crate) fn decisions(&self, batch: &Batch<'_>) -> impl Iterator<Item = Decision> {
-        let standing = Standing {
+        let circumstances = Circumstances {
             now: self.now,
             passes: self.passes(batch),
         };
@@ -149,7 +179,7 @@ impl Outcome {
                 algorithm,
                 ..*member
             };
-            Decision::new(batch.operation, &member, *answer, standing)
+            Decision::new(batch.operation, &member, *answer, circumstances)
         })
     }
 
@@ -170,28 +200,72 @@ fn may_deny(operation: Operation, member: &Member<'_>) -> bool {
 
 /// What a member's decision needs to know of its batch.
 #[derive(Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct Circumstances {
     pub(super) now: Timestamp,
     pub(super) passes: bool,
 }
 
 /// What becomes of one member if the batch passes.
 #[inline(always)]
-fn judge(operation: Operation, member: &Member<'_>, state: State, now: Timestamp) -> Answer {
-    let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (member.algorithm, state);
+fn judge(operation: Operation, member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> Answer {
+    match member.algorithm {
+        _ if operation == Operation::Reset => Answer::new(State::MISSING, true),
+        Algorithm::Gcra(gcra) => judge_gcra(operation, member, gcra, seen.tat(), now),
+        Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
+            judge_tiers(operation, member, tiers, view)
+        }),
+    }
+}
+
+#[inline(always)]
+fn judge_gcra(
+    operation: Operation,
+    member: &Member<'_>,
+    gcra: &Gcra,
+    tat: Tat,
+    now: Timestamp,
+) -> Answer {
     match operation {
+        Operation::Refund if member.mode.spends() => {
+            let after = gcra.refund(tat, now.as_micros(), member.cost);
+            Answer::new(State::Gcra(after.unwrap_or(tat)), after.is_some())
+        }
+        Operation::Refund | Operation::Reset => Answer::new(State::Gcra(tat), false),
         Operation::Check | Operation::Spend => {
             let next = charged(gcra, tat, now, member);
             let writes = operation == Operation::Spend && member.mode.spends() && member.cost > 0;
             let state = State::Gcra(next.filter(|_| writes).unwrap_or(tat));
             Answer::new(state, next.is_some())
         }
-        Operation::Refund if member.mode.spends() => {
-            let after = gcra.refund(tat, now.as_micros(), member.cost);
-            Answer::new(State::Gcra(after.unwrap_or(tat)), after.is_some())
-        }
-        Operation::Refund => Answer::new(state, false),
-        Operation::Reset => Answer::new(State::MISSING, true),
+    }
+}
+
+/// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
+#[inline(never)]
+fn judge_tiers(
+    operation: Operation,
+    member: &Member<'_>,
+    tiers: &Tiers,
+    view: &View<'_>,
+) -> Answer {
+    let asks = matches!(operation, Operation::Check | Operation::Spend);
+    let least = member.min_cost.max(1);
+    let grant = view.plan(tiers, least, member.cost).filter(|_| asks);
+    let figures = match grant {
+        Some(grant) => view.after(tiers, grant).figures(tiers, least, grant),
+        None => view.figures(tiers, least, Grant::default()),
+    };
+    Answer::new(State::Tiers(figures), grant.is_some())
+}
+
+/// How the bucket of a member stands if nothing is taken from it.
+fn untouched(member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> State {
+    match member.algorithm {
+        Algorithm::Gcra(_) => State::Gcra(seen.tat()),
+        Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
+            let least = member.min_cost.max(1);
+            State::Tiers(view.figures(tiers, least, Grant::default()))
+        }),
     }
 }
 

@@ -77,7 +77,8 @@ impl Assessment {
         self.0.iter()
     }
 
-    /// Gives back everything that the request was charged, as when what it asked for has failed.
+    /// Gives back everything that the request was charged, as when what it asked for has failed. What
+    /// [tiers](crate::tiers) have granted stays so.
     ///
     /// It is for the caller to do so once.
     ///
@@ -86,7 +87,7 @@ impl Assessment {
     /// The first error of a limiter. All others have given back nevertheless.
     pub async fn refund(&self) -> Result<(), LimiterError> {
         let mut result = Ok(());
-        for assessed in self.0.iter().filter(|assessed| assessed.charged) {
+        for assessed in self.0.iter().filter(|assessed| assessed.is_refundable()) {
             let refunded = assessed.limiter.refund(&assessed.transaction()).await;
             result = result.and(refunded.map(drop));
         }
@@ -95,6 +96,10 @@ impl Assessment {
 }
 
 impl Assessed {
+    fn is_refundable(&self) -> bool {
+        self.charged && !self.decision.has_tiers()
+    }
+
     /// The transaction by which the same would be charged again.
     #[must_use]
     pub fn transaction(&self) -> Transaction<'_> {

@@ -91,8 +91,11 @@ impl RateLimitLayer {
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
     /// let layer = RateLimitLayer::new(limiter).on_denied(|denial: &Denial<'_>| {
-    ///     let wait = denial.retry_after_secs();
-    ///     let mut response = http::Response::new(Bytes::from(format!("slow down for {wait} s\n")));
+    ///     let advice = match denial.retry_after_secs() {
+    ///         Some(secs) => format!("slow down for {secs} s\n"),
+    ///         None => "not today\n".into(),
+    ///     };
+    ///     let mut response = http::Response::new(Bytes::from(advice));
     ///     *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
     ///     response
     /// });

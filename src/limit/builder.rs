@@ -14,7 +14,7 @@ use super::{
     mistake::{LimitsError, Mistake},
     name::LimitName,
 };
-use crate::id::IdFormat;
+use crate::{id::IdFormat, transaction::Algorithm};
 
 /// What [`Limits`] are made of: names and limits in code, and files, which are read when it is built.
 ///
@@ -143,6 +143,7 @@ impl LimitsBuilder {
             document.definitions(|definition| assembly.define_in_file(definition))?;
         }
         for CodedOverride { name, id, limit } in &self.overrides {
+            warn(name, limit);
             assembly.override_for(name, id, limit, None)?;
         }
         for document in &documents.overrides {
@@ -204,6 +205,7 @@ impl Assembly {
             None => self.declare(LimitName::of(name, number, format.unwrap_or_default())),
         };
         ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
+        limit.iter().for_each(|limit| warn(name, limit));
         self.limits.define(name, limit);
         Ok(())
     }
@@ -246,6 +248,7 @@ impl Assembly {
             ids,
         } = group;
         self.ensure_known(name).map_err(|error| error.at(line))?;
+        warn(name, &limit);
         let limit = Arc::new(limit);
         ids.into_iter()
             .try_for_each(|Listed { id, comment, line }| {
@@ -271,6 +274,21 @@ impl Assembly {
             Some(_) => Ok(()),
             None => Err(LimitsError::from(self.limits.unknown(name)).of_limit(name)),
         }
+    }
+}
+
+/// Tells of what is allowed, and yet hardly meant.
+fn warn(name: &str, limit: &Limit) {
+    let Algorithm::Tiers(tiers) = limit.algorithm() else {
+        return;
+    };
+    for tier in tiers.short_cooldowns() {
+        tracing::warn!(
+            limit = name,
+            tier,
+            "the cooldown of a tier is shorter than its window, and a tier begins empty each time that it is \
+             entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
+        );
     }
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::id::shortened;
+use crate::{id::shortened, tiers::Tier};
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
 const UNITS: [(&str, u64); 8] = [
@@ -60,6 +60,25 @@ pub fn format_duration(duration: Duration) -> String {
                 (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
             }
         }
+    }
+}
+
+/// What stands for a duration without an end, where there may be one.
+const INFINITE: &str = "infinite";
+
+/// Reads a duration, or one without an end.
+pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
+    match text {
+        INFINITE => Ok(Tier::FOREVER),
+        text => parse_duration(text),
+    }
+}
+
+/// Writes a duration, or one without an end.
+pub(super) fn format_span(span: Duration) -> String {
+    match span {
+        Tier::FOREVER => INFINITE.into(),
+        span => format_duration(span),
     }
 }
 

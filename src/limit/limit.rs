@@ -1,8 +1,9 @@
 use std::{fmt, time::Duration};
 
-use super::duration::format_duration;
+use super::duration::{format_duration, format_span};
 use crate::{
     gcra::{Gcra, GcraError},
+    tiers::{Tier, Tiers, TiersError},
     transaction::Algorithm,
 };
 
@@ -36,6 +37,28 @@ impl Limit {
             Ok(gcra) => Ok(Self(Algorithm::Gcra(gcra))),
             Err(error) => Err(error),
         }
+    }
+
+    /// Burst [tiers](crate::tiers), lowest first, instead of burst, count and period.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, tiers::Tier};
+    ///
+    /// let secs = Duration::from_secs;
+    /// // Five a second; whoever exceeds that gets one more, and then nothing for fifteen seconds.
+    /// let limit = Limit::tiers([
+    ///     Tier::new(5, secs(1)),
+    ///     Tier::new(1, secs(15)).active(secs(15)),
+    /// ])?;
+    /// # Ok::<_, tollgate::tiers::TiersError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Tiers::new`].
+    pub fn tiers(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersError> {
+        Tiers::new(tiers).map(Self::from)
     }
 
     /// `count` per second, all of them at once if need be.
@@ -86,11 +109,17 @@ impl Limit {
     ///
     /// # Panics
     ///
-    /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill.
+    /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill; or if the limit has
+    /// tiers, which have limits of their own.
     #[must_use]
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
-        let Algorithm::Gcra(gcra) = self.0;
+        let gcra = match &self.0 {
+            Algorithm::Gcra(gcra) => *gcra,
+            Algorithm::Tiers(_) => panic!("tiers have no burst: set their limits"),
+        };
+        // There is nothing to drop in it, and a `const` may not even seem to.
+        let _ = std::mem::ManuallyDrop::new(self);
         Self::checked(burst, gcra.count(), gcra.period())
     }
 
@@ -101,8 +130,8 @@ impl Limit {
 
     #[track_caller]
     const fn checked(burst: u32, count: u32, period: Duration) -> Self {
-        match Self::new(burst, count, period) {
-            Ok(limit) => limit,
+        match Gcra::new(burst, count, period) {
+            Ok(gcra) => Self(Algorithm::Gcra(gcra)),
             Err(GcraError::ZeroBurst) => panic!("a burst of 0 lets nothing pass: use at least 1"),
             Err(GcraError::ZeroCount) => panic!("a count of 0 lets nothing pass: use at least 1"),
             Err(_) => {
@@ -119,18 +148,37 @@ impl Limit {
 
     /// The highest cost that can ever pass.
     #[must_use]
-    pub const fn max_cost(&self) -> u32 {
-        let Algorithm::Gcra(gcra) = &self.0;
-        gcra.burst()
+    pub fn max_cost(&self) -> u32 {
+        match &self.0 {
+            Algorithm::Gcra(gcra) => gcra.burst(),
+            Algorithm::Tiers(tiers) => tiers.max_units(),
+        }
+    }
+}
+
+impl From<Tiers> for Limit {
+    fn from(tiers: Tiers) -> Self {
+        Self(Algorithm::Tiers(tiers))
     }
 }
 
 impl fmt::Display for Limit {
-    /// Writes `10 per 1s, 20 at once`.
+    /// Writes `10 per 1s, 20 at once`, or a tier after the other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Algorithm::Gcra(gcra) = &self.0;
-        let period = format_duration(gcra.period());
-        write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())
+        match &self.0 {
+            Algorithm::Gcra(gcra) => {
+                let period = format_duration(gcra.period());
+                write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())
+            }
+            Algorithm::Tiers(tiers) => {
+                for (i, tier) in tiers.iter().enumerate() {
+                    let (window, active) = (format_span(tier.window), format_span(tier.active));
+                    let then = if i > 0 { ", then " } else { "" };
+                    write!(f, "{then}{} per {window} for {active}", tier.limit)?;
+                }
+                Ok(())
+            }
+        }
     }
 }
 

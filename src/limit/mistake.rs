@@ -13,6 +13,7 @@ use super::{
 use crate::{
     gcra::GcraError,
     id::{IdError, UnknownIdFormat, shortened},
+    tiers::TiersError,
 };
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
@@ -207,8 +208,12 @@ pub(super) enum Mistake {
     NoIds,
     #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
     OverrideKey(String),
-    #[error("{0} are not built in yet")]
-    NotBuiltIn(&'static str),
+    #[error(transparent)]
+    Tiers(#[from] TiersError),
+    #[error("it has tiers, and burst, count or period beside them: remove one or the other")]
+    TiersOrBurst,
+    #[error("{field} is `{text}`: write true or false")]
+    Flag { field: &'static str, text: String },
 }
 
 impl Mistake {
@@ -240,6 +245,11 @@ impl Mistake {
     pub(super) fn number(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Number { field, text }
+    }
+
+    pub(super) fn flag(field: &'static str, text: &str) -> Self {
+        let text = shortened(text);
+        Self::Flag { field, text }
     }
 
     pub(super) fn override_key(key: &str) -> Self {

@@ -3,12 +3,12 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::{
-    duration::format_duration,
+    duration::{format_duration, format_span},
     limit::Limit,
     limits::{Limits, NamedLimit},
     overrides::Override,
 };
-use crate::{id::IdFormat, transaction::Algorithm};
+use crate::{id::IdFormat, tiers::Tier, transaction::Algorithm};
 
 impl Limits {
     /// What a file of defaults that says the same would hold.
@@ -64,19 +64,51 @@ impl Entry {
 }
 
 #[derive(Serialize)]
-struct Values {
-    burst: u32,
-    count: u32,
-    period: String,
+#[serde(untagged)]
+enum Values {
+    Gcra {
+        burst: u32,
+        count: u32,
+        period: String,
+    },
+    Tiers {
+        tiers: Vec<TierValues>,
+    },
+}
+
+#[derive(Serialize)]
+struct TierValues {
+    limit: u32,
+    window: String,
+    active: String,
+    cooldown: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    skippable: bool,
 }
 
 impl Values {
     fn new(limit: &Limit) -> Self {
-        let Algorithm::Gcra(gcra) = limit.algorithm();
+        match limit.algorithm() {
+            Algorithm::Gcra(gcra) => Self::Gcra {
+                burst: gcra.burst(),
+                count: gcra.count(),
+                period: format_duration(gcra.period()),
+            },
+            Algorithm::Tiers(tiers) => Self::Tiers {
+                tiers: tiers.iter().map(TierValues::new).collect(),
+            },
+        }
+    }
+}
+
+impl TierValues {
+    fn new(tier: Tier) -> Self {
         Self {
-            burst: gcra.burst(),
-            count: gcra.count(),
-            period: format_duration(gcra.period()),
+            limit: tier.limit,
+            window: format_span(tier.window),
+            active: format_span(tier.active),
+            cooldown: format_span(tier.cooldown),
+            skippable: tier.skippable,
         }
     }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{Limiter, LimiterError};
 use crate::{
     limit::{Limit, LimitName, Limits, NamedLimit},
-    transaction::Mode,
+    transaction::{Algorithm, Mode},
 };
 
 impl Limiter {
@@ -61,6 +61,7 @@ impl Limiter {
 pub(crate) struct Claim {
     limit: Arc<str>,
     cost: u32,
+    mode: Mode,
     meets: Box<Meets>,
 }
 
@@ -69,10 +70,10 @@ type Meets = dyn Fn(&str) -> bool + Send + Sync;
 
 impl Claim {
     pub(crate) fn new(limit: Arc<str>, cost: u32, mode: Mode, meets: Box<Meets>) -> Self {
-        let is_bounded = mode != Mode::Debit;
         Self {
             limit,
-            cost: if is_bounded { cost } else { 0 },
+            cost,
+            mode,
             meets,
         }
     }
@@ -81,18 +82,33 @@ impl Claim {
         let Some(named) = limits.get(&self.limit) else {
             return Err(LimiterError::unknown_limit(&self.limit, limits));
         };
-        let error = |id: Option<&str>, limit: &Limit| LimiterError::CostAboveBurst {
-            limit: self.limit.to_string(),
-            id: id.map(Into::into),
-            cost: self.cost,
-            burst: limit.max_cost(),
-        };
         let defaults = named.limit.iter().map(|limit| (None, limit));
         let overrides = named.overrides().map(|own| (Some(own.id), own.limit));
         let mut all = defaults.chain(overrides);
-        match all.find(|(_, limit)| limit.max_cost() < self.cost) {
-            Some((id, limit)) => Err(error(id, limit)),
-            None => Ok(()),
+        all.try_for_each(|(id, limit)| self.check_limit(id, limit))
+    }
+
+    fn check_limit(&self, id: Option<&str>, limit: &Limit) -> Result<(), LimiterError> {
+        let (name, cost) = (self.limit.to_string(), self.cost);
+        let has_tiers = matches!(limit.algorithm(), Algorithm::Tiers(_));
+        match self.mode {
+            Mode::Debit if has_tiers => Err(LimiterError::NotWithTiers {
+                limit: name,
+                verb: "debited",
+            }),
+            _ if cost == 0 && has_tiers => Err(LimiterError::NoSuchGroup {
+                limit: name,
+                cost,
+                least: cost,
+            }),
+            Mode::Debit => Ok(()),
+            _ if cost > limit.max_cost() => Err(LimiterError::CostAboveBurst {
+                limit: name,
+                id: id.map(Into::into),
+                cost,
+                burst: limit.max_cost(),
+            }),
+            _ => Ok(()),
         }
     }
 

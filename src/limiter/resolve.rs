@@ -12,7 +12,7 @@ use crate::{
     decision::{BatchDecision, Decision, Outcome},
     id::{Id, IdError},
     limit::{Limit, Limits, NamedLimit},
-    transaction::{Batch, BucketKey, Member, Mode, Operation, Transaction},
+    transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Transaction},
 };
 
 /// A batch's transactions, looked up.
@@ -93,6 +93,7 @@ pub(super) fn look_up<'a>(
         limit: name,
         id,
         cost,
+        min_cost,
         mode,
         ..
     } = *transaction;
@@ -107,14 +108,45 @@ pub(super) fn look_up<'a>(
     let Some(limit) = named.in_force(id) else {
         return Ok(None);
     };
-    let bounded = mode != Mode::Debit && operation != Operation::Reset;
-    if bounded && cost > limit.max_cost() {
-        return Err(LimiterError::cost_above_burst(named, id, cost));
+    match limit.algorithm() {
+        _ if operation == Operation::Reset => {}
+        Algorithm::Gcra(_) if min_cost.is_some() => {
+            return Err(LimiterError::no_tiers(name));
+        }
+        Algorithm::Gcra(gcra) if mode != Mode::Debit && cost > gcra.burst() => {
+            return Err(LimiterError::cost_above_burst(named, id, cost));
+        }
+        Algorithm::Gcra(_) => {}
+        Algorithm::Tiers(_) => permit(operation, transaction)?,
     }
     let key = BucketKey::new(named.name.key(), id);
-    let member = Member::new(key, limit.algorithm(), cost, mode);
-    let member = member.format(named.name.format());
+    let member = Member::new(key, limit.algorithm(), cost, mode)
+        .min_cost(min_cost.unwrap_or(cost))
+        .format(named.name.format());
     Ok(Some(member.on_failure(named.name.failure())))
+}
+
+/// Refuses what cannot be done to tiers. A cost above all their limits is denied, for ever.
+fn permit(operation: Operation, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
+    let limit = || transaction.limit.into();
+    let (cost, least) = (transaction.cost, transaction.min_cost);
+    let least = least.unwrap_or(cost);
+    match (operation, transaction.mode) {
+        (Operation::Refund, _) => Err(LimiterError::NotWithTiers {
+            limit: limit(),
+            verb: "refunded",
+        }),
+        (_, Mode::Debit) => Err(LimiterError::NotWithTiers {
+            limit: limit(),
+            verb: "debited",
+        }),
+        _ if least == 0 || least > cost => Err(LimiterError::NoSuchGroup {
+            limit: limit(),
+            cost,
+            least,
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
@@ -193,6 +225,37 @@ pub enum LimiterError {
         /// The limit's burst.
         burst: u32,
     },
+    /// A group request of a limit without tiers.
+    #[error(
+        "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
+    )]
+    NoTiers {
+        /// The limit.
+        limit: String,
+    },
+    /// A request for nothing, or for more than the most of it.
+    #[error(
+        "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
+    )]
+    NoSuchGroup {
+        /// The limit.
+        limit: String,
+        /// The most that was asked for.
+        cost: u32,
+        /// The least.
+        least: u32,
+    },
+    /// What cannot be done to tiers.
+    #[error(
+        "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
+         cannot be undone; check first, or give the limit burst, count and period"
+    )]
+    NotWithTiers {
+        /// The limit.
+        limit: String,
+        /// What cannot be done.
+        verb: &'static str,
+    },
     /// Two transactions of a batch are for one bucket.
     #[error("the bucket `{key}` is twice in one batch: add the costs up")]
     DuplicateBucket {
@@ -220,6 +283,12 @@ impl LimiterError {
     fn invalid_id(limit: &str, source: IdError) -> Self {
         let limit = limit.into();
         Self::InvalidId { limit, source }
+    }
+
+    #[cold]
+    fn no_tiers(limit: &str) -> Self {
+        let limit = limit.into();
+        Self::NoTiers { limit }
     }
 
     /// The error of a cost for the client with this folded id, which has a limit.

@@ -6,7 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::ceil_secs;
-use crate::{decision::Decision, transaction::Algorithm};
+use crate::{
+    decision::{Decision, Quota},
+    transaction::Algorithm,
+};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -31,10 +34,10 @@ impl Fields {
                 policy: known,
                 ..
             } = shown;
-            let Some((algorithm, remaining, next)) = decision.quota() else {
+            let Some(quota) = decision.quota() else {
                 continue;
             };
-            let item = known.value(limit, algorithm);
+            let item = known.value(limit, &quota);
             policy = Some(match policy {
                 Some(items) => join(&items, &item),
                 None => item,
@@ -43,8 +46,8 @@ impl Fields {
                 continue;
             }
             state.name(limit);
-            state.parameter(b";r=", remaining.into());
-            if let Some(wait) = next {
+            state.parameter(b";r=", quota.remaining.into());
+            if let Some(wait) = quota.next.filter(|wait| *wait != Decision::NEVER) {
                 state.parameter(b";t=", ceil_secs(wait));
             }
         }
@@ -77,31 +80,43 @@ impl Shown<'_> {
     }
 }
 
-/// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override.
+/// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
+/// the lowest tier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
 impl Policy {
     #[inline]
-    fn value(&self, limit: &str, algorithm: &Algorithm) -> HeaderValue {
+    fn value(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
+        if quota.tier > 0 {
+            return policy(limit, quota);
+        }
         let (cached, value) = self
             .0
-            .get_or_init(|| (algorithm.clone(), policy(limit, algorithm)));
-        if cached == algorithm {
+            .get_or_init(|| (quota.algorithm.clone(), policy(limit, quota)));
+        if cached == quota.algorithm {
             value.clone()
         } else {
-            policy(limit, algorithm)
+            policy(limit, quota)
         }
     }
 }
 
-/// How much passes at once, and the seconds in which an empty bucket fills.
-fn policy(limit: &str, algorithm: &Algorithm) -> HeaderValue {
-    let Algorithm::Gcra(gcra) = algorithm;
+/// How much passes at once, and the seconds in which an empty bucket fills; of the tier in force, if there are tiers.
+fn policy(limit: &str, quota: &Quota<'_>) -> HeaderValue {
+    let (most, window) = match quota.algorithm {
+        Algorithm::Gcra(gcra) => (gcra.burst(), gcra.tolerance().ceil()),
+        Algorithm::Tiers(tiers) => tiers
+            .iter()
+            .nth(quota.tier)
+            .map_or((0, Decision::NEVER), |tier| (tier.limit, tier.window)),
+    };
     let mut list = List::default();
     list.name(limit);
-    list.parameter(b";q=", gcra.burst().into());
-    list.parameter(b";w=", ceil_secs(gcra.tolerance().ceil()).max(1));
+    list.parameter(b";q=", most.into());
+    if window != Decision::NEVER {
+        list.parameter(b";w=", ceil_secs(window).max(1));
+    }
     list.finish()
 }
 

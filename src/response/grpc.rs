@@ -22,11 +22,12 @@ pub(super) fn is_grpc(request: &Parts) -> bool {
 }
 
 pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
-    let (limit, secs) = (denial.limit, denial.retry_after_secs());
-    status(
-        8,
-        &format!("rate limit `{limit}` exceeded: retry after {secs}s"),
-    )
+    let limit = denial.limit;
+    let message = match denial.retry_after_secs() {
+        Some(secs) => format!("rate limit `{limit}` exceeded: retry after {secs}s"),
+        None => format!("rate limit `{limit}` exceeded"),
+    };
+    status(8, &message)
 }
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {

@@ -46,11 +46,16 @@ pub struct Denial<'a> {
 }
 
 impl Denial<'_> {
-    /// How long the client should wait, in whole seconds, rounded up and at least 1.
+    /// How long the client should wait, in whole seconds, rounded up and at least 1; `None` if it waits in vain.
     #[must_use]
-    pub fn retry_after_secs(&self) -> u64 {
-        let next_token = self.decision.next_token_after().unwrap_or_default();
-        ceil_secs(self.decision.retry_after().max(next_token)).max(1)
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        let wait = self.decision.retry_after();
+        let next_token = self.decision.next_token_after();
+        let wait = match self.decision.has_tiers() {
+            true => wait,
+            false => wait.max(next_token.unwrap_or_default()),
+        };
+        (wait != Decision::NEVER).then(|| ceil_secs(wait).max(1))
     }
 }
 
@@ -77,9 +82,9 @@ impl Responder {
             None => registry::denied(denial),
         };
         let headers = response.headers_mut();
-        headers
-            .entry(header::RETRY_AFTER)
-            .or_insert_with(|| denial.retry_after_secs().into());
+        if let Some(secs) = denial.retry_after_secs() {
+            headers.entry(header::RETRY_AFTER).or_insert(secs.into());
+        }
         headers.entry(header::CACHE_CONTROL).or_insert(NO_STORE);
         response
     }

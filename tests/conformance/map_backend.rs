@@ -5,13 +5,13 @@ use std::{collections::HashMap, sync::Mutex};
 use tollgate::{
     backend::{Backend, BackendError, async_trait},
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Outcome, State},
+    decision::{Outcome, Stored},
     transaction::Batch,
 };
 
 #[derive(Debug, Default)]
 pub(crate) struct MapBackend {
-    buckets: Mutex<HashMap<String, State>>,
+    buckets: Mutex<HashMap<String, Stored>>,
     clock: SystemClock,
 }
 
@@ -20,9 +20,9 @@ impl MapBackend {
     /// forgets full buckets may differ from this one only if the clock steps back behind it.
     pub(crate) fn latest_full(&self, now: Timestamp) -> Timestamp {
         let buckets = self.buckets.lock().unwrap();
-        let tats = buckets.values().map(|state| match state {
-            State::Gcra(tat) => Timestamp::from_micros(tat.ceil_micros()),
-            other => panic!("unknown state {other:?}"),
+        let tats = buckets.values().map(|stored| match stored {
+            Stored::Gcra(tat) => Timestamp::from_micros(tat.ceil_micros()),
+            _ => Timestamp::default(),
         });
         tats.filter(|tat| *tat <= now).max().unwrap_or_default()
     }
@@ -38,14 +38,12 @@ impl Backend for MapBackend {
             .iter()
             .map(|member| member.key.to_string())
             .collect();
-        let stored: Vec<_> = keys
+        let mut stored: Vec<_> = keys
             .iter()
-            .map(|key| buckets.get(key).copied().unwrap_or(State::MISSING))
+            .map(|key| buckets.remove(key).unwrap_or_default())
             .collect();
-        let outcome = Outcome::decide(batch, now, &stored)?;
-        for (key, answer) in keys.into_iter().zip(outcome.answers()) {
-            buckets.insert(key, answer.state);
-        }
-        Ok(outcome)
+        let outcome = Outcome::decide(batch, now, &mut stored);
+        buckets.extend(keys.into_iter().zip(stored));
+        Ok(outcome?)
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod map_backend;
 pub(crate) mod single;
+pub(crate) mod tiers;
 pub(crate) mod world;
 
 macro_rules! conformance {
@@ -66,6 +67,9 @@ macro_rules! conformance {
                 renamed_limit_keeps_its_buckets,
                 changed_limit_keeps_the_tat,
                 fraction_of_a_larger_count_is_cut,
+            ]
+            tiers: [
+                charons_scenarios_play_out,
             ]
         }
     };

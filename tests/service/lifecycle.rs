@@ -140,7 +140,10 @@ fn bad_defaults_file_is_refused_whole() {
         ),
         ("Orders: {burst: 1, count: 1}", "period is missing"),
         ("Orders: {burst: 1, count: 1, period: 60}", "add a unit"),
-        ("Orders: {tiers: 1}", "tiers are not built in"),
+        (
+            "Orders: {tiers: 1}",
+            "expected a list of `{limit, window, active, cooldown}`",
+        ),
         (
             "Orders: {number: 1}\nB: {number: 1}",
             "it has the number 1, which is that of `Orders`",

@@ -6,7 +6,7 @@ use crate::{
     backend::{BackendError, MemoryBackend},
     decision::{Answer, Outcome},
     gcra::Gcra,
-    transaction::{Algorithm, Batch, Member, Operation},
+    transaction::{Algorithm, Batch, Member},
 };
 
 /// The part of each limit that one process may use up while it cannot ask.
@@ -39,7 +39,10 @@ impl Share {
         if self == Self::WHOLE {
             return whole.clone();
         }
-        let Algorithm::Gcra(gcra) = whole;
+        let gcra = match whole {
+            Algorithm::Gcra(gcra) => gcra,
+            Algorithm::Tiers(tiers) => return Algorithm::Tiers(tiers.share(self.part, self.of)),
+        };
         let burst = u64::from(gcra.burst()) * u64::from(self.part);
         let burst = u32::try_from(burst.div_ceil(self.of.into())).unwrap_or(gcra.burst());
         let slower = gcra.period().as_micros() * u128::from(self.of);
@@ -67,11 +70,11 @@ impl Local {
     /// Remembers what the store has decided.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.memory.now());
-        let raises = matches!(batch.operation, Operation::Spend | Operation::Check);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
             if answer.known {
-                let state = answer.state.by_clock(outcome.now, now);
-                self.memory.learn(member, state, now, raises);
+                let mut answer = *answer;
+                answer.state = answer.state.by_clock(outcome.now, now);
+                self.memory.learn(batch.operation, member, &answer, now);
             }
         }
     }
@@ -120,7 +123,9 @@ mod tests {
     #[test]
     fn share_is_of_the_burst_and_of_the_rate() {
         let of = |part, of, limit: Limit| {
-            let Algorithm::Gcra(gcra) = Share::new(part, of).algorithm(limit.algorithm());
+            let Algorithm::Gcra(gcra) = Share::new(part, of).algorithm(limit.algorithm()) else {
+                panic!("it has no tiers")
+            };
             (gcra.burst(), gcra.count(), gcra.period().as_micros())
         };
         let limit = Limit::per_second(10).burst(20);

@@ -2,20 +2,22 @@
 
 mod bucket;
 pub(super) mod fingerprint;
+mod histories;
 mod shard;
 mod table;
 
 use self::{
     fingerprint::{Fingerprint, Fingerprints},
     shard::Shards,
-    table::{Place, Table},
 };
 use super::{Backend, BackendError};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Outcome, State},
+    decision::{Outcome, Seen, State},
     transaction::{Algorithm, Batch, Member},
 };
+#[cfg(feature = "failure-policy")]
+use crate::{decision::Answer, transaction::Operation};
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
@@ -87,16 +89,22 @@ impl MemoryBackend {
         self.shards.buckets()
     }
 
-    /// Takes over what another backend knows of a member's bucket; `raises` says that it can only have become
-    /// emptier.
+    /// Takes over what another backend has answered for a member; `raises` says that a bucket can only have become
+    /// emptier. Of tiers that is what was granted.
     #[cfg(feature = "failure-policy")]
-    pub(super) fn learn(&self, member: &Member<'_>, state: State, now: Timestamp, raises: bool) {
+    pub(super) fn learn(
+        &self,
+        operation: Operation,
+        member: &Member<'_>,
+        answer: &Answer,
+        now: Timestamp,
+    ) {
         let print = self.fingerprints.of(&member.key);
-        let mut table = self.shards.lock(&print);
-        let place = table.find(&print);
-        let State::Gcra(tat) = state;
-        if !raises || tat > table.tat(place) {
-            store(&mut table, place, &print, member, state, now);
+        let mut buckets = self.shards.lock(&print);
+        let raises = matches!(operation, Operation::Spend | Operation::Check);
+        match answer.state {
+            State::Gcra(tat) if raises && tat <= buckets.table.get(&print) => {}
+            _ => buckets.update(operation, &print, member, answer, now),
         }
     }
 
@@ -110,11 +118,17 @@ impl MemoryBackend {
     pub(super) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         match batch.members {
-            [member] => self.decide_one(batch, member, now),
+            [
+                member @ Member {
+                    algorithm: Algorithm::Gcra(_),
+                    ..
+                },
+            ] => self.decide_one(batch, member, now),
             _ => self.decide_all(batch, now),
         }
     }
 
+    /// What [`decide_all`](Self::decide_all) does, for one bucket without tiers, in a third of the time.
     #[inline(always)]
     fn decide_one(
         &self,
@@ -123,13 +137,13 @@ impl MemoryBackend {
         now: Timestamp,
     ) -> Result<Outcome, BackendError> {
         let print = self.fingerprints.of(&member.key);
-        let mut table = self.shards.lock(&print);
-        let place = table.find(&print);
-        let stored = State::Gcra(table.tat(place));
-        let outcome = Outcome::decide(batch, now, &[stored])?;
+        let mut buckets = self.shards.lock(&print);
+        let place = buckets.table.find(&print);
+        let stored = buckets.table.tat(place);
+        let outcome = Outcome::judge(batch, now, &[Seen::Gcra(stored)])?;
         let state = outcome.answers()[0].state;
-        if state != stored {
-            store(&mut table, place, &print, member, state, now);
+        if state != State::Gcra(stored) {
+            buckets.store(place, &print, member, state, now);
         }
         Ok(outcome)
     }
@@ -140,41 +154,22 @@ impl MemoryBackend {
             .iter()
             .map(|member| self.fingerprints.of(&member.key))
             .collect();
-        let mut tables = self.shards.lock_all(&prints);
-        let stored: SmallVec<[State; 4]> = prints
-            .iter()
-            .map(|print| State::Gcra(tables.of(print).get(print)))
-            .collect();
-        let outcome = Outcome::decide(batch, now, &stored)?;
-        for (i, answer) in outcome.answers().iter().enumerate() {
-            if answer.state != stored[i] {
-                let table = tables.of(&prints[i]);
-                let place = table.find(&prints[i]);
-                store(
-                    table,
-                    place,
-                    &prints[i],
-                    &batch.members[i],
-                    answer.state,
-                    now,
-                );
-            }
+        let mut shards = self.shards.lock_all(&prints);
+        let outcome = {
+            let members = batch.members.iter().zip(&prints);
+            let seen: SmallVec<[Seen<'_>; 4]> = members
+                .map(|(member, print)| shards.of(print).see(print, member, now))
+                .collect();
+            Outcome::judge(batch, now, &seen)?
+        };
+        let members = batch.members.iter().zip(outcome.answers());
+        for ((member, answer), print) in members.zip(&prints) {
+            shards
+                .of_mut(print)
+                .update(batch.operation, print, member, answer, now);
         }
         Ok(outcome)
     }
-}
-
-#[inline]
-fn store(
-    table: &mut Table,
-    place: Option<Place>,
-    print: &Fingerprint,
-    member: &Member<'_>,
-    state: State,
-    now: Timestamp,
-) {
-    let (State::Gcra(tat), Algorithm::Gcra(gcra)) = (state, member.algorithm);
-    table.set(place, print, tat, gcra.tolerance(), now);
 }
 
 impl Default for MemoryBackend {

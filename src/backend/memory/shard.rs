@@ -1,4 +1,4 @@
-//! The tables and their locks.
+//! The buckets of a shard, and the locks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,13 @@ use smallvec::SmallVec;
 
 use super::{
     fingerprint::{Fingerprint, pick},
-    table::Table,
+    histories::Histories,
+    table::{Place, Table},
+};
+use crate::{
+    clock::Timestamp,
+    decision::{Answer, Seen, State},
+    transaction::{Algorithm, Member, Operation},
 };
 
 /// Buckets per shard when all are there: few enough that a table grows in a fraction of a millisecond.
@@ -16,42 +22,53 @@ const MAX_SHARDS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Shards(Box<[Shard]>);
 
-/// A table behind a lock, on cache lines of its own.
+/// Buckets behind a lock, on cache lines of their own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard(Mutex<Table>);
+struct Shard(Mutex<Buckets>);
+
+/// The buckets of a shard: those of GCRA in a table, and those with tiers, which share its cap. Each kind is sure
+/// of a half of it.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    pub(super) table: Table,
+    histories: Histories,
+    cap: usize,
+}
 
 impl Shards {
     pub(super) fn new(max_buckets: usize) -> Self {
         let shards = (max_buckets / BUCKETS_PER_SHARD).clamp(1, MAX_SHARDS);
         let cap = max_buckets / shards;
-        Self(
-            (0..shards)
-                .map(|_| Shard(Mutex::new(Table::new(cap))))
-                .collect(),
-        )
+        let buckets = || Buckets {
+            table: Table::new(cap),
+            histories: Histories::default(),
+            cap,
+        };
+        let shards = (0..shards).map(|_| Shard(Mutex::new(buckets())));
+        Self(shards.collect())
     }
 
     pub(super) fn buckets(&self) -> usize {
-        self.0.iter().map(|shard| shard.lock().occupied()).sum()
+        self.0.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Locks the shard of one bucket.
     #[inline]
-    pub(super) fn lock(&self, print: &Fingerprint) -> MutexGuard<'_, Table> {
+    pub(super) fn lock(&self, print: &Fingerprint) -> MutexGuard<'_, Buckets> {
         self.0[self.place(print)].lock()
     }
 
     /// Locks the shards of all these buckets, in ascending order, so that two batches never wait
     /// for each other.
-    pub(super) fn lock_all(&self, prints: &[Fingerprint]) -> Tables<'_> {
+    pub(super) fn lock_all(&self, prints: &[Fingerprint]) -> Locked<'_> {
         let mut places: SmallVec<[usize; 4]> = prints.iter().map(|p| self.place(p)).collect();
         places.sort_unstable();
         places.dedup();
         let locked = places
             .into_iter()
             .map(|place| (place, self.0[place].lock()));
-        Tables {
+        Locked {
             shards: self,
             locked: locked.collect(),
         }
@@ -63,23 +80,119 @@ impl Shards {
 }
 
 impl Shard {
-    /// A table is whole between any two of its operations, so a poisoned lock says nothing.
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    /// What is behind the lock is whole between any two of its operations, so a poisoned lock says nothing.
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The tables of one batch, locked.
-pub(super) struct Tables<'a> {
+/// The shards of one batch, locked.
+pub(super) struct Locked<'a> {
     shards: &'a Shards,
-    locked: SmallVec<[(usize, MutexGuard<'a, Table>); 4]>,
+    locked: SmallVec<[(usize, MutexGuard<'a, Buckets>); 4]>,
 }
 
-impl Tables<'_> {
-    /// The table of one of the buckets that were locked.
-    pub(super) fn of(&mut self, print: &Fingerprint) -> &mut Table {
+impl Locked<'_> {
+    /// The shard of one of the buckets that were locked.
+    pub(super) fn of(&self, print: &Fingerprint) -> &Buckets {
+        &self.locked[self.place(print)].1
+    }
+
+    pub(super) fn of_mut(&mut self, print: &Fingerprint) -> &mut Buckets {
+        let place = self.place(print);
+        &mut self.locked[place].1
+    }
+
+    fn place(&self, print: &Fingerprint) -> usize {
         let place = self.shards.place(print);
-        let i = self.locked.partition_point(|(locked, _)| *locked < place);
-        &mut self.locked[i].1
+        self.locked.partition_point(|(locked, _)| *locked < place)
+    }
+}
+
+impl Buckets {
+    fn len(&self) -> usize {
+        self.table.occupied() + self.histories.len()
+    }
+
+    /// What a batch needs to know of a member's bucket.
+    pub(super) fn see(&self, print: &Fingerprint, member: &Member<'_>, now: Timestamp) -> Seen<'_> {
+        match member.algorithm {
+            Algorithm::Gcra(_) => Seen::Gcra(self.table.get(print)),
+            Algorithm::Tiers(tiers) => match self.histories.get(print) {
+                Some(history) => Seen::Tiers(history.view(tiers, now.as_micros())),
+                None => Seen::NOTHING,
+            },
+        }
+    }
+
+    /// Writes down what has been decided of a member's bucket.
+    pub(super) fn update(
+        &mut self,
+        operation: Operation,
+        print: &Fingerprint,
+        member: &Member<'_>,
+        answer: &Answer,
+        now: Timestamp,
+    ) {
+        match (member.algorithm, answer.state) {
+            (Algorithm::Gcra(_), State::Gcra(tat)) => {
+                let place = self.table.find(print);
+                if self.table.tat(place) != tat {
+                    self.store(place, print, member, answer.state, now);
+                }
+            }
+            (Algorithm::Tiers(tiers), State::Tiers(figures)) => {
+                let takes = operation == Operation::Spend && member.mode.spends();
+                if takes && figures.grant.units() > 0 {
+                    self.histories.take(print, tiers, &figures, now);
+                    self.balance(Some(print), now);
+                }
+            }
+            (Algorithm::Tiers(_), State::Gcra(_)) => {
+                self.histories.forget(print);
+                self.balance(None, now);
+            }
+            (Algorithm::Gcra(_), State::Tiers(_)) => {}
+        }
+    }
+
+    /// Stores the state of a bucket without tiers, which was found at `place`.
+    #[inline]
+    pub(super) fn store(
+        &mut self,
+        place: Option<Place>,
+        print: &Fingerprint,
+        member: &Member<'_>,
+        state: State,
+        now: Timestamp,
+    ) {
+        let (State::Gcra(tat), Algorithm::Gcra(gcra)) = (state, member.algorithm) else {
+            return;
+        };
+        self.table.set(place, print, tat, gcra.tolerance(), now);
+        if self.histories.len() > 0 {
+            self.balance(None, now);
+        }
+    }
+
+    /// Makes room where both kinds together are above the cap: at the cost of that which has more than its half.
+    #[cold]
+    fn balance(&mut self, spared: Option<&Fingerprint>, now: Timestamp) {
+        let half = self.cap / 2;
+        loop {
+            let (ours, theirs) = (self.table.occupied(), self.histories.weight());
+            if ours + theirs <= self.cap {
+                break;
+            }
+            match theirs > half {
+                true if self.histories.len() > usize::from(spared.is_some()) => {
+                    self.histories.evict(spared);
+                }
+                _ if ours > 0 => self.table.shed(now),
+                _ => break,
+            }
+        }
+        let left = self.cap - self.histories.weight().min(half);
+        self.table.set_cap(left);
     }
 }

@@ -19,6 +19,9 @@ use crate::{
     gcra::{Tat, Ticks},
 };
 
+/// What a bucket takes, about, with the places that are free.
+pub(super) const BUCKET_BYTES: usize = 32;
+
 const SLOTS: usize = 8;
 const MIN_ROWS: usize = 2;
 /// A row with fewer free slots is crowded.
@@ -32,6 +35,8 @@ pub(super) struct Table {
     rows: Vec<Row>,
     occupied: usize,
     cap: usize,
+    /// The most that the cap can be.
+    size: usize,
     /// The row that was swept last.
     hand: usize,
 }
@@ -68,8 +73,14 @@ impl Table {
             rows: Vec::new(),
             occupied: 0,
             cap,
+            size: cap,
             hand: 0,
         }
+    }
+
+    /// Lowers the cap, or raises it again. What is there stays.
+    pub(super) fn set_cap(&mut self, cap: usize) {
+        self.cap = cap.clamp(1, self.size);
     }
 
     pub(super) fn occupied(&self) -> usize {
@@ -236,17 +247,34 @@ impl Table {
     /// Evicts the bucket nearest to full of a sample and returns a place in one of two rows.
     fn evict(&mut self, rows: [usize; 2], now: Timestamp) -> Place {
         let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
-        let sample = self
-            .occupied_in(rows.into_iter().chain(following))
-            .take(SAMPLE);
-        let nearest = sample
-            .min_by_key(|place| self.bucket(*place).debt(now))
+        let nearest = self
+            .nearest_to_full(rows.into_iter().chain(following), now)
             .expect("a table at its cap holds a bucket");
         let Some(free) = self.free(rows) else {
             return nearest;
         };
         self.clear(nearest);
         free
+    }
+
+    /// Forgets the bucket nearest to full of a sample, whatever the cap.
+    pub(super) fn shed(&mut self, now: Timestamp) {
+        let rows = self.rows.len();
+        let following = (1..=rows).map(|i| (self.hand + i) % rows);
+        if let Some(nearest) = self.nearest_to_full(following, now) {
+            self.hand = nearest.row();
+            self.forget(nearest);
+        }
+    }
+
+    /// The bucket nearest to full among the first few in some rows.
+    fn nearest_to_full(
+        &self,
+        rows: impl IntoIterator<Item = usize>,
+        now: Timestamp,
+    ) -> Option<Place> {
+        let sample = self.occupied_in(rows).take(SAMPLE);
+        sample.min_by_key(|place| self.bucket(*place).debt(now))
     }
 
     /// Moves what is not full yet to a table a quarter larger.
@@ -258,7 +286,8 @@ impl Table {
     }
 
     fn move_to(&mut self, rows: usize, now: Timestamp) -> bool {
-        let mut table = Self::new(self.cap);
+        let mut table = Self::new(self.size);
+        table.cap = self.cap;
         table.rows = vec![Row::default(); rows];
         for place in self.occupied_in(0..self.rows.len()) {
             let bucket = *self.bucket(place);
@@ -277,7 +306,7 @@ impl Table {
 
     /// Enough rows that two of them are hardly ever full before the cap is reached.
     fn max_rows(&self) -> usize {
-        (self.cap + self.cap / 3) / SLOTS + MIN_ROWS
+        (self.size + self.size / 3) / SLOTS + MIN_ROWS
     }
 
     #[inline]

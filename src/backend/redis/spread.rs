@@ -6,6 +6,9 @@
 //!
 //! So is a batch of which all buckets are in one slot, as long as that is being moved to another server.
 //!
+//! Slots with tiers, which cannot be given back, are spent from last, one after the other, and the members without
+//! tiers are given back if one of those denies. If there are several, those before it stay charged.
+//!
 //! Nothing is admitted too much. Until the others are given back, one round trip later, other requests of
 //! these clients find the cost of this batch taken, and may be denied for it. What is sent and not answered
 //! stays charged.
@@ -20,12 +23,12 @@ use super::{
     error::{Failure, RedisError},
     keys::KeyForm,
     link::Deadline,
-    script::{Answer, Call},
+    script::{Answer, Call, Found, judge},
 };
 use crate::{
     clock::Timestamp,
-    decision::{Outcome, State},
-    transaction::{Batch, Member, Mode, Operation},
+    decision::Outcome,
+    transaction::{Algorithm, Batch, Member, Mode, Operation},
 };
 
 /// The members of a batch that are in one slot, by their places in the batch.
@@ -97,6 +100,14 @@ impl Spread<'_> {
             .collect()
     }
 
+    fn has_tiers(&self, group: &Group) -> bool {
+        let mut places = group.places.iter();
+        places.any(|place| {
+            let algorithm = self.batch.members[*place].algorithm;
+            matches!(algorithm, Algorithm::Tiers(_))
+        })
+    }
+
     fn calls(&self, groups: &[Group], operation: Operation) -> Vec<(u16, Call)> {
         let groups = groups.iter();
         groups
@@ -132,11 +143,14 @@ impl Spread<'_> {
         if !expected.passes(self.batch) {
             return Ok(expected);
         }
-        let votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
+        let mut votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
+        votes.sort_by_key(|group| self.has_tiers(group));
+        let first = votes.partition_point(|group| !self.has_tiers(group));
         let others = self.groups(|member| !member.mode.votes());
         let taking = Taking {
             cluster: Arc::clone(self.cluster),
-            votes: self.calls(&votes, Operation::Spend),
+            votes: self.calls(&votes[..first], Operation::Spend),
+            tiers: self.calls(&votes[first..], Operation::Spend),
             back: self.calls(&votes, Operation::Refund),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
@@ -160,7 +174,9 @@ type Answers = Vec<Result<Answer, Failure>>;
 struct Taking {
     cluster: Arc<Cluster>,
     votes: Vec<(u16, Call)>,
-    /// What gives each of the votes back.
+    /// Votes that cannot be given back, or not all of them.
+    tiers: Vec<(u16, Call)>,
+    /// What gives each of the votes back, those without tiers first.
     back: Vec<(u16, Call)>,
     others: Vec<(u16, Call)>,
     deadline: Deadline,
@@ -171,8 +187,14 @@ struct Taking {
 impl Taking {
     /// Takes from the members that vote and, if all of them pass, from the others.
     async fn run(mut self) -> (Answers, Option<Answers>) {
-        let voted = run(&self.cluster, &self.votes, self.deadline).await;
         let took = |answer: &Result<Answer, Failure>| matches!(answer, Ok(answer) if answer.passes);
+        let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
+        for (slot, call) in &self.tiers {
+            if !voted.iter().all(took) {
+                break;
+            }
+            voted.push(self.cluster.run(*slot, call, self.deadline).await);
+        }
         if voted.iter().all(took) {
             let others = run(&self.cluster, &self.others, self.deadline).await;
             return (voted, Some(others));
@@ -198,14 +220,14 @@ async fn run(cluster: &Cluster, calls: &[(u16, Call)], deadline: Deadline) -> An
 /// to now counts, and each server has a now of its own.
 struct States {
     now: Option<Timestamp>,
-    stored: Vec<State>,
+    stored: Vec<Found>,
 }
 
 impl States {
     fn of(batch: &Batch<'_>) -> Self {
         Self {
             now: batch.now,
-            stored: vec![State::MISSING; batch.members.len()],
+            stored: vec![Found::NOTHING; batch.members.len()],
         }
     }
 
@@ -222,6 +244,6 @@ impl States {
 
     fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
         let now = self.now.unwrap_or_default();
-        Ok(Outcome::decide(batch, now, &self.stored)?)
+        Ok(judge(batch, now, &self.stored)?)
     }
 }

@@ -11,8 +11,8 @@ use super::{
 use crate::id::IdFormat;
 
 const LIMIT: Form = Form {
-    fields: &["burst", "count", "period", "number", "id"],
-    whole: "a limit has burst, count and period, and one that is off is written `{}`",
+    fields: &["burst", "count", "period", "tiers", "number", "id"],
+    whole: "a limit has burst, count and period, or tiers, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };
 

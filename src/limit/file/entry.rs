@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use super::{
     super::{
-        duration::parse_duration,
+        duration::{parse_duration, parse_span},
         limit::Limit,
         mistake::{LimitsError, Mistake, did_you_mean},
     },
     node::{Node, Value},
+    tiers::tiers,
 };
 use crate::{gcra::GcraError, id::IdFormat};
 
@@ -27,7 +28,6 @@ impl Form {
         let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
         match (misplaced, name) {
             (Some((_, hint)), _) => Err(Mistake::unknown_field(name, *hint)),
-            (None, "tiers") => Err(Mistake::NotBuiltIn("tiers")),
             (None, "<<") => Err(Mistake::unknown_field(name, "write the fields out")),
             (None, name) => Err(Mistake::unknown_field(
                 name,
@@ -69,6 +69,11 @@ impl<'a> Entry<'a> {
         Ok(Self { form, line, fields })
     }
 
+    /// The line of a field, or of the whole entry if it is not there.
+    pub(super) fn line_of(&self, field: &str) -> u64 {
+        self.get(field).map_or(self.line, |node| node.line)
+    }
+
     pub(super) fn get(&self, field: &str) -> Option<&'a Node<'a>> {
         let found = self.fields.iter().find(|(name, _)| *name == field);
         found.map(|(_, node)| *node)
@@ -81,6 +86,17 @@ impl<'a> Entry<'a> {
 
     /// The values, or `None` if there are none.
     pub(super) fn limit(&self) -> Result<Option<Limit>, LimitsError> {
+        let Some(node) = self.get("tiers") else {
+            return self.bucket();
+        };
+        let mut other = ["burst", "count", "period"].into_iter();
+        match other.find_map(|field| self.get(field)) {
+            Some(other) => Err(Mistake::TiersOrBurst.at(other.line)),
+            None => tiers(node).map(Some),
+        }
+    }
+
+    fn bucket(&self) -> Result<Option<Limit>, LimitsError> {
         match (self.whole("burst")?, self.whole("count")?, self.period()?) {
             (None, None, None) => Ok(None),
             (None, _, _) => Err(self.missing("burst")),
@@ -88,10 +104,9 @@ impl<'a> Entry<'a> {
             (_, _, None) => Err(self.missing("period")),
             (Some(burst), Some(count), Some(period)) => {
                 let limit = Limit::new(burst, count, period);
-                limit.map(Some).map_err(|error| {
-                    let field = self.get(field_of(error));
-                    Mistake::from(error).at(field.map_or(self.line, |node| node.line))
-                })
+                limit
+                    .map(Some)
+                    .map_err(|error| Mistake::from(error).at(self.line_of(field_of(error))))
             }
         }
     }
@@ -108,6 +123,19 @@ impl<'a> Entry<'a> {
     /// The field that names a format of ids.
     pub(super) fn format(&self) -> Result<Option<IdFormat>, LimitsError> {
         self.parsed("id", |text| Ok(text.parse::<IdFormat>()?))
+    }
+
+    /// A field that holds a duration, or `infinite`.
+    pub(super) fn span(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
+        self.parsed(field, |text| Ok(parse_span(text)?))
+    }
+
+    /// A field that holds `true` or `false`.
+    pub(super) fn flag(&self, field: &'static str) -> Result<bool, LimitsError> {
+        let flag = self.parsed(field, |text| {
+            text.parse().map_err(|_| Mistake::flag(field, text))
+        })?;
+        Ok(flag.unwrap_or(false))
     }
 
     fn period(&self) -> Result<Option<Duration>, LimitsError> {

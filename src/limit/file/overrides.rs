@@ -13,15 +13,15 @@ use super::{
 };
 
 const OVERRIDE: Form = Form {
-    fields: &["burst", "count", "period", "ids"],
-    whole: "an override has burst, count, period and ids",
+    fields: &["burst", "count", "period", "tiers", "ids"],
+    whole: "an override has burst, count and period, or tiers, and ids",
     misplaced: &[("id", "list the ids below `ids`")],
 };
 
 /// Of the older form, whose key has the id.
 const KEYED: Form = Form {
-    fields: &["burst", "count", "period"],
-    whole: "an override by `name:id` has burst, count and period",
+    fields: &["burst", "count", "period", "tiers"],
+    whole: "an override by `name:id` has burst, count and period, or tiers",
     misplaced: &[
         ("ids", "the key has the id already"),
         ("id", "the key has the id already"),

@@ -1,20 +1,12 @@
 -- Does to several buckets what a verb for each says, all or nothing.
 --
--- KEYS: the buckets. ARGV: the time in microseconds, or -1 for the server's; then for each bucket
---   a verb, the limit's count, the cost and the tolerance in whole microseconds,
---   and what remains of the cost and of the tolerance, in parts of the count.
--- Answers whether all that vote fit, the time, and for each bucket what was stored: `us` and `frac`.
---
--- Times stay below 2^53, up to which Lua's numbers are exact.
-
-local now, grace = tonumber(ARGV[1]), 600000
-if now < 0 then
-  local time = redis.call('TIME')
-  now, grace = time[1] * 1000000 + time[2], 0
-end
-if now >= 4503599627370496 then
-  return {0, now}
-end
+-- KEYS: the buckets. ARGV: the time; then for each bucket a verb, and
+--   the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of the
+--   tolerance, in parts of the count;
+--   or, if it has tiers, a zero, the most and the least units, how many tiers there are, and for each of them the limit,
+--   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides.
+-- Answers whether all that vote fit, the time, and for each bucket what was stored: `us` and `frac`; or what `report`
+-- says, and how much is granted.
 
 -- What is stored is `us`, or `us:frac`. A missing bucket is a full one.
 local function load(key)
@@ -25,6 +17,9 @@ local function load(key)
   local us = tonumber(stored)
   if us then
     return us, 0
+  elseif string.sub(stored, 1, 1) == 'T' then
+    -- The limit had tiers.
+    return 0, 0
   end
   local whole, part = string.match(stored, '^(%d+):(%d+)$')
   return tonumber(whole), tonumber(part)
@@ -102,24 +97,46 @@ local function store(key, us, frac)
   end
 end
 
-local reply, changes = {1, now}, {}
-for i, key in ipairs(KEYS) do
-  local at = 6 * i - 3
-  local verb = ARGV[at - 1]
-  local us, frac = load(key)
-  reply[2 * i + 1], reply[2 * i + 2] = us, frac
-  local new_us, new_frac = apply(verb, us, frac, at)
-  if not new_us then
-    if verb ~= 'offer' then
-      reply[1] = 0
-    end
-  elseif verb ~= 'vote' and (new_us ~= us or new_frac ~= frac) then
-    changes[#changes + 1] = {key, new_us, new_frac}
+-- Does what a verb says to a bucket with tiers. Returns what there was, how much is granted, and whether it fits.
+local function apply_tiers(verb, key, at)
+  local most, least = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local bucket = load_tiers(key, at)
+  local granted = (verb == 'look' or verb == 'reset') and 0 or plan(bucket, most, least)
+  if verb == 'reset' then
+    return bucket, granted, function() redis.call('DEL', key) end
+  elseif granted > 0 and verb ~= 'vote' then
+    return bucket, granted, function() store_tiers(bucket) end
   end
+  return bucket, granted
+end
+
+local reply, changes, at = {1, now}, {}, 3
+for _, key in ipairs(KEYS) do
+  local verb, fits, change = ARGV[at - 1], true, nil
+  if ARGV[at] == '0' then
+    local bucket, granted
+    bucket, granted, change = apply_tiers(verb, key, at)
+    fits = granted > 0 or verb == 'look' or verb == 'reset'
+    reply[#reply + 1], reply[#reply + 2] = report(bucket, tonumber(ARGV[at + 2])), granted
+    at = at + 5 + 5 * #bucket
+  else
+    local us, frac = load(key)
+    local new_us, new_frac = apply(verb, us, frac, at)
+    fits = new_us ~= nil
+    if fits and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac) then
+      change = function() store(key, new_us, new_frac) end
+    end
+    reply[#reply + 1], reply[#reply + 2] = us, frac
+    at = at + 6
+  end
+  if not fits and verb ~= 'offer' then
+    reply[1] = 0
+  end
+  changes[#changes + 1] = change
 end
 if reply[1] == 1 then
   for _, change in ipairs(changes) do
-    store(unpack(change))
+    change()
   end
 end
 return reply

@@ -1,21 +1,16 @@
 -- Spends from one bucket: what `batch.lua` does for one `spend`, in two thirds of the time. Its arguments are
 -- the same, without those that are 0 at the end.
 
-local now, grace = tonumber(ARGV[1]), 600000
-if now < 0 then
-  local time = redis.call('TIME')
-  now, grace = time[1] * 1000000 + time[2], 0
-end
-if now >= 4503599627370496 then
-  return {0, now}
-end
-
 local stored_us, stored_frac = 0, 0
 local stored = redis.call('GET', KEYS[1])
 if stored then
   stored_us = tonumber(stored)
   if not stored_us then
     local whole, part = string.match(stored, '^(%d+):(%d+)$')
+    if string.sub(stored, 1, 1) == 'T' then
+      -- The limit had tiers.
+      whole, part = 0, 0
+    end
     stored_us, stored_frac = tonumber(whole), tonumber(part)
   end
 end

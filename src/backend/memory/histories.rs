@@ -1,0 +1,157 @@
+//! A shard's buckets with tiers: a bounded map of histories, in which one that has lapsed is as good as a free
+//! place.
+
+use std::{
+    fmt,
+    hash::{BuildHasherDefault, Hash, Hasher},
+};
+
+use indexmap::IndexMap;
+
+use super::{fingerprint::Fingerprint, table::BUCKET_BYTES};
+use crate::{
+    clock::Timestamp,
+    tiers::{Figures, History, Tiers},
+};
+
+/// How many are looked at, after each that is new, for such that have lapsed.
+const SWEEP: usize = 2;
+/// How many are compared before one is evicted.
+const SAMPLE: usize = 16;
+/// What one takes in the map beside its history: a hash, and places that are free.
+const ENTRY_BYTES: usize = 2 * size_of::<(u64, Fingerprint, Record)>();
+
+#[derive(Default)]
+pub(super) struct Histories {
+    records: IndexMap<Fingerprint, Record, BuildHasherDefault<Lane>>,
+    /// What all of them take.
+    bytes: usize,
+    /// The record that was looked at last.
+    hand: usize,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    history: History,
+    /// From when on nothing depends on it any more.
+    lapses: u64,
+}
+
+impl Record {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.history.heap_bytes()
+    }
+}
+
+impl Histories {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// How many buckets without tiers would take as much.
+    pub(super) fn weight(&self) -> usize {
+        self.bytes.div_ceil(BUCKET_BYTES)
+    }
+
+    pub(super) fn get(&self, print: &Fingerprint) -> Option<&History> {
+        self.records.get(print).map(|record| &record.history)
+    }
+
+    /// Writes down what has been granted.
+    pub(super) fn take(
+        &mut self,
+        print: &Fingerprint,
+        tiers: &Tiers,
+        figures: &Figures,
+        now: Timestamp,
+    ) {
+        let now = now.as_micros();
+        if !self.records.contains_key(print) {
+            self.sweep(now);
+            self.bytes += ENTRY_BYTES;
+        }
+        let record = self.records.entry(*print).or_default();
+        let before = record.history.heap_bytes();
+        record.history.take(tiers, figures.grant, now);
+        record.lapses = record.history.lapses_at(tiers, now);
+        self.bytes = self.bytes + record.history.heap_bytes() - before;
+    }
+
+    pub(super) fn forget(&mut self, print: &Fingerprint) {
+        if let Some(record) = self.records.swap_remove(print) {
+            self.bytes -= record.bytes();
+        }
+    }
+
+    /// Forgets what has lapsed among the next few.
+    fn sweep(&mut self, now: u64) {
+        for _ in 0..SWEEP {
+            if self.next().is_some_and(|lapses| lapses <= now) {
+                self.remove(self.hand);
+            }
+        }
+    }
+
+    /// Evicts that of a sample which lapses soonest, other than the bucket that it makes room for.
+    pub(super) fn evict(&mut self, spared: Option<&Fingerprint>) {
+        let mut soonest = None;
+        for _ in 0..SAMPLE.min(self.records.len()) {
+            let lapses = self.next();
+            let print = self.records.get_index(self.hand).map(|(print, _)| print);
+            if print != spared && soonest.is_none_or(|(other, _)| lapses < other) {
+                soonest = Some((lapses, self.hand));
+            }
+        }
+        if let Some((_, place)) = soonest {
+            self.remove(place);
+        }
+    }
+
+    /// When the record at the next place lapses.
+    fn next(&mut self) -> Option<u64> {
+        self.hand = (self.hand + 1) % self.records.len().max(1);
+        let (_, record) = self.records.get_index(self.hand)?;
+        Some(record.lapses)
+    }
+
+    fn remove(&mut self, place: usize) {
+        if let Some((_, record)) = self.records.swap_remove_index(place) {
+            self.bytes -= record.bytes();
+        }
+    }
+}
+
+impl fmt::Debug for Histories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histories")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Hands on the half of a fingerprint, which is a hash already.
+#[derive(Default)]
+struct Lane(u64);
+
+impl Hasher for Lane {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, lane: u64) {
+        self.0 = lane;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Hash for Fingerprint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.low);
+    }
+}

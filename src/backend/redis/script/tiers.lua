@@ -1,0 +1,224 @@
+-- What `batch.lua`, which follows, needs for buckets with tiers.
+--
+-- A value is `T`, the number of tiers, the time of the last grant, then for each tier the time at which it was
+-- entered (-1 for never), how many units are kept, and the place of the oldest among how many places; and then these
+-- places, tier after tier, with the time of each unit. A tier without places counts its units only. Times are doubles,
+-- which hold them exactly.
+
+local HEAD, TIER = 10, 20
+-- A value up to here is written anew, which takes one command instead of three.
+local SMALL = 256
+
+local function span(text)
+  local us = tonumber(text)
+  return us < 0 and math.huge or us
+end
+
+local function phase(tier, at)
+  local age = at - tier.entry
+  if tier.entry < 0 or age > tier.active + tier.cooldown then
+    return 'inactive'
+  end
+  return age <= tier.active and 'active' or 'cooldown'
+end
+
+-- The time of a unit, counted from the oldest that is kept, which is 0.
+local function unit(bucket, tier, nth)
+  if tier.places == 0 then
+    return tier.entry
+  end
+  return (struct.unpack('<d', bucket.value, tier.area + 8 * ((tier.oldest + nth) % tier.places)))
+end
+
+-- How many of the units that are kept are not in the window any more: they are the oldest.
+local function outdated(bucket, tier)
+  local low, high = 0, tier.kept
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if bucket.now - unit(bucket, tier, middle) > tier.window then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+local function load_tiers(key, at)
+  local bucket = {key = key, now = now, value = redis.call('GET', key) or '', granted = 0}
+  local stored = 0
+  if string.sub(bucket.value, 1, 1) == 'T' then
+    stored = string.byte(bucket.value, 2)
+    bucket.now = math.max(now, (struct.unpack('<d', bucket.value, 3)))
+  elseif bucket.value ~= '' then
+    -- The limit had none; or it is somebody else's key.
+    bucket.value = string.match(bucket.value, '^%d') and '' or error('not a bucket')
+  end
+  local area = 1 + HEAD + TIER * stored
+  for i = 1, tonumber(ARGV[at + 3]) do
+    local a = at + 5 * i - 1
+    local tier = {
+      limit = tonumber(ARGV[a]), window = span(ARGV[a + 1]), active = span(ARGV[a + 2]),
+      cooldown = span(ARGV[a + 3]), kind = tonumber(ARGV[a + 4]),
+      entry = -1, kept = 0, oldest = 0, places = 0, area = area,
+    }
+    if i <= stored then
+      tier.entry, tier.kept, tier.oldest, tier.places =
+        struct.unpack('<dI4I4I4', bucket.value, 1 + HEAD + TIER * (i - 1))
+    end
+    area = area + 8 * tier.places
+    tier.phase = phase(tier, bucket.now)
+    if i > 1 and tier.phase == 'inactive' then
+      tier.old = tier.kept
+    else
+      tier.old = outdated(bucket, tier)
+    end
+    tier.used = tier.kept - tier.old
+    bucket[i] = tier
+  end
+  return bucket
+end
+
+-- Finds out how much a request is granted, and what each tier that is drawn from `takes` of it.
+local function plan(bucket, most, least)
+  local from, passed, last, granted = 1, {}, 0, 0
+  for i = #bucket, 1, -1 do
+    if bucket[i].phase == 'active' then
+      from = i
+      break
+    end
+  end
+  for i = from, #bucket do
+    local tier = bucket[i]
+    if tier.phase ~= 'cooldown' and granted < most then
+      local units = math.min(math.max(tier.limit - tier.used, 0), most - granted)
+      granted = granted + units
+      passed[#passed + 1] = {tier, units}
+      last = units > 0 and #passed or last
+    elseif tier.phase == 'cooldown' and tier.kind % 2 == 0 then
+      break
+    end
+  end
+  if granted < least then
+    return 0
+  end
+  for i = 1, last do
+    passed[i][1].takes = passed[i][2]
+  end
+  return granted
+end
+
+-- What there was, as far as a request for `least` has to know it.
+local function report(bucket, least)
+  local seen = {bucket.now}
+  for _, tier in ipairs(bucket) do
+    local shown = tier.places > 0 and math.min(least, tier.used) or 0
+    local newest = tier.used > 0 and unit(bucket, tier, tier.kept - 1) or 0
+    for _, figure in ipairs({tier.entry, tier.used, newest, shown}) do
+      seen[#seen + 1] = figure
+    end
+    for nth = 0, shown - 1 do
+      seen[#seen + 1] = unit(bucket, tier, tier.old + nth)
+    end
+  end
+  return seen
+end
+
+-- The times of some units in a row, as they are kept.
+local function times(bucket, tier, nth, units)
+  if tier.places == 0 then
+    return string.rep(struct.pack('<d', tier.entry), units)
+  end
+  local place = (tier.oldest + nth) % tier.places
+  local straight = math.min(units, tier.places - place)
+  local from = tier.area + 8 * place
+  return string.sub(bucket.value, from, from + 8 * straight - 1)
+    .. string.sub(bucket.value, tier.area, tier.area + 8 * (units - straight) - 1)
+end
+
+-- Writes the whole value.
+local function write_anew(bucket)
+  local head, areas = '', ''
+  for _, tier in ipairs(bucket) do
+    local kept, oldest, area = tier.kept, tier.oldest, ''
+    if tier.takes then
+      kept, oldest = tier.stay + tier.takes, 0
+      if tier.wants > 0 then
+        area = times(bucket, tier, tier.kept - tier.stay, tier.stay)
+          .. string.rep(struct.pack('<d', bucket.now), tier.takes)
+      end
+    elseif tier.places > 0 then
+      area = string.sub(bucket.value, tier.area, tier.area + 8 * tier.places - 1)
+    end
+    head = head .. struct.pack('<dI4I4I4', tier.enters and bucket.now or tier.entry, kept, oldest, tier.wants)
+    areas = areas .. area .. string.rep('\0', 8 * tier.wants - #area)
+  end
+  return 'T' .. string.char(#bucket) .. struct.pack('<d', bucket.now) .. head .. areas
+end
+
+-- Writes the head, and the units that are new: whatever the limit, no more than that.
+local function write_into(bucket)
+  redis.call('SETRANGE', bucket.key, 2, struct.pack('<d', bucket.now))
+  for i, tier in ipairs(bucket) do
+    if tier.takes then
+      local places = math.max(tier.places, 1)
+      local oldest = (tier.oldest + tier.kept - tier.stay) % places
+      local place, left = (oldest + tier.stay) % places, tier.places > 0 and tier.takes or 0
+      while left > 0 do
+        local units = math.min(left, places - place)
+        local new = string.rep(struct.pack('<d', bucket.now), units)
+        redis.call('SETRANGE', bucket.key, tier.area - 1 + 8 * place, new)
+        place, left = 0, left - units
+      end
+      local entry = tier.enters and bucket.now or tier.entry
+      local part = struct.pack('<dI4I4I4', entry, tier.stay + tier.takes, oldest, tier.places)
+      redis.call('SETRANGE', bucket.key, HEAD + TIER * (i - 1), part)
+    end
+  end
+end
+
+-- When nothing depends on the bucket any more.
+local function lapses(bucket)
+  local last, lowest = 0, bucket[1]
+  for i, tier in ipairs(bucket) do
+    local entry = tier.enters and bucket.now or tier.entry
+    if entry >= 0 and (i > 1 or tier.active < math.huge) then
+      last = math.max(last, entry + tier.active + tier.cooldown + 1)
+    end
+  end
+  if lowest.takes and lowest.takes > 0 then
+    last = math.max(last, bucket.now + lowest.window + 1)
+  elseif lowest.used > 0 then
+    last = math.max(last, unit(bucket, lowest, lowest.kept - 1) + lowest.window + 1)
+  end
+  return last
+end
+
+-- Writes down what is granted, and lets it expire when nothing depends on it any more, counted from the millisecond
+-- that has begun.
+local function store_tiers(bucket)
+  local fits = #bucket.value > SMALL and string.byte(bucket.value, 2) == #bucket
+  for _, tier in ipairs(bucket) do
+    tier.wants, tier.stay = tier.places, tier.kept
+    if tier.takes then
+      tier.wants, tier.stay = tier.kind >= 2 and tier.limit or 0, tier.used
+      tier.enters = tier.phase == 'inactive'
+    end
+    if tier.takes and tier.wants > 0 then
+      tier.stay = math.min(tier.used, tier.wants - tier.takes)
+    end
+    fits = fits and tier.wants == tier.places
+  end
+  local last = lapses(bucket)
+  local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
+  if not fits then
+    redis.call('SET', bucket.key, write_anew(bucket), unpack(ttl and {'PX', ttl} or {}))
+    return
+  end
+  write_into(bucket)
+  if ttl then
+    redis.call('PEXPIRE', bucket.key, ttl)
+  else
+    redis.call('PERSIST', bucket.key)
+  end
+end

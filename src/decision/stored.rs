@@ -1,0 +1,95 @@
+use super::outcome::{Answer, State};
+use crate::{
+    clock::Timestamp,
+    gcra::Tat,
+    tiers::{History, Tiers, View},
+    transaction::{Algorithm, Member, Operation},
+};
+
+/// All that a backend stores of a bucket. The default is that of one which was never used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stored {
+    /// Nothing: the bucket is full.
+    #[default]
+    Nothing,
+    /// A GCRA bucket's theoretical arrival time.
+    Gcra(Tat),
+    /// What has been granted from a bucket with tiers.
+    Tiers(History),
+}
+
+/// What a batch needs to know of a bucket.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for one decision, and must not allocate"
+)]
+pub(crate) enum Seen<'a> {
+    Gcra(Tat),
+    Tiers(View<'a>),
+}
+
+impl Stored {
+    pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> Seen<'_> {
+        match (self, algorithm) {
+            (Self::Gcra(tat), _) => Seen::Gcra(*tat),
+            (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
+                Seen::Tiers(history.view(tiers, now.as_micros()))
+            }
+            _ => Seen::NOTHING,
+        }
+    }
+
+    /// Writes down what has been decided.
+    pub(super) fn update(
+        &mut self,
+        operation: Operation,
+        member: &Member<'_>,
+        answer: &Answer,
+        now: Timestamp,
+    ) {
+        match (member.algorithm, answer.state) {
+            (_, State::MISSING) => *self = Self::Nothing,
+            (_, State::Gcra(tat)) => *self = Self::Gcra(tat),
+            (Algorithm::Tiers(tiers), State::Tiers(figures)) => {
+                let takes = operation == Operation::Spend && member.mode.spends();
+                if takes && figures.grant.units() > 0 {
+                    let mut history = match std::mem::take(self) {
+                        Self::Tiers(history) => history,
+                        _ => History::default(),
+                    };
+                    history.take(tiers, figures.grant, now.as_micros());
+                    *self = Self::Tiers(history);
+                }
+            }
+            (Algorithm::Gcra(_), State::Tiers(_)) => {}
+        }
+    }
+}
+
+impl Seen<'_> {
+    pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
+
+    /// Full, if what is stored is of a limit that had tiers.
+    #[inline(always)]
+    pub(super) fn tat(&self) -> Tat {
+        match self {
+            Self::Gcra(tat) => *tat,
+            Self::Tiers(_) => Tat::default(),
+        }
+    }
+
+    /// Lends the view; that of a bucket never used, if what is stored is of a limit that had none.
+    pub(super) fn with_view<T>(
+        &self,
+        tiers: &Tiers,
+        now: Timestamp,
+        look: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
+        match self {
+            Self::Tiers(view) => look(view),
+            Self::Gcra(_) => look(&History::default().view(tiers, now.as_micros())),
+        }
+    }
+}

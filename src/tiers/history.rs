@@ -1,0 +1,198 @@
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use super::{
+    Span, Tiers,
+    view::{Grant, View, Window},
+};
+
+/// What has been granted from a bucket: all that is stored of it. The default is a bucket never used.
+///
+/// It takes up to 8 bytes for each unit of a window that slides, and some 50 for each tier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// When anything was last granted.
+    last: u64,
+    logs: SmallVec<[Log; 1]>,
+}
+
+/// What has been granted from one tier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Log {
+    /// When the tier was last entered.
+    entry: Option<u64>,
+    units: Units,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Units {
+    /// So many since the tier was entered, none of which leaves the window before the tier ends: it is as if all
+    /// were granted on entry.
+    Counted(u32),
+    /// The time of each, oldest first.
+    Logged(VecDeque<u64>),
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Self::Counted(0)
+    }
+}
+
+/// What a tier is in at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It can be entered.
+    Inactive,
+    /// It has been entered, and decides, unless a higher one is active.
+    Active,
+    /// It cannot be entered.
+    Cooldown,
+}
+
+impl Phase {
+    pub(super) fn of(span: &Span, entry: Option<u64>, now: u64) -> Self {
+        let Some(entry) = entry else {
+            return Self::Inactive;
+        };
+        match now.saturating_sub(entry) {
+            age if age <= span.active => Self::Active,
+            age if age <= span.active.saturating_add(span.cooldown) => Self::Cooldown,
+            _ => Self::Inactive,
+        }
+    }
+}
+
+impl History {
+    /// Each tier's phase at `now` (µs since the epoch), the time at which it was last entered, and how many units are in its
+    /// window, lowest first.
+    #[must_use]
+    pub fn tiers<'a>(
+        &'a self,
+        tiers: &'a Tiers,
+        now: u64,
+    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + 'a {
+        let view = self.view(tiers, now);
+        let now = view.now;
+        let known = tiers.spans().iter().zip(view.windows);
+        known.map(move |(span, window)| {
+            let phase = Phase::of(span, window.entry, now);
+            (phase, window.entry, window.used)
+        })
+    }
+
+    /// From when on (µs since the epoch) nothing that will be decided depends on what has been granted, if nothing more
+    /// is; `u64::MAX` if that does not come. It may be forgotten then.
+    #[must_use]
+    pub fn lapses_at(&self, tiers: &Tiers, now: u64) -> u64 {
+        let view = self.view(tiers, now);
+        view.now.saturating_add(view.lapse(tiers))
+    }
+
+    /// How much memory it takes beyond its own size, in bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let logs = if self.logs.spilled() {
+            self.logs.capacity() * size_of::<Log>()
+        } else {
+            0
+        };
+        let units = self.logs.iter().map(|log| match &log.units {
+            Units::Counted(_) => 0,
+            Units::Logged(times) => times.capacity() * size_of::<u64>(),
+        });
+        logs + units.sum::<usize>()
+    }
+
+    /// What a request at `now` has to know of it.
+    pub(crate) fn view(&self, tiers: &Tiers, now: u64) -> View<'_> {
+        let now = now.max(self.last);
+        let spans = tiers.spans().iter().enumerate();
+        let windows = spans.map(|(i, span)| {
+            let Some(log) = self.logs.get(i) else {
+                return Window::default();
+            };
+            if i > 0 && Phase::of(span, log.entry, now) == Phase::Inactive {
+                return Window::empty(log.entry);
+            }
+            log.window(span, now)
+        });
+        View::new(now, windows)
+    }
+
+    /// Writes down what has been granted at `now`.
+    pub(crate) fn take(&mut self, tiers: &Tiers, grant: Grant, now: u64) {
+        let now = now.max(self.last);
+        self.last = now;
+        let spans = tiers.spans();
+        if self.logs.len() != spans.len() {
+            self.logs.truncate(spans.len());
+            self.logs.reserve_exact(spans.len() - self.logs.len());
+            self.logs.resize_with(spans.len(), Log::default);
+        }
+        for (i, units) in grant.parts(tiers) {
+            self.logs[i].take(&spans[i], i == 0, units, now);
+        }
+    }
+}
+
+impl Log {
+    fn window(&self, span: &Span, now: u64) -> Window<'_> {
+        let is_out = |time: u64| now.saturating_sub(time) > span.window;
+        match &self.units {
+            Units::Counted(units) => {
+                let entry = self.entry.unwrap_or_default();
+                let used = if is_out(entry) { 0 } else { *units };
+                Window::counted(self.entry, used)
+            }
+            Units::Logged(times) => {
+                let (older, newer) = times.as_slices();
+                Window::logged(self.entry, live(older, is_out), live(newer, is_out))
+            }
+        }
+    }
+
+    fn take(&mut self, span: &Span, is_lowest: bool, units: u32, now: u64) {
+        let enters = Phase::of(span, self.entry, now) == Phase::Inactive;
+        let used = match enters && !is_lowest {
+            true => 0,
+            false => self.window(span, now).used,
+        };
+        if span.slides {
+            self.log(span, used, units, now);
+        } else {
+            self.units = Units::Counted(used.saturating_add(units));
+        }
+        if enters {
+            self.entry = Some(now);
+        }
+    }
+
+    /// Keeps the last `used` units, and adds those of now: never more than the limit.
+    fn log(&mut self, span: &Span, used: u32, units: u32, now: u64) {
+        let mut times = match std::mem::take(&mut self.units) {
+            Units::Logged(times) => times,
+            Units::Counted(_) => {
+                std::iter::repeat_n(self.entry.unwrap_or(now), used as usize).collect()
+            }
+        };
+        let (limit, units) = (span.limit as usize, units as usize);
+        let kept = (used as usize).min(limit.saturating_sub(units));
+        times.drain(..times.len() - kept);
+        if times.capacity() < kept + units {
+            let wanted = (2 * (kept + units)).min(limit);
+            times.reserve_exact(wanted - kept);
+        }
+        times.extend(std::iter::repeat_n(now, units));
+        self.units = Units::Logged(times);
+    }
+}
+
+/// What is still in the window: the first that is, and all after it.
+fn live(times: &[u64], is_out: impl Fn(u64) -> bool) -> &[u64] {
+    match times {
+        [oldest, ..] if is_out(*oldest) => &times[times.partition_point(|time| is_out(*time))..],
+        times => times,
+    }
+}
