@@ -13,7 +13,7 @@ use std::{cmp::Ordering, fmt, time::Duration};
 use smallvec::SmallVec;
 
 use self::outcome::{Circumstances, charged};
-pub(crate) use self::stored::Seen;
+pub(crate) use self::{outcome::judge_tiers, stored::Seen};
 pub use self::{
     outcome::{Answer, Outcome, State},
     stored::Stored,

@@ -1,6 +1,7 @@
 //! What the benches have in common: the same rates for tollgate and for governor, and clients.
 
 use std::{
+    fs,
     future::Future,
     net::{IpAddr, Ipv4Addr},
     num::NonZeroU32,
@@ -13,6 +14,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tollgate::{
     Limit, Limits,
     backend::{Backend, MemoryBackend},
+    tiers::Tier,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
 
@@ -80,6 +82,19 @@ impl Rate {
     }
 }
 
+/// The second of Charon's samples: five a second, and bursts of fifty for five seconds, fifteen seconds apart.
+///
+/// # Panics
+///
+/// Never: they are tiers.
+#[must_use]
+pub fn penalties() -> Limit {
+    let secs = Duration::from_secs;
+    let burst = Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15));
+    let tiers = Limit::tiers([Tier::new(5, secs(1)).active(secs(1)), burst]);
+    tiers.expect("they are tiers")
+}
+
 /// Client number `n`, as governor is asked about it; as text, as tollgate is.
 #[must_use]
 pub fn client(n: u32) -> IpAddr {
@@ -114,4 +129,17 @@ pub fn poll_once<F: Future>(future: F) -> F::Output {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("nothing that is measured here waits"),
     }
+}
+
+/// How much of this process is in memory, in KiB.
+///
+/// # Panics
+///
+/// Where there is no `/proc`.
+#[must_use]
+pub fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("this is a Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+        .expect("proc(5): `VmRSS: 1234 kB`")
 }

@@ -212,7 +212,7 @@ fn judge(operation: Operation, member: &Member<'_>, seen: &Seen<'_>, now: Timest
         _ if operation == Operation::Reset => Answer::new(State::MISSING, true),
         Algorithm::Gcra(gcra) => judge_gcra(operation, member, gcra, seen.tat(), now),
         Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
-            judge_tiers(operation, member, tiers, view)
+            judge_tiers(operation, member, tiers, view.clone())
         }),
     }
 }
@@ -241,20 +241,20 @@ fn judge_gcra(
 }
 
 /// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
-#[inline(never)]
-fn judge_tiers(
+pub(crate) fn judge_tiers(
     operation: Operation,
     member: &Member<'_>,
     tiers: &Tiers,
-    view: &View<'_>,
+    view: View<'_>,
 ) -> Answer {
     let asks = matches!(operation, Operation::Check | Operation::Spend);
     let least = member.min_cost.max(1);
     let grant = view.plan(tiers, least, member.cost).filter(|_| asks);
-    let figures = match grant {
-        Some(grant) => view.after(tiers, grant).figures(tiers, least, grant),
-        None => view.figures(tiers, least, Grant::default()),
+    let view = match grant {
+        Some(grant) => view.after(tiers, grant),
+        None => view,
     };
+    let figures = view.figures(tiers, least, grant.unwrap_or_default());
     Answer::new(State::Tiers(figures), grant.is_some())
 }
 

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{
     Span, Tiers,
-    view::{Grant, View, Window},
+    view::{Grant, NEVER, View, Window, end},
 };
 
 /// What has been granted from a bucket: all that is stored of it. The default is a bucket never used.
@@ -41,9 +41,10 @@ impl Default for Units {
 }
 
 /// What a tier is in at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It can be entered.
+    #[default]
     Inactive,
     /// It has been entered, and decides, unless a higher one is active.
     Active,
@@ -68,26 +69,28 @@ impl History {
     /// Each tier's phase at `now` (µs since the epoch), the time at which it was last entered, and how many units are in its
     /// window, lowest first.
     #[must_use]
-    pub fn tiers<'a>(
-        &'a self,
-        tiers: &'a Tiers,
+    pub fn tiers(
+        &self,
+        tiers: &Tiers,
         now: u64,
-    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + 'a {
-        let view = self.view(tiers, now);
-        let now = view.now;
-        let known = tiers.spans().iter().zip(view.windows);
-        known.map(move |(span, window)| {
-            let phase = Phase::of(span, window.entry, now);
-            (phase, window.entry, window.used)
-        })
+    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + use<> {
+        let seen: Vec<_> = self.view(tiers, now).tiers().collect();
+        seen.into_iter()
     }
 
     /// From when on (µs since the epoch) nothing that will be decided depends on what has been granted, if nothing more
     /// is; `u64::MAX` if that does not come. It may be forgotten then.
+    ///
+    /// A lowest tier that never ends is as good as one that is not entered: its window alone decides.
     #[must_use]
-    pub fn lapses_at(&self, tiers: &Tiers, now: u64) -> u64 {
-        let view = self.view(tiers, now);
-        view.now.saturating_add(view.lapse(tiers))
+    pub fn lapses_at(&self, tiers: &Tiers) -> u64 {
+        let logs = tiers.spans().iter().zip(&self.logs).enumerate();
+        let ends = logs.map(|(i, (span, log))| match i {
+            0 if span.active == NEVER => log.window_ends(span),
+            0 => log.window_ends(span).max(span.ends(log.entry)),
+            _ => span.ends(log.entry),
+        });
+        ends.max().unwrap_or(0)
     }
 
     /// How much memory it takes beyond its own size, in bytes.
@@ -108,17 +111,13 @@ impl History {
     /// What a request at `now` has to know of it.
     pub(crate) fn view(&self, tiers: &Tiers, now: u64) -> View<'_> {
         let now = now.max(self.last);
-        let spans = tiers.spans().iter().enumerate();
-        let windows = spans.map(|(i, span)| {
-            let Some(log) = self.logs.get(i) else {
-                return Window::default();
-            };
-            if i > 0 && Phase::of(span, log.entry, now) == Phase::Inactive {
-                return Window::empty(log.entry);
-            }
-            log.window(span, now)
-        });
-        View::new(now, windows)
+        let log = |tier: usize| self.logs.get(tier);
+        View::new(
+            now,
+            tiers,
+            |tier| log(tier)?.entry,
+            |tier, span| log(tier).map_or_else(Window::default, |log| log.window(span, now)),
+        )
     }
 
     /// Writes down what has been granted at `now`.
@@ -143,21 +142,30 @@ impl Log {
         match &self.units {
             Units::Counted(units) => {
                 let entry = self.entry.unwrap_or_default();
-                let used = if is_out(entry) { 0 } else { *units };
-                Window::counted(self.entry, used)
+                Window::counted(entry, if is_out(entry) { 0 } else { *units })
             }
             Units::Logged(times) => {
                 let (older, newer) = times.as_slices();
-                Window::logged(self.entry, live(older, is_out), live(newer, is_out))
+                Window::logged(live(older, is_out), live(newer, is_out))
             }
         }
+    }
+
+    /// When the last unit leaves the window.
+    fn window_ends(&self, span: &Span) -> u64 {
+        let newest = match &self.units {
+            Units::Counted(0) => None,
+            Units::Counted(_) => self.entry,
+            Units::Logged(times) => times.back().copied(),
+        };
+        newest.map_or(0, |newest| end(newest, span.window))
     }
 
     fn take(&mut self, span: &Span, is_lowest: bool, units: u32, now: u64) {
         let enters = Phase::of(span, self.entry, now) == Phase::Inactive;
         let used = match enters && !is_lowest {
             true => 0,
-            false => self.window(span, now).used,
+            false => self.window(span, now).used(),
         };
         if span.slides {
             self.log(span, used, units, now);

@@ -55,67 +55,56 @@ impl Grant {
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) now: u64,
-    pub(crate) windows: SmallVec<[Window<'a>; 4]>,
+    windows: SmallVec<[Window<'a>; 4]>,
+    /// The highest tier that is active now, if any is.
+    current: Option<usize>,
 }
 
 /// What one request needs to know of a tier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window<'a> {
-    pub(crate) entry: Option<u64>,
+    entry: Option<u64>,
     /// How many units count.
-    pub(crate) used: u32,
+    used: u32,
     /// When the oldest of those were granted, in order.
     times: [&'a [u64]; 2],
     /// When all others were, as far as it matters.
     rest: u64,
     /// When the last was.
     newest: u64,
+    phase: Phase,
 }
 
 impl<'a> Window<'a> {
-    /// Of a tier that was entered at some time, and of which nothing counts any more.
-    pub(crate) fn empty(entry: Option<u64>) -> Self {
-        Self {
-            entry,
-            ..Self::default()
-        }
-    }
-
-    /// Of units that count as if they had been granted when the tier was entered.
-    pub(crate) fn counted(entry: Option<u64>, used: u32) -> Self {
-        let time = entry.unwrap_or_default();
-        Self {
-            entry,
-            used,
-            times: [&[], &[]],
-            rest: time,
-            newest: time,
-        }
+    /// Of units that count as if all had been granted when the tier was entered.
+    pub(crate) fn counted(entry: u64, used: u32) -> Self {
+        Self::seen(used, &[], entry)
     }
 
     /// Of units with these times, all of them in the window, oldest first.
-    pub(crate) fn logged(entry: Option<u64>, older: &'a [u64], newer: &'a [u64]) -> Self {
+    pub(crate) fn logged(older: &'a [u64], newer: &'a [u64]) -> Self {
         let newest = newer.last().or(older.last()).copied().unwrap_or_default();
-        let used = older.len() + newer.len();
+        let used = u32::try_from(older.len() + newer.len()).unwrap_or(u32::MAX);
         Self {
-            entry,
-            used: u32::try_from(used).unwrap_or(u32::MAX),
             times: [older, newer],
-            rest: newest,
-            newest,
+            ..Self::seen(used, &[], newest)
         }
     }
 
     /// Of `used` units in the window, of which only the oldest and the newest are known.
-    #[cfg(feature = "redis")]
-    pub(crate) fn seen(entry: Option<u64>, used: u32, oldest: &'a [u64], newest: u64) -> Self {
+    pub(crate) fn seen(used: u32, oldest: &'a [u64], newest: u64) -> Self {
         Self {
-            entry,
             used,
             times: [oldest, &[]],
             rest: newest,
             newest,
+            ..Self::default()
         }
+    }
+
+    /// How many units count.
+    pub(super) fn used(&self) -> u32 {
+        self.used
     }
 
     /// When a unit was granted, counted from the oldest.
@@ -161,28 +150,70 @@ impl Figures {
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(now: u64, windows: impl Iterator<Item = Window<'a>>) -> Self {
-        let windows = windows.collect();
-        Self { now, windows }
+    /// What is seen at `now` through a window for each tier, told by its place, its span and its phase.
+    pub(crate) fn new(
+        now: u64,
+        tiers: &Tiers,
+        entry: impl Fn(usize) -> Option<u64>,
+        window: impl Fn(usize, &Span) -> Window<'a>,
+    ) -> Self {
+        let mut view = Self {
+            now,
+            windows: SmallVec::new(),
+            current: None,
+        };
+        for (i, span) in tiers.spans().iter().enumerate() {
+            let phase = Phase::of(span, entry(i), now);
+            if phase == Phase::Active {
+                view.current = Some(i);
+            }
+            let mut window = match phase {
+                Phase::Inactive if i > 0 => Window::default(),
+                _ => window(i, span),
+            };
+            (window.entry, window.phase) = (entry(i), phase);
+            view.windows.push(window);
+        }
+        view
+    }
+
+    /// Each tier's phase, when it was last entered, and how many units count.
+    pub(super) fn tiers(&self) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> {
+        let windows = self.windows.iter();
+        windows.map(|window| (window.phase, window.entry, window.used))
     }
 
     fn phase(&self, tiers: &Tiers, tier: usize, at: u64) -> Phase {
-        Phase::of(&tiers.spans()[tier], self.windows[tier].entry, at)
+        let window = &self.windows[tier];
+        if at == self.now {
+            return window.phase;
+        }
+        Phase::of(&tiers.spans()[tier], window.entry, at)
     }
 
     /// The highest active tier, if any is.
     fn current(&self, tiers: &Tiers, at: u64) -> Option<usize> {
+        if at == self.now {
+            return self.current;
+        }
         let mut highest_first = (0..self.windows.len()).rev();
         highest_first.find(|tier| self.phase(tiers, *tier, at) == Phase::Active)
     }
 
     /// The tiers that a request at some time may take units from, in this order.
     fn path<'b>(&'b self, tiers: &'b Tiers, at: u64) -> impl Iterator<Item = usize> + 'b {
-        let from = self.current(tiers, at).unwrap_or(0);
-        let is_cool = move |tier: &usize| self.phase(tiers, *tier, at) != Phase::Cooldown;
-        (from..self.windows.len())
-            .take_while(move |tier| is_cool(tier) || tiers.spans()[*tier].skippable)
-            .filter(is_cool)
+        let mut tier = self.current(tiers, at).unwrap_or(0);
+        std::iter::from_fn(move || {
+            while let Some(span) = tiers.spans().get(tier) {
+                tier += 1;
+                match self.phase(tiers, tier - 1, at) {
+                    Phase::Cooldown if span.skippable => {}
+                    Phase::Cooldown => return None,
+                    _ => return Some(tier - 1),
+                }
+            }
+            None
+        })
     }
 
     fn free(&self, tiers: &Tiers, tier: usize) -> u32 {
@@ -211,26 +242,24 @@ impl<'a> View<'a> {
     }
 
     /// How it is once `grant` is taken.
-    pub(crate) fn after(&self, tiers: &Tiers, grant: Grant) -> Self {
-        let mut after = self.clone();
+    pub(crate) fn after(mut self, tiers: &Tiers, grant: Grant) -> Self {
         for (i, units) in grant.parts(tiers) {
-            let enters = self.phase(tiers, i, self.now) == Phase::Inactive;
-            let window = &mut after.windows[i];
-            if enters && i > 0 {
-                *window = Window::default();
-            }
-            if enters {
+            let window = &mut self.windows[i];
+            if window.phase == Phase::Inactive {
                 window.entry = Some(self.now);
+                window.phase = Phase::Active;
             }
-            let time = match tiers.spans()[i].slides {
-                true => Some(self.now),
-                false => window.entry,
+            window.rest = match (tiers.spans()[i].slides, window.entry) {
+                (false, Some(entry)) => entry,
+                _ => self.now,
             };
-            window.rest = time.unwrap_or(self.now);
-            window.used = window.used.saturating_add(units);
-            window.newest = if units > 0 { self.now } else { window.newest };
+            if units > 0 {
+                window.used = window.used.saturating_add(units);
+                window.newest = self.now;
+            }
         }
-        after
+        self.current = self.current.max(grant.tier());
+        self
     }
 
     /// How many units could be granted.
@@ -247,8 +276,12 @@ impl<'a> View<'a> {
     pub(crate) fn wait(&self, tiers: &Tiers, least: u32) -> u64 {
         let mut from = self.now;
         loop {
+            let room = self.first_room(tiers, least, from);
+            if room == Some(self.now) {
+                return 0;
+            }
             let next = self.next_change(tiers, from);
-            if let Some(at) = self.first_room(tiers, least, from).filter(|at| *at < next) {
+            if let Some(at) = room.filter(|at| *at < next) {
                 return at - self.now;
             }
             if next == NEVER {
@@ -293,28 +326,13 @@ impl<'a> View<'a> {
     /// How long until it is as if nothing had ever been granted.
     pub(crate) fn reset(&self, tiers: &Tiers) -> u64 {
         let entered = tiers.spans().iter().zip(&self.windows);
-        let ends = entered.filter_map(|(span, window)| window.end(span));
-        self.until(ends.max().unwrap_or(0).max(self.window_end(tiers)))
-    }
-
-    /// How long until nothing that will be decided depends on what has been granted. A lowest tier that never ends is
-    /// as good as one that is not entered: its window alone decides.
-    pub(crate) fn lapse(&self, tiers: &Tiers) -> u64 {
-        let entered = tiers.spans().iter().zip(&self.windows).enumerate();
-        let ends = entered
-            .filter(|(i, (span, _))| *i > 0 || span.active != NEVER)
-            .filter_map(|(_, (span, window))| window.end(span));
-        self.until(ends.max().unwrap_or(0).max(self.window_end(tiers)))
-    }
-
-    /// When the last unit leaves the lowest tier's window, which outlives the tier.
-    fn window_end(&self, tiers: &Tiers) -> u64 {
-        let (span, window) = (&tiers.spans()[0], &self.windows[0]);
-        if window.used > 0 {
-            end(window.newest, span.window)
-        } else {
-            0
-        }
+        let ends = entered.map(|(span, window)| span.ends(window.entry));
+        let (span, lowest) = (&tiers.spans()[0], &self.windows[0]);
+        let outlives = match lowest.used {
+            0 => 0,
+            _ => end(lowest.newest, span.window),
+        };
+        self.until(ends.fold(outlives, u64::max))
     }
 
     fn until(&self, time: u64) -> u64 {
@@ -326,8 +344,7 @@ impl<'a> View<'a> {
 
     /// The figures for a request of at least `least` units that has been granted `grant`.
     pub(crate) fn figures(&self, tiers: &Tiers, least: u32, grant: Grant) -> Figures {
-        let current = self.current(tiers, self.now);
-        let in_force = current.unwrap_or(0);
+        let in_force = self.current.unwrap_or(0);
         let (span, window) = (&tiers.spans()[in_force], &self.windows[in_force]);
         let turn = match window.used {
             0 => self.now,
@@ -348,15 +365,17 @@ impl<'a> View<'a> {
     }
 }
 
-impl Window<'_> {
-    /// When the tier can be entered anew.
-    fn end(&self, span: &Span) -> Option<u64> {
-        let cold = self.entry?.saturating_add(span.active);
-        Some(end(cold, span.cooldown))
+impl Span {
+    /// When a tier can be entered anew: 0 if it has never been entered.
+    pub(super) fn ends(&self, entry: Option<u64>) -> u64 {
+        match entry {
+            Some(entry) => end(entry.saturating_add(self.active), self.cooldown),
+            None => 0,
+        }
     }
 }
 
 /// The first instant after a closed interval.
-fn end(start: u64, length: u64) -> u64 {
+pub(super) fn end(start: u64, length: u64) -> u64 {
     start.saturating_add(length).saturating_add(1)
 }

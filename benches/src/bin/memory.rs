@@ -3,10 +3,10 @@
 //! `memory [tollgate | tollgate-long | governor] [buckets]`, each in a process of its own: an allocator
 //! that has given memory out once tells nothing any more. `tollgate-long` has ids of 200 bytes.
 
-use std::{env, fs};
+use std::env;
 
 use tollgate::MemoryBackend;
-use tollgate_benches::{Rate, client, spend};
+use tollgate_benches::{Rate, client, resident_kib, spend};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -47,11 +47,4 @@ fn governor(buckets: u32) -> (u64, u64) {
         assert!(decision.is_ok(), "a new client is allowed");
     }
     (governor.len() as u64, resident_kib())
-}
-
-fn resident_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("this is a Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
-        .expect("proc(5): `VmRSS: 1234 kB`")
 }

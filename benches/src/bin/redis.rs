@@ -26,6 +26,7 @@ use tollgate::{
     decision::Outcome,
     transaction::Batch,
 };
+use tollgate_benches::penalties;
 
 /// Each side has so many turns, of so many calls.
 const TURNS: usize = 9;
@@ -122,7 +123,8 @@ fn limiter(backend: impl Backend) -> Limiter {
     let limits = Limits::builder()
         .limit("requests", Limit::per_second(1_000_000).burst(1_000_000))
         .limit("open", Limit::per_second(u32::MAX))
-        .limit("denied", Limit::per_day(1));
+        .limit("denied", Limit::per_day(1))
+        .limit("tiers", penalties());
     Limiter::new(limits.build().expect("the limits are some"), backend)
 }
 
@@ -140,9 +142,16 @@ enum Side {
     Plain,
     Tollgate,
     Wrapped,
+    Tiers,
 }
 
-const SIDES: [Side; 4] = [Side::Get, Side::Plain, Side::Tollgate, Side::Wrapped];
+const SIDES: [Side; 5] = [
+    Side::Get,
+    Side::Plain,
+    Side::Tollgate,
+    Side::Wrapped,
+    Side::Tiers,
+];
 
 impl Sides {
     async fn call(&self, side: Side, n: u32) {
@@ -163,6 +172,10 @@ impl Sides {
             }
             Side::Tollgate => spend(&self.limiter, "requests", id).await,
             Side::Wrapped => spend(&self.wrapped, "requests", id).await,
+            Side::Tiers => {
+                let spent = self.limiter.spend(&Transaction::new("tiers", id)).await;
+                spent.expect("Redis answers");
+            }
         }
     }
 }
@@ -177,7 +190,7 @@ fn command(name: &'static str) -> CustomCommand {
 }
 
 async fn throughput(sides: &Arc<Sides>) {
-    let mut rates = [const { Vec::new() }; 4];
+    let mut rates = [const { Vec::new() }; SIDES.len()];
     for _ in 0..TURNS {
         for (side, rates) in SIDES.into_iter().zip(&mut rates) {
             let begun = Instant::now();
@@ -195,36 +208,41 @@ async fn throughput(sides: &Arc<Sides>) {
             rates.push(f64::from(CALLS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
         }
     }
-    let [get, plain, tollgate, wrapped] = rates.map(median);
+    let [get, plain, tollgate, wrapped, tiers] = rates.map(median);
     println!("{CALLERS} callers, {KEYS} keys, calls per second:");
     println!(
-        "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}"
+        "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}, tiers {tiers:.0}"
     );
     println!(
         "  tollgate is {:.2} of the plain script, {:.2} of GET",
         tollgate / plain,
         tollgate / get
     );
-    println!("  wrapped is {:.2} of tollgate", wrapped / tollgate);
+    println!(
+        "  wrapped is {:.2} of tollgate, tiers {:.2}",
+        wrapped / tollgate,
+        tiers / tollgate
+    );
 }
 
 async fn latency(sides: &Sides) {
-    let mut latencies = [const { Vec::new() }; 4];
+    let mut latencies = [const { Vec::new() }; SIDES.len()];
     for n in 0..LATENCIES as u32 {
         for (side, latencies) in SIDES.into_iter().zip(&mut latencies) {
             let took = timed(sides.call(side, n)).await;
             latencies.push(took.as_secs_f64() * 1e6);
         }
     }
-    let [get, plain, tollgate, wrapped] = latencies.map(median);
+    let [get, plain, tollgate, wrapped, tiers] = latencies.map(median);
     println!("one caller, p50 in microseconds:");
     println!(
-        "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}"
+        "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}, tiers {tiers:.0}"
     );
     println!(
-        "  tollgate is {:.2} of GET, wrapped is {:.2} of tollgate",
+        "  tollgate is {:.2} of GET, wrapped is {:.2} of tollgate, tiers {:.2}",
         tollgate / get,
-        wrapped / tollgate
+        wrapped / tollgate,
+        tiers / tollgate
     );
 }
 

@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use super::{fingerprint::Fingerprint, table::BUCKET_BYTES};
 use crate::{
     clock::Timestamp,
-    tiers::{Figures, History, Tiers},
+    tiers::{Grant, History, Tiers},
 };
 
 /// How many are looked at, after each that is new, for such that have lapsed.
@@ -53,28 +53,39 @@ impl Histories {
         self.bytes.div_ceil(BUCKET_BYTES)
     }
 
-    pub(super) fn get(&self, print: &Fingerprint) -> Option<&History> {
-        self.records.get(print).map(|record| &record.history)
+    /// Where a bucket is: good until one is forgotten or added.
+    pub(super) fn find(&self, print: &Fingerprint) -> Option<usize> {
+        self.records.get_index_of(print)
     }
 
-    /// Writes down what has been granted.
+    pub(super) fn get(&self, place: usize) -> Option<&History> {
+        let (_, record) = self.records.get_index(place)?;
+        Some(&record.history)
+    }
+
+    /// Writes down what has been granted from the bucket that was found at `place`. Returns whether it takes more memory
+    /// than before.
     pub(super) fn take(
         &mut self,
+        place: Option<usize>,
         print: &Fingerprint,
         tiers: &Tiers,
-        figures: &Figures,
+        grant: Grant,
         now: Timestamp,
-    ) {
+    ) -> bool {
         let now = now.as_micros();
-        if !self.records.contains_key(print) {
+        let place = place.unwrap_or_else(|| {
             self.sweep(now);
             self.bytes += ENTRY_BYTES;
-        }
-        let record = self.records.entry(*print).or_default();
+            self.records.insert_full(*print, Record::default()).0
+        });
+        let record = &mut self.records[place];
         let before = record.history.heap_bytes();
-        record.history.take(tiers, figures.grant, now);
-        record.lapses = record.history.lapses_at(tiers, now);
-        self.bytes = self.bytes + record.history.heap_bytes() - before;
+        record.history.take(tiers, grant, now);
+        record.lapses = record.history.lapses_at(tiers);
+        let grows = record.history.heap_bytes() - before;
+        self.bytes += grows;
+        grows > 0
     }
 
     pub(super) fn forget(&mut self, print: &Fingerprint) {

@@ -11,13 +11,14 @@ use self::{
     shard::Shards,
 };
 use super::{Backend, BackendError};
+#[cfg(feature = "failure-policy")]
+use crate::decision::Answer;
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Outcome, Seen, State},
-    transaction::{Algorithm, Batch, Member},
+    tiers::Tiers,
+    transaction::{Algorithm, Batch, Member, Operation},
 };
-#[cfg(feature = "failure-policy")]
-use crate::{decision::Answer, transaction::Operation};
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
@@ -118,12 +119,10 @@ impl MemoryBackend {
     pub(super) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         match batch.members {
-            [
-                member @ Member {
-                    algorithm: Algorithm::Gcra(_),
-                    ..
-                },
-            ] => self.decide_one(batch, member, now),
+            [member] if batch.operation != Operation::Reset => match member.algorithm {
+                Algorithm::Gcra(_) => self.decide_one(batch, member, now),
+                Algorithm::Tiers(tiers) => self.decide_tiers(batch, member, tiers, now),
+            },
             _ => self.decide_all(batch, now),
         }
     }
@@ -146,6 +145,21 @@ impl MemoryBackend {
             buckets.store(place, &print, member, state, now);
         }
         Ok(outcome)
+    }
+
+    /// The same for one bucket with tiers.
+    fn decide_tiers(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        tiers: &Tiers,
+        now: Timestamp,
+    ) -> Result<Outcome, BackendError> {
+        now.validate()?;
+        let print = self.fingerprints.of(&member.key);
+        let mut buckets = self.shards.lock(&print);
+        let answer = buckets.decide_tiers(batch.operation, &print, member, tiers, now);
+        Ok(Outcome::new(now, [answer]))
     }
 
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Result<Outcome, BackendError> {

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    decision::{Answer, Seen, State},
+    decision::{Answer, Seen, State, judge_tiers},
+    tiers::{Grant, History, Tiers},
     transaction::{Algorithm, Member, Operation},
 };
 
@@ -118,10 +119,16 @@ impl Buckets {
     pub(super) fn see(&self, print: &Fingerprint, member: &Member<'_>, now: Timestamp) -> Seen<'_> {
         match member.algorithm {
             Algorithm::Gcra(_) => Seen::Gcra(self.table.get(print)),
-            Algorithm::Tiers(tiers) => match self.histories.get(print) {
-                Some(history) => Seen::Tiers(history.view(tiers, now.as_micros())),
-                None => Seen::NOTHING,
-            },
+            Algorithm::Tiers(tiers) => {
+                let history = self
+                    .histories
+                    .find(print)
+                    .and_then(|place| self.histories.get(place));
+                match history {
+                    Some(history) => Seen::Tiers(history.view(tiers, now.as_micros())),
+                    None => Seen::NOTHING,
+                }
+            }
         }
     }
 
@@ -144,8 +151,8 @@ impl Buckets {
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => {
                 let takes = operation == Operation::Spend && member.mode.spends();
                 if takes && figures.grant.units() > 0 {
-                    self.histories.take(print, tiers, &figures, now);
-                    self.balance(Some(print), now);
+                    let place = self.histories.find(print);
+                    self.take(place, print, tiers, figures.grant, now);
                 }
             }
             (Algorithm::Tiers(_), State::Gcra(_)) => {
@@ -153,6 +160,43 @@ impl Buckets {
                 self.balance(None, now);
             }
             (Algorithm::Gcra(_), State::Tiers(_)) => {}
+        }
+    }
+
+    /// Decides a batch of one member with tiers.
+    pub(super) fn decide_tiers(
+        &mut self,
+        operation: Operation,
+        print: &Fingerprint,
+        member: &Member<'_>,
+        tiers: &Tiers,
+        now: Timestamp,
+    ) -> Answer {
+        let place = self.histories.find(print);
+        let unused = History::default();
+        let history = place.and_then(|place| self.histories.get(place));
+        let view = history.unwrap_or(&unused).view(tiers, now.as_micros());
+        let answer = judge_tiers(operation, member, tiers, view);
+        if let State::Tiers(figures) = answer.state
+            && operation == Operation::Spend
+            && member.mode.spends()
+            && answer.passed
+        {
+            self.take(place, print, tiers, figures.grant, now);
+        }
+        answer
+    }
+
+    fn take(
+        &mut self,
+        place: Option<usize>,
+        print: &Fingerprint,
+        tiers: &Tiers,
+        grant: Grant,
+        now: Timestamp,
+    ) {
+        if self.histories.take(place, print, tiers, grant, now) {
+            self.balance(Some(print), now);
         }
     }
 

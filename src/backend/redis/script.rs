@@ -238,15 +238,19 @@ impl Found {
         }
     }
 
-    fn see(&self) -> Seen<'_> {
-        match self {
-            Self::Gcra(tat) => Seen::Gcra(*tat),
-            Self::Tiers(found) => {
-                let tiers = found.tiers.iter();
-                let windows = tiers
-                    .map(|tier| Window::seen(tier.entry, tier.used, &tier.oldest, tier.newest));
-                Seen::Tiers(View::new(found.now, windows))
+    fn see(&self, member: &Member<'_>) -> Seen<'_> {
+        match (self, member.algorithm) {
+            (Self::Gcra(tat), _) => Seen::Gcra(*tat),
+            (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
+                let tier = |tier: usize| found.tiers.get(tier);
+                Seen::Tiers(View::new(
+                    found.now,
+                    tiers,
+                    |i| tier(i)?.entry,
+                    |i, _| tier(i).map_or_else(Window::default, FoundTier::window),
+                ))
             }
+            (Self::Tiers(_), Algorithm::Gcra(_)) => Seen::NOTHING,
         }
     }
 
@@ -262,6 +266,10 @@ impl Found {
 }
 
 impl FoundTier {
+    fn window(&self) -> Window<'_> {
+        Window::seen(self.used, &self.oldest, self.newest)
+    }
+
     fn parse<'a>(figures: &mut impl Iterator<Item = &'a Value>) -> Option<Self> {
         let mut next = || figures.next();
         let entry = next()?.as_i64()?;
@@ -337,7 +345,8 @@ pub(super) fn judge(
     now: Timestamp,
     found: &[Found],
 ) -> Result<Outcome, InvalidNow> {
-    let seen: SmallVec<[Seen<'_>; 4]> = found.iter().map(Found::see).collect();
+    let members = batch.members.iter().zip(found);
+    let seen: SmallVec<[Seen<'_>; 4]> = members.map(|(member, found)| found.see(member)).collect();
     Outcome::judge(batch, now, &seen)
 }
 

@@ -1,0 +1,141 @@
+//! Tells what a decision on burst tiers costs in memory, beside one by GCRA, and how much memory a bucket takes.
+//!
+//! `tiers`, or `tiers memory [limit] [buckets]` for the memory of buckets with one sliding tier of that limit.
+
+use std::{
+    env, hint,
+    time::{Duration, Instant},
+};
+
+use tollgate::{
+    Limit, MemoryBackend,
+    backend::Backend,
+    clock::Timestamp,
+    tiers::Tier,
+    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+};
+use tollgate_benches::{client, penalties, resident_kib};
+
+/// The sides take turns.
+const TURNS: usize = 15;
+const DECISIONS: u32 = 200_000;
+const CLIENTS: u32 = 10_000;
+const START: u64 = 1_767_225_600_000_000;
+
+fn main() {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let number = |place: usize, default: u32| {
+        let number = arguments
+            .get(place)
+            .map_or(Ok(default), |text| text.parse());
+        number.expect("limit and buckets are numbers")
+    };
+    match arguments.first().map(String::as_str) {
+        None => {
+            beside_gcra();
+            by_limit();
+        }
+        Some("memory") => memory(number(1, 5), number(2, 200_000)),
+        Some(other) => panic!("`{other}` is not `memory`"),
+    }
+}
+
+/// A backend, a limit and an instant.
+struct Side {
+    backend: MemoryBackend,
+    limit: Limit,
+    now: u64,
+}
+
+impl Side {
+    fn new(limit: Limit) -> Self {
+        Self {
+            backend: MemoryBackend::new(),
+            limit,
+            now: START,
+        }
+    }
+
+    fn spend(&self, id: &str) -> bool {
+        let key = BucketKey::new(LimitKey::Name("tiers"), id);
+        let algorithm = self.limit.algorithm();
+        let member = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+        let batch =
+            Batch::new(Operation::Spend, &member).at(Some(Timestamp::from_micros(self.now)));
+        let outcome = self.backend.try_apply(&batch).and_then(Result::ok);
+        outcome.expect("memory does not wait").answers()[0].passed
+    }
+}
+
+/// Decisions by GCRA and by tiers, on the same clients at the same instants.
+fn beside_gcra() {
+    let ids: Vec<_> = (0..CLIENTS).map(|n| client(n).to_string()).collect();
+    for (what, ids, step) in [
+        ("allowed, 10,000 clients in turn", &ids[..], 50),
+        ("allowed, one client", &ids[..1], 250_000),
+        ("denied, one client", &ids[..1], 0),
+    ] {
+        let mut sides = [
+            Side::new(Limit::per_second(5).burst(55)),
+            Side::new(penalties()),
+        ];
+        let [gcra, tiers] = compare(&mut sides, |side| {
+            for n in 0..DECISIONS {
+                side.now += step;
+                hint::black_box(side.spend(&ids[(n as usize) % ids.len()]));
+            }
+        });
+        println!(
+            "{what}: GCRA {gcra:.0} ns, tiers {tiers:.0} ns, which is {:.2} times as much",
+            tiers / gcra
+        );
+    }
+}
+
+/// A sliding tier that is always full but for one unit: each grant follows one that leaves.
+fn by_limit() {
+    for limit in [5, 50, 500, 4096] {
+        let window = Duration::from_micros(u64::from(limit) - 1);
+        let tier = Limit::tiers([Tier::new(limit, window)]).expect("it is a tier");
+        let [took] = compare(&mut [Side::new(tier)], |side| {
+            for _ in 0..DECISIONS {
+                side.now += 1;
+                assert!(side.spend("client"), "one has left");
+            }
+        });
+        println!("sliding, limit {limit}: {took:.0} ns");
+    }
+}
+
+/// The median nanoseconds of a decision by each side.
+fn compare<const SIDES: usize>(sides: &mut [Side; SIDES], run: impl Fn(&mut Side)) -> [f64; SIDES] {
+    let mut times = [const { Vec::new() }; SIDES];
+    for _ in 0..TURNS {
+        for (side, times) in sides.iter_mut().zip(&mut times) {
+            let begun = Instant::now();
+            run(side);
+            times.push(begun.elapsed().as_secs_f64() * 1e9 / f64::from(DECISIONS));
+        }
+    }
+    times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    })
+}
+
+/// Buckets of which each has granted all that it can.
+fn memory(limit: u32, buckets: u32) {
+    let before = resident_kib();
+    let tier = Limit::tiers([Tier::new(limit, Duration::from_secs(86_400))]);
+    let side = Side {
+        backend: MemoryBackend::with_max_buckets(usize::MAX >> 8),
+        limit: tier.expect("it is a tier"),
+        now: START,
+    };
+    for n in 0..buckets {
+        let id = client(n).to_string();
+        (0..limit).for_each(|_| assert!(side.spend(&id), "a new client is allowed"));
+    }
+    let bytes = (resident_kib() - before) * 1024 / side.backend.buckets() as u64;
+    println!("sliding, limit {limit}: {bytes} bytes for a bucket");
+}
