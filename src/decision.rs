@@ -5,6 +5,7 @@
 //! that changed and returns the [`Outcome`]. A [`Decision`] keeps how its bucket stands and computes its figures
 //! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
 
+mod bucket;
 mod outcome;
 mod stored;
 
@@ -12,16 +13,18 @@ use std::{cmp::Ordering, fmt, time::Duration};
 
 use smallvec::SmallVec;
 
-use self::outcome::{Circumstances, charged};
-pub(crate) use self::{outcome::judge_tiers, stored::Seen};
+pub(crate) use self::{bucket::Quota, outcome::judge_tiers, stored::Seen};
+use self::{
+    bucket::{Bucket, waiting},
+    outcome::{Circumstances, charged},
+};
 pub use self::{
     outcome::{Answer, Outcome, State},
     stored::Stored,
 };
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat, Ticks},
-    tiers::{Figures, NEVER},
+    tiers::Figures,
     transaction::{Algorithm, Member, Mode, Operation},
 };
 
@@ -38,15 +41,6 @@ enum Verdict {
     Denied,
     Refunded,
     NotRefunded,
-}
-
-/// A bucket as a decision shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Bucket {
-    algorithm: Algorithm,
-    state: State,
-    now: Timestamp,
-    cost: u32,
 }
 
 impl Decision {
@@ -235,114 +229,6 @@ fn as_if_charged(member: &Member<'_>, state: State, now: Timestamp) -> State {
             State::Gcra(charged(gcra, tat, now, member).unwrap_or(tat))
         }
         _ => state,
-    }
-}
-
-/// A wait as people are told it.
-fn waiting(wait: Ticks) -> Duration {
-    match wait.us {
-        NEVER => Decision::NEVER,
-        _ => wait.ceil(),
-    }
-}
-
-/// What a client is to know of a bucket.
-pub(crate) struct Quota<'a> {
-    pub(crate) algorithm: &'a Algorithm,
-    /// The highest tier that is active, 0 being the lowest and all there is without tiers.
-    pub(crate) tier: usize,
-    /// What the bucket holds, or the tier has room for.
-    pub(crate) remaining: u32,
-    /// How long until there is more, or another tier; `None` if it is full.
-    pub(crate) next: Option<Duration>,
-}
-
-/// What is decided by: the two always belong together, but for a bucket of which nothing is known.
-enum Known<'a> {
-    Gcra(&'a Gcra, Tat, u64),
-    Tiers(&'a Figures),
-    Nothing,
-}
-
-impl Bucket {
-    #[inline]
-    fn known(&self) -> Known<'_> {
-        match (&self.algorithm, &self.state) {
-            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                Known::Gcra(gcra, *tat, self.now.as_micros())
-            }
-            (Algorithm::Tiers(_), State::Tiers(figures)) => Known::Tiers(figures),
-            _ => Known::Nothing,
-        }
-    }
-
-    fn granted(&self) -> u32 {
-        match self.known() {
-            Known::Tiers(figures) => figures.grant.units(),
-            _ => self.cost,
-        }
-    }
-
-    fn remaining(&self) -> u32 {
-        match self.known() {
-            Known::Gcra(gcra, tat, now) => gcra.remaining(tat, now),
-            Known::Tiers(figures) => figures.remaining,
-            Known::Nothing => 0,
-        }
-    }
-
-    fn next_after(&self) -> Ticks {
-        match self.known() {
-            Known::Gcra(gcra, tat, now) => gcra.wait(tat, now, self.cost),
-            Known::Tiers(figures) => Ticks::from_micros(figures.next_after),
-            Known::Nothing => Ticks::default(),
-        }
-    }
-
-    fn reset_after(&self) -> Ticks {
-        match self.known() {
-            Known::Gcra(gcra, tat, now) => gcra.reset_after(tat, now),
-            Known::Tiers(figures) => Ticks::from_micros(figures.reset_after),
-            Known::Nothing => Ticks::default(),
-        }
-    }
-
-    #[inline]
-    fn quota(&self) -> Quota<'_> {
-        let (tier, remaining, next) = match self.known() {
-            Known::Gcra(gcra, tat, now) => {
-                let (remaining, next) = gcra.quota(tat, now);
-                (0, remaining, next)
-            }
-            Known::Tiers(figures) => {
-                let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
-                (
-                    figures.in_force.into(),
-                    figures.free,
-                    turn.map(Ticks::from_micros),
-                )
-            }
-            Known::Nothing => (0, 0, None),
-        };
-        Quota {
-            algorithm: &self.algorithm,
-            tier,
-            remaining,
-            next: next.map(waiting),
-        }
-    }
-
-    /// What the fractions of waits are counted in.
-    fn count(&self) -> u32 {
-        match &self.algorithm {
-            Algorithm::Gcra(gcra) => gcra.count(),
-            Algorithm::Tiers(_) => 1,
-        }
-    }
-
-    fn compare_waits(&self, other: &Self) -> Ordering {
-        let (ours, theirs) = (self.next_after(), other.next_after());
-        ours.compare(self.count(), theirs, other.count())
     }
 }
 

@@ -93,3 +93,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "redis"))]
 #[doc = include_str!("../docs/redis.md")]
 struct RunningWithRedis;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/tiers.md")]
+struct Tiers;

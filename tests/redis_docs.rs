@@ -7,9 +7,14 @@ mod redis_support;
 use std::time::Duration;
 
 use redis_support::{Cluster, Server};
-use tollgate::{Limit, Limiter, Limits, RedisBackend, Transaction, limiter::LimiterError};
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction, limiter::LimiterError, tiers::Tier,
+};
 
 const LONG: Duration = Duration::from_secs(10);
+
+/// A tier of which the value is written in parts.
+const LARGE: Tier = Tier::new(100, Duration::from_secs(3600));
 
 /// What the docs say of a user: first for a server, then for a cluster.
 fn users() -> Vec<Vec<&'static str>> {
@@ -38,7 +43,9 @@ async fn limiter(url: &str) -> Limiter {
     backend.connected(LONG).await.unwrap();
     let limits = Limits::builder()
         .limit("first", Limit::per_hour(20))
-        .limit("second", Limit::per_hour(20));
+        .limit("second", Limit::per_hour(20))
+        .limit("tiers", Limit::tiers([LARGE]).unwrap())
+        .limit("endless", Limit::tiers([LARGE, LARGE]).unwrap());
     Limiter::new(limits.build().unwrap(), backend)
 }
 
@@ -49,7 +56,13 @@ async fn do_everything(limiter: &Limiter, id: &str) -> Result<(), LimiterError> 
     limiter.check(&first).await?;
     limiter.spend_batch(&[first, second]).await?;
     limiter.refund(&second).await?;
-    limiter.reset(&[first]).await?;
+    // The second of the endless tiers is entered, and never left.
+    for (limit, cost) in [("tiers", 99), ("endless", 199)] {
+        let tiers = Transaction::new(limit, id);
+        limiter.reset(&[first, tiers]).await?;
+        limiter.spend(&tiers.cost(cost)).await?;
+        limiter.spend(&tiers).await?;
+    }
     Ok(())
 }
 

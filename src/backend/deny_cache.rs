@@ -33,6 +33,11 @@ use crate::{
 /// has done, and then for no longer than the [lifetime](Self::lifetime). What goes through this cache is
 /// seen at once.
 ///
+/// Of a bucket with [tiers](crate::tiers) it remembers how much was asked for at least, and when so much would be granted: until
+/// then, whoever asks for as much is denied. What this cache sees granted from the bucket makes it forget that. If
+/// another process is granted something, by a smaller request, that may enter a tier which opens earlier; so a
+/// request for more than one unit may be denied wrongly then, for no longer than the lifetime.
+///
 /// A batch is denied if any member that votes is known to be. Its wait is then a lower bound: the other members are
 /// not asked for, and show no figures.
 ///
@@ -116,7 +121,7 @@ impl<B: Backend> DenyCache<B> {
         Self::with_capacity(inner, Self::DEFAULT_CAPACITY)
     }
 
-    /// A cache of about so many buckets, at 56 bytes each. When there are more, those go that would be
+    /// A cache of about so many buckets, at 96 bytes each. When there are more, those go that would be
     /// forgotten soonest.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {

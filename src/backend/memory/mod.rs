@@ -39,6 +39,9 @@ use smallvec::SmallVec;
 ///   burst than it has; a flood of ids that each spend all of theirs, as with a burst of 1, frees
 ///   those that have waited longer once it has filled the cap. Size the cap for that, or add a rule
 ///   by [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
+/// - A bucket with [tiers](crate::tiers) is kept apart, and counts against the cap as so many buckets as its bytes are
+///   worth, at 32 bytes each. It is forgotten when nothing depends on it any more; at the cap, that of a sample which
+///   would be forgotten soonest goes. Neither kind can take more than half of the cap from the other.
 /// - Each shard grows on its own, by a quarter, so no request waits for a large table to be copied.
 ///
 /// A limiter without a backend of its own process to share with others needs nothing more. To share

@@ -28,17 +28,19 @@
 //! # Keys
 //!
 //! A bucket is one string key, `tollgate:{<tag>}:<limit>:<id>` unless a [`KeyForm`] says otherwise. Its value is the
-//! theoretical arrival time in microseconds, `us` or `us:frac`, and it expires when that is past.
+//! theoretical arrival time in microseconds, `us` or `us:frac`, and it expires when that is past. That of a bucket with
+//! tiers is binary, and expires when nothing depends on it any more.
 //!
 //! # Servers
 //!
-//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `DEL` and `TIME`, and on
-//! a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set `maxmemory-policy noeviction`, or
+//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `SETRANGE`, `DEL`, `PEXPIRE`,
+//! `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set `maxmemory-policy noeviction`, or
 //! `volatile-ttl` to lose those first that are nearly full.
 
 mod cluster;
 mod config;
 mod error;
+mod found;
 mod keys;
 mod link;
 mod script;

@@ -21,9 +21,10 @@ use futures_util::future::join_all;
 use super::{
     cluster::Cluster,
     error::{Failure, RedisError},
+    found::Found,
     keys::KeyForm,
     link::Deadline,
-    script::{Answer, Call, Found, judge},
+    script::{Answer, Call, judge},
 };
 use crate::{
     clock::Timestamp,

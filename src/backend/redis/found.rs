@@ -1,0 +1,122 @@
+//! What a script has found stored for a bucket, as far as the decision has to know it.
+
+use fred::types::Value;
+use smallvec::SmallVec;
+
+use crate::{
+    clock::Timestamp,
+    decision::{Answer, Seen, State},
+    gcra::Tat,
+    tiers::{View, Window},
+    transaction::{Algorithm, Member},
+};
+
+/// What was stored for a member.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    Gcra(Tat),
+    Tiers(FoundTiers),
+}
+
+/// What was stored of a bucket with tiers, as far as one request has to know it.
+#[derive(Clone, Debug)]
+pub(super) struct FoundTiers {
+    /// The time by which it was judged.
+    now: u64,
+    tiers: SmallVec<[FoundTier; 2]>,
+    /// How much the script has granted.
+    granted: u32,
+}
+
+#[derive(Clone, Debug)]
+struct FoundTier {
+    entry: Option<u64>,
+    used: u32,
+    newest: u64,
+    oldest: SmallVec<[u64; 2]>,
+}
+
+impl Found {
+    pub(super) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
+
+    pub(super) fn parse(first: &Value, second: &Value) -> Option<Self> {
+        match first {
+            Value::Array(figures) => {
+                let mut figures = figures.iter();
+                let now = figures.next()?.as_u64()?;
+                let mut tiers = SmallVec::new();
+                while figures.len() > 0 {
+                    tiers.push(FoundTier::parse(&mut figures)?);
+                }
+                let granted = second.as_u64()?.try_into().ok()?;
+                Some(Self::Tiers(FoundTiers {
+                    now,
+                    tiers,
+                    granted,
+                }))
+            }
+            us => Some(Self::Gcra(Tat {
+                us: us.as_u64()?,
+                frac: second.as_u64()?.try_into().ok()?,
+            })),
+        }
+    }
+
+    /// The same told by another clock. Tiers have their own.
+    pub(super) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
+        match self {
+            Self::Gcra(tat) => match State::Gcra(tat).by_clock(from, to) {
+                State::Gcra(tat) => Self::Gcra(tat),
+                State::Tiers(_) => Self::NOTHING,
+            },
+            tiers @ Self::Tiers(_) => tiers,
+        }
+    }
+
+    pub(super) fn see(&self, member: &Member<'_>) -> Seen<'_> {
+        match (self, member.algorithm) {
+            (Self::Gcra(tat), _) => Seen::Gcra(*tat),
+            (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
+                let tier = |tier: usize| found.tiers.get(tier);
+                Seen::Tiers(View::new(
+                    found.now,
+                    tiers,
+                    |i| tier(i)?.entry,
+                    |i, _| tier(i).map_or_else(Window::default, FoundTier::window),
+                ))
+            }
+            (Self::Tiers(_), Algorithm::Gcra(_)) => Seen::NOTHING,
+        }
+    }
+
+    /// Whether what the script has granted is what `answer` says.
+    pub(super) fn agrees(&self, answer: &Answer) -> bool {
+        match (self, answer.state) {
+            (Self::Tiers(found), State::Tiers(figures)) => {
+                !answer.passed || found.granted == figures.grant.units()
+            }
+            _ => true,
+        }
+    }
+}
+
+impl FoundTier {
+    fn window(&self) -> Window<'_> {
+        Window::seen(self.used, &self.oldest, self.newest)
+    }
+
+    fn parse<'a>(figures: &mut impl Iterator<Item = &'a Value>) -> Option<Self> {
+        let mut next = || figures.next();
+        let entry = next()?.as_i64()?;
+        let used = next()?.as_u64()?.try_into().ok()?;
+        let newest = next()?.as_u64()?;
+        let shown = next()?.as_u64()?;
+        let oldest = (0..shown).map(|_| next()?.as_u64());
+        Some(Self {
+            entry: entry.try_into().ok(),
+            used,
+            newest,
+            oldest: oldest.collect::<Option<_>>()?,
+        })
+    }
+}
