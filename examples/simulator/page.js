@@ -122,6 +122,7 @@ function ask() {
 function run(one) {
   if (one.running) return;
   one.running = true;
+  one.isWhole = false;
   setState(one.played < one.pattern.length ? 'playing' : 'running');
   let before = performance.now();
   const frame = (time) => {
@@ -162,6 +163,7 @@ async function play() {
 
 function finish(one) {
   one.finish = false;
+  one.isWhole = true;
   setState('idle');
   draw();
 }
@@ -235,7 +237,7 @@ function showState() {
     const tier = latest.tiers[i];
     node.dataset.phase = tier.phase;
     node.dataset.shadowed = tier.shadowed;
-    const phase = { inactive: 'inactive', active: 'active', cooldown: 'cooling down' }[tier.phase];
+    const phase = { inactive: 'inactive', active: 'active', cooldown: 'cooldown' }[tier.phase];
     node.querySelector('.phase').textContent = tier.shadowed ? 'shadowed' : phase;
     node.querySelector('.used').textContent = tier.used;
     $(`granted-tier-${i}`).textContent = sim.byTier[i];
@@ -257,7 +259,7 @@ function showConfig() {
     else link.removeAttribute('aria-current');
   }
   document.querySelector(`input[name="count"][value="${tiers.length}"]`).checked = true;
-  const names = tiers.map((_, i) => (i === 0 ? 'Tier 0, lowest' : `Tier ${i}`));
+  const names = tiers.map((_, i) => `Tier ${i}`);
   const isSame = $('rows').children.length === tiers.length + 1;
   if (!isSame) {
     $('rows').replaceChildren(...names.map((name, i) => row(name, `tier-${i}`, FIELDS)), row('GCRA', 'gcra', GCRA_FIELDS));

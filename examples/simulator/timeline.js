@@ -1,19 +1,20 @@
 // Draws what the server has answered, on canvases that have time from left to right.
 
 const NOW_AT = 0.84; // Where "now" is, from the left.
+const ROUND = [1, 2, 5, 10, 20, 30, 60].map((seconds) => 1000 * seconds); // How far apart instants are written.
 
 // Draws one simulation: each tier, what was asked, the level of GCRA, and what was asked of that.
 export function drawAll(sim, config, canvases) {
-  const wide = span(config);
+  const wide = sim.isWhole ? sim.t / NOW_AT : span(config);
   const style = getComputedStyle(document.documentElement);
   const ink = (name) => style.getPropertyValue(`--${name}`);
   const view = { sim, from: Math.max(0, sim.t - NOW_AT * wide), wide, now: sim.t, ink };
   canvases.tiers.forEach((canvas, i) => drawTier(paper(canvas, view), i, config.tiers[i][0]));
-  drawAsks(paper(canvases.asked, view), (one) => one.granted, (one) => one.tier);
+  drawAsks(paper(canvases.asked, view, true), (one) => one.granted, (one) => one.tier);
   const levels = paper(canvases.levels, view);
   drawArea(levels, ink('gcra'), config.gcra[0], ({ level }) => level);
   drawNow(levels);
-  drawAsks(paper(canvases.gcraAsked, view), (one) => one.gcra, () => -1);
+  drawAsks(paper(canvases.gcraAsked, view, true), (one) => one.gcra, () => -1);
 }
 
 // How much time is shown: a little more than the longest way through a tier.
@@ -23,7 +24,7 @@ function span(config) {
 }
 
 // A canvas with as many pixels as the screen has for it, cleared and ruled.
-function paper(canvas, view) {
+function paper(canvas, view, isRuled = false) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const ratio = devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
@@ -32,13 +33,14 @@ function paper(canvas, view) {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   const sheet = { ...view, pen, width, height, x: (at) => ((at - view.from) / view.wide) * width };
-  const every = view.wide / (width < 420 ? 3 : 6);
+  const every = ROUND.find((round) => view.wide / round <= width / 70) ?? ROUND.at(-1);
   pen.font = '11px system-ui, sans-serif';
   for (let at = Math.ceil(view.from / every) * every; at < view.from + view.wide; at += every) {
+    const left = sheet.x(at);
     pen.fillStyle = view.ink('line');
-    pen.fillRect(sheet.x(at), 0, 1, height);
-    sheet.pen.fillStyle = view.ink('soft');
-    if (canvas.id) pen.fillText(`${+(at / 1000).toFixed(1)} s`, sheet.x(at) + 4, height - 5);
+    pen.fillRect(left, 0, 1, height);
+    pen.fillStyle = view.ink('soft');
+    if (isRuled && left < width - 36) pen.fillText(`${at / 1000} s`, left + 4, height - 5);
   }
   return sheet;
 }
@@ -51,12 +53,16 @@ function drawTier(sheet, i, limit) {
     pen.globalAlpha = 0.13;
     pen.fillStyle = color;
     pen.fillRect(x(entry), 0, x(active) - x(entry), height);
-    pen.globalAlpha = 1;
+    pen.globalAlpha = 0.7;
     pen.fillRect(x(entry), 0, 1.5, height);
+    pen.globalAlpha = 1;
     hatch(sheet, x(active), x(cooldown), ink('cold'));
-    if (cooldown > active) caption(sheet, 'cooldown', x(active), x(cooldown), ink('cold'));
   }
   drawArea(sheet, color, limit, ({ tiers }) => tiers[i].used);
+  for (const { entry, active_until: active, cooldown_until: cooldown } of sim.periods[i].values()) {
+    caption(sheet, 'active', x(entry), x(active), color);
+    if (cooldown > active) caption(sheet, 'cooldown', x(active), x(cooldown), ink('cold'));
+  }
   drawShadows(sheet, i);
   drawNow(sheet);
 }
@@ -109,9 +115,11 @@ function caption({ pen, width, ink }, text, from, to, color) {
   if (right - left < 70) return;
   const size = pen.measureText(text).width;
   pen.fillStyle = ink('well');
-  pen.fillRect(left + 6, 6, size + 8, 16);
+  pen.beginPath();
+  pen.roundRect(left + 6, 12, size + 10, 17, 4);
+  pen.fill();
   pen.fillStyle = color;
-  pen.fillText(text, left + 10, 18);
+  pen.fillText(text, left + 11, 24.5);
 }
 
 // A quantity over time, as steps, under the line of its most.
