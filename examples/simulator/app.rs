@@ -41,6 +41,10 @@ pub(crate) fn router() -> Router {
         )
         .route("/page.js", get(file(SCRIPT, include_str!("page.js"))))
         .route(
+            "/settings.js",
+            get(file(SCRIPT, include_str!("settings.js"))),
+        )
+        .route(
             "/timeline.js",
             get(file(SCRIPT, include_str!("timeline.js"))),
         )

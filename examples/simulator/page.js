@@ -1,16 +1,16 @@
 // Sends requests to the server with the simulated instant of each, and draws what it answers. Nothing is decided here.
 
+import { mistake, queryOf, read, show, withTiers } from './settings.js';
 import { drawAll } from './timeline.js';
 
 const $ = (id) => document.getElementById(id);
-const FIELDS = ['limit', 'window', 'active', 'cooldown'];
-const GCRA_FIELDS = ['burst', 'count', 'period'];
-const ADDED = [[5, 1, 1, 0], [50, 5, 5, 15], [100, 10, 10, 30], [200, 15, 15, 30]];
 const LOOK = 100; // A look at how things stand, every so many simulated milliseconds.
 const BATCH = 500; // The most steps in one message.
 const KEPT = 150_000; // What is older than this, in simulated milliseconds, is no longer drawn.
 const LOGGED = 60;
-const HOLD = 120; // A held button asks again after so many milliseconds.
+const STATES = { starting: '', idle: 'waits for a request', running: 'running', playing: 'playing', paused: 'paused', failed: 'stopped' };
+const HOLD_FIRST = 400; // A held button asks again after so many milliseconds,
+const HOLD = 120; // and then again.
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 let config = { tiers: [], gcra: [] };
@@ -51,7 +51,6 @@ async function start(query) {
     if (start.latest !== attempt) return forget(started.id);
     config = started.config;
     sim = fresh(started.id);
-    $('error').hidden = true;
     showConfig();
     take([started.seen]);
     setState('idle');
@@ -86,9 +85,10 @@ async function flush(run) {
     while (run === sim && run.queue.length > 0) {
       const steps = run.queue.splice(0, BATCH);
       const seen = await call('POST', `simulations/${run.id}/steps`, { steps });
-      if (run === sim) take(seen);
+      if (run !== sim) return;
+      take(seen);
+      endPlay(run);
     }
-    if (run === sim && run.finish) finish(run);
   } catch (error) {
     run.running = false;
     if (run === sim) fail(error);
@@ -141,9 +141,7 @@ function run(one) {
 
 // Stops the clock once it is as if nothing had been asked, and nothing is to come.
 function rest(one) {
-  const isPlayed = one.played === one.pattern.length;
-  if (isPlayed && document.body.dataset.state === 'playing') setState('running');
-  if (isPlayed && one.latest?.settled && one.latest.at > one.lastAsk + 1500) {
+  if (one.played === one.pattern.length && one.latest?.settled && one.latest.at > one.lastAsk + 1500) {
     one.running = false;
     setState('idle');
   }
@@ -151,7 +149,9 @@ function rest(one) {
 
 async function play() {
   const pattern = patterns.find(({ id }) => id === $('pattern').value);
-  if (!pattern || !(await start(query()))) return;
+  if (!pattern) return;
+  setState('starting');
+  if (!(await start(queryOf(config)))) return;
   sim.pattern = pattern.at;
   if (speed() < Infinity) return run(sim);
   sim.t = pattern.at.at(-1) + 1000;
@@ -161,10 +161,14 @@ async function play() {
   flush(sim);
 }
 
-function finish(one) {
-  one.finish = false;
-  one.isWhole = true;
-  setState('idle');
+// Sums up a pattern once all of it is decided.
+function endPlay(one) {
+  const isDecided = one.played === one.pattern.length && one.latest.at >= one.lastAsk;
+  if (!isDecided || document.body.dataset.state !== 'playing') return;
+  one.isWhole = one.finish;
+  setState(one.finish ? 'idle' : 'running');
+  $('last').textContent = `Played ${one.played} requests: the tiers have granted ${one.granted} and rejected ${one.rejected}, `
+    + `GCRA has granted ${one.gcraGranted} and rejected ${one.gcraRejected}.`;
   draw();
 }
 
@@ -176,6 +180,7 @@ function speed() {
 
 function setState(state) {
   document.body.dataset.state = state;
+  $('state').textContent = STATES[state];
   $('last').ariaLive = state === 'playing' ? 'off' : 'polite';
   $('pause').textContent = state === 'paused' ? 'Go on' : 'Pause';
   $('pause').disabled = !['playing', 'running', 'paused'].includes(state);
@@ -184,6 +189,7 @@ function setState(state) {
 // --- What the server has answered.
 
 function take(seen) {
+  $('error').hidden = true;
   for (const one of seen) {
     sim.samples.push(one);
     one.tiers.forEach((tier, i) => tier.entry !== null && sim.periods[i].set(tier.entry, tier));
@@ -208,12 +214,16 @@ function count({ at, decision }) {
   for (const [tier, units] of decision.split) sim.byTier[tier] += units;
   $('last').textContent = `At ${seconds(at, 3)}: ${sentence(decision)}. GCRA: ${gcraSentence(decision)}.`;
   const line = document.createElement('li');
-  const mark = element('b', decision.granted ? 'G' : 'R', decision.granted ? 'yes' : 'no');
-  mark.title = decision.granted ? 'granted' : 'rejected';
-  const other = element('span', `GCRA ${gcraSentence(decision)}`, 'other');
-  line.append(mark, element('time', seconds(at, 3)), element('span', sentence(decision)), other);
+  const why = element('span', decision.granted ? sentence(decision).replace('granted by ', '') : decision.note);
+  line.append(mark(decision.granted), element('time', seconds(at, 3)), why, mark(decision.gcra_granted));
   $('log').prepend(line);
   while ($('log').children.length > LOGGED) $('log').lastChild.remove();
+}
+
+function mark(isGranted) {
+  const box = element('b', isGranted ? 'G' : 'R', isGranted ? 'yes' : 'no');
+  box.title = isGranted ? 'granted' : 'rejected';
+  return box;
 }
 
 function sentence({ granted, tier, note, wait_us: wait }) {
@@ -246,61 +256,30 @@ function showState() {
 
 // --- The configuration.
 
-function query(tiers = config.tiers, gcra = config.gcra) {
-  return `?tiers=${tiers.flat().join()}&gcra=${gcra.join()}`;
-}
-
 function showConfig() {
-  const { tiers, gcra } = config;
-  history.replaceState(null, '', query());
-  $('address').textContent = query();
+  const query = queryOf(config);
+  history.replaceState(null, '', query);
+  $('address').textContent = query;
   for (const link of document.querySelectorAll('.presets a')) {
-    if (link.getAttribute('href') === query()) link.ariaCurrent = 'true';
+    if (link.getAttribute('href') === query) link.ariaCurrent = 'true';
     else link.removeAttribute('aria-current');
   }
-  document.querySelector(`input[name="count"][value="${tiers.length}"]`).checked = true;
-  const names = tiers.map((_, i) => `Tier ${i}`);
-  const isSame = $('rows').children.length === tiers.length + 1;
-  if (!isSame) {
-    $('rows').replaceChildren(...names.map((name, i) => row(name, `tier-${i}`, FIELDS)), row('GCRA', 'gcra', GCRA_FIELDS));
-  }
-  tiers.forEach((tier, i) => FIELDS.forEach((field, j) => setField(`tier-${i}-${field}`, tier[j])));
-  GCRA_FIELDS.forEach((field, j) => setField(`gcra-${field}`, gcra[j]));
-  $('gcra-rate').textContent = `${gcra[1]} per ${gcra[2]} s, burst ${gcra[0]}`;
+  show(config);
+  const [burst, count, period] = config.gcra;
+  $('gcra-rate').textContent = `${count} per ${period} s, burst ${burst}`;
   $('last').textContent = 'No request yet.';
+  for (const id of ['granted', 'rejected', 'gcra-granted', 'gcra-rejected']) $(id).textContent = 0;
   $('log').replaceChildren();
   showLanes();
 }
 
-function setField(id, value) {
-  if (Number($(id).value) !== value || $(id).value === '') $(id).value = value;
-}
-
-function row(name, id, fields) {
-  const line = element('div', '', 'row');
-  line.append(element('h3', name));
-  for (const field of fields) {
-    const isCount = ['limit', 'burst', 'count'].includes(field);
-    const label = element('label', isCount ? field : `${field}, s`);
-    const input = document.createElement('input');
-    Object.assign(input, { type: 'number', id: `${id}-${field}`, min: 0, max: 999_999_999, step: 1, required: true });
-    input.ariaLabel = `${name} ${field}${isCount ? '' : ' in seconds'}`;
-    label.append(input);
-    line.append(label);
-  }
-  return line;
-}
-
 // Simulates what the fields say.
 function change() {
-  const wrong = [...$('rows').querySelectorAll('input')].find((input) => !input.checkValidity());
-  if (wrong) {
-    start.latest = null;
-    return fail(new Error(`${wrong.ariaLabel}: ${wrong.validationMessage}`));
-  }
-  const read = (id, fields) => fields.map((field) => Number($(`${id}-${field}`).value));
-  const tiers = config.tiers.map((_, i) => read(`tier-${i}`, FIELDS));
-  return start(query(tiers, read('gcra', GCRA_FIELDS)));
+  const wrong = mistake();
+  if (!wrong) return start(queryOf(read()));
+  start.latest = null;
+  stop();
+  return fail(new Error(wrong));
 }
 
 function element(name, text, className = '') {
@@ -318,21 +297,12 @@ function showLanes() {
   lanes = config.tiers.map(([limit, window], i) => {
     const node = element('li', '', 'lane');
     node.dataset.tier = i;
-    const about = element('div', '', 'about');
-    const name = element('h3', '');
-    name.append(element('i', ''), `Tier ${i} `, element('span', '', 'phase'));
-    const used = element('p', '');
-    used.append(element('b', '0', 'used'), ` of ${limit} in ${window} s`);
-    const granted = element('p', '');
-    const total = element('b', '0');
-    total.id = `granted-tier-${i}`;
-    granted.append(total, ' granted');
-    about.append(name, used, granted);
-    const canvas = document.createElement('canvas');
-    canvas.role = 'img';
-    canvas.ariaLabel = `Tier ${i} over time: units in its window, active and cooldown periods`;
-    node.append(about, canvas);
-    return { node, canvas };
+    node.innerHTML = `<div class="about">
+        <h3><i></i>Tier ${i} <span class="phase"></span></h3>
+        <p><b class="used">0</b> of ${limit} in ${window} s</p><p><b id="granted-tier-${i}">0</b> granted</p>
+      </div>
+      <canvas role="img" aria-label="Tier ${i} over time: units in its window, active and cooldown periods"></canvas>`;
+    return { node, canvas: node.querySelector('canvas') };
   });
   $('tiers').replaceChildren(...lanes.map(({ node }) => node).reverse());
 }
@@ -351,11 +321,12 @@ let held = null;
 function hold() {
   if (held !== null) return;
   ask();
-  held = setInterval(ask, HOLD);
+  held = setTimeout(() => { held = setInterval(ask, HOLD); }, HOLD_FIRST);
   $('ask').classList.add('held');
 }
 
 function release() {
+  clearTimeout(held);
   clearInterval(held);
   held = null;
   $('ask').classList.remove('held');
@@ -365,6 +336,7 @@ $('ask').addEventListener('pointerdown', (event) => event.button === 0 && hold()
 for (const name of ['pointerup', 'pointercancel', 'blur']) addEventListener(name, release);
 // Without a pointer and without a key, as assistive technology does it.
 $('ask').addEventListener('click', (event) => event.detail === 0 && ask());
+$('ask').addEventListener('contextmenu', (event) => event.preventDefault());
 addEventListener('keydown', (event) => {
   const isOther = event.target.closest('input, select, textarea, button:not(#ask)');
   const isAsk = event.code === 'Space' || (event.code === 'Enter' && event.target === $('ask'));
@@ -375,7 +347,7 @@ addEventListener('keydown', (event) => {
 addEventListener('keyup', (event) => ['Space', 'Enter'].includes(event.code) && release());
 
 $('play').addEventListener('click', play);
-$('reset').addEventListener('click', () => start(query()));
+$('reset').addEventListener('click', () => start(queryOf(config)));
 $('pause').addEventListener('click', () => {
   if (!sim) return;
   if (!sim.running) return run(sim);
@@ -385,8 +357,7 @@ $('pause').addEventListener('click', () => {
 $('settings').addEventListener('submit', (event) => event.preventDefault());
 $('rows').addEventListener('input', change);
 $('count').addEventListener('change', (event) => {
-  const count = Number(event.target.value);
-  start(query([...config.tiers, ...ADDED.slice(config.tiers.length)].slice(0, count)));
+  start(queryOf(withTiers(config, Number(event.target.value))));
 });
 $('copy').addEventListener('click', async () => {
   await navigator.clipboard.writeText(location.href).catch(() => {});
@@ -402,7 +373,7 @@ for (const link of document.querySelectorAll('.presets a')) {
 }
 addEventListener('resize', draw);
 addEventListener('pagehide', stop);
-addEventListener('pageshow', (event) => event.persisted && start(query()));
+addEventListener('pageshow', (event) => event.persisted && start(queryOf(config)));
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 
 patterns = await call('GET', 'patterns').catch((error) => (fail(error), []));

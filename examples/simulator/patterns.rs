@@ -26,7 +26,7 @@ pub(crate) fn all() -> [Pattern; 4] {
         Pattern {
             id: "bursts",
             name: "Bursts: 12 at a time, every 5 s",
-            at: (0..7).flat_map(|burst| run(5000 * burst, 12, 20)).collect(),
+            at: (0..7).flat_map(|burst| run(5000 * burst, 12, 80)).collect(),
         },
         Pattern {
             id: "nightly",

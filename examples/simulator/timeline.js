@@ -59,35 +59,43 @@ function drawTier(sheet, i, limit) {
     hatch(sheet, x(active), x(cooldown), ink('cold'));
   }
   drawArea(sheet, color, limit, ({ tiers }) => tiers[i].used);
+  const shadows = shadowsOf(sheet, i);
   for (const { entry, active_until: active, cooldown_until: cooldown } of sim.periods[i].values()) {
-    caption(sheet, 'active', x(entry), x(active), color);
+    const shadow = shadows.find(([from]) => from >= entry);
+    caption(sheet, 'active', x(entry), x(Math.min(active, shadow?.[0] ?? active)), color);
     if (cooldown > active) caption(sheet, 'cooldown', x(active), x(cooldown), ink('cold'));
   }
-  drawShadows(sheet, i);
+  shadows.forEach((shadow) => drawShadow(sheet, shadow));
   drawNow(sheet);
 }
 
 // What is active under an active tier is dimmed.
-function drawShadows(sheet, i) {
-  const { pen, x, height, ink, now } = sheet;
-  const { samples } = sheet.sim;
-  for (let begin = 0; begin < samples.length; begin += 1) {
-    if (!samples[begin].tiers[i].shadowed) continue;
-    let end = begin;
-    while (end < samples.length && samples[end].tiers[i].shadowed) end += 1;
-    const [left, right] = [x(samples[begin].at), x(samples[end]?.at ?? now)];
-    begin = end;
-    if (right < 0) continue;
-    pen.fillStyle = ink('well');
-    pen.globalAlpha = 0.62;
-    pen.fillRect(left, 0, right - left, height);
-    pen.globalAlpha = 1;
-    pen.strokeStyle = ink('edge');
-    pen.setLineDash([4, 4]);
-    pen.strokeRect(left + 0.5, 0.5, Math.max(right - left - 1, 0), height - 1);
-    pen.setLineDash([]);
-    caption(sheet, 'shadowed', left, right, ink('soft'));
+function drawShadow({ pen, x, height, ink, ...sheet }, [from, until]) {
+  const [left, right] = [x(from), x(until)];
+  if (right < 0) return;
+  pen.fillStyle = ink('well');
+  pen.globalAlpha = 0.62;
+  pen.fillRect(left, 0, right - left, height);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = ink('edge');
+  pen.setLineDash([4, 4]);
+  pen.strokeRect(left + 0.5, 0.5, Math.max(right - left - 1, 0), height - 1);
+  pen.setLineDash([]);
+  caption({ pen, ink, ...sheet }, 'shadowed', left, right, ink('soft'));
+}
+
+// From when until when the server has said that a tier is shadowed.
+function shadowsOf({ sim, now }, i) {
+  const spans = [];
+  let from = null;
+  for (const { at, tiers } of sim.samples) {
+    if (tiers[i].shadowed) from ??= at;
+    else if (from !== null) {
+      spans.push([from, at]);
+      from = null;
+    }
   }
+  return from === null ? spans : [...spans, [from, now]];
 }
 
 function hatch({ pen, height, width }, from, to, color) {
@@ -112,8 +120,8 @@ function hatch({ pen, height, width }, from, to, color) {
 
 function caption({ pen, width, ink }, text, from, to, color) {
   const [left, right] = [Math.max(from, 0), Math.min(to, width)];
-  if (right - left < 70) return;
   const size = pen.measureText(text).width;
+  if (right - left < size + 22) return;
   pen.fillStyle = ink('well');
   pen.beginPath();
   pen.roundRect(left + 6, 12, size + 10, 17, 4);

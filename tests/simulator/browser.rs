@@ -18,6 +18,9 @@ use url::{ParseError, Url};
 /// How long the browser may take for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
 const MISSING: &str =
     "chromedriver is missing: install the packages `chromium` and `chromium-driver`";
 
@@ -71,7 +74,7 @@ impl Drop for Driver {
         let _ = self.shut_down();
         let start = Instant::now();
         while !self.has_ended() && start.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(POLL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -131,7 +134,7 @@ impl Browser {
 
     pub(crate) async fn wait_for(&self, selector: &str) {
         let wait = self.client.wait().at_most(PATIENCE);
-        let wait = wait.every(Duration::from_millis(20));
+        let wait = wait.every(POLL);
         let found = wait.for_element(Locator::Css(selector)).await;
         found.unwrap_or_else(|error| panic!("no {selector}: {error}"));
     }
@@ -145,6 +148,7 @@ impl Browser {
         let start = Instant::now();
         while self.run(&format!("return Boolean({condition})")).await != true {
             assert!(start.elapsed() < PATIENCE, "never: {condition}");
+            tokio::time::sleep(POLL).await;
         }
     }
 

@@ -3,46 +3,38 @@
 use crate::page::{Page, Totals};
 
 #[tokio::test]
-async fn space_asks_and_a_click_asks() {
-    let page = Page::open("").await;
+async fn click_and_space_ask_but_space_in_a_field_does_not() {
+    let page = Page::open("?tiers=90,60,60,0").await;
+    let field = page.browser.find("#tier-0-limit").await;
+    field.send_keys(" ").await.unwrap();
     let body = page.browser.find("body").await;
     body.send_keys(" ").await.unwrap();
-    page.browser.wait_until("granted.textContent === '1'").await;
+    page.browser
+        .wait_until("Number(granted.textContent) > 0")
+        .await;
+    let last = page.browser.text("#last").await;
+    assert!(last.contains("granted by tier 0"), "{last}");
+    let first = page.browser.text("#log li:last-child").await;
     assert!(
-        page.browser
-            .text("#last")
-            .await
-            .contains("granted by tier 0")
+        first.starts_with("G\n0.000 s"),
+        "the field's asked for nothing: {first}"
     );
 
+    // A slow machine may hold the button so long that it asks again.
+    let before = page.totals().await.granted;
     page.browser.click("#ask").await;
-    page.browser.wait_until("granted.textContent === '2'").await;
+    page.browser
+        .wait_until(&format!("Number(granted.textContent) > {before}"))
+        .await;
     // Now the button has the focus.
+    let before = page.totals().await.granted;
+    let button = page.browser.find("#ask").await;
+    button.send_keys("\u{e007}").await.unwrap();
     page.browser
-        .find("#ask")
-        .await
-        .send_keys("\u{e007}")
-        .await
-        .unwrap();
-    page.browser.wait_until("granted.textContent === '3'").await;
-    let marks = page
-        .browser
-        .run("return [...log.querySelectorAll('b')].map((b) => b.textContent).join('')");
-    assert_eq!(marks.await, "GGG");
-}
-
-#[tokio::test]
-async fn space_in_a_field_asks_for_nothing() {
-    let page = Page::open("").await;
-    page.browser
-        .find("#tier-0-limit")
-        .await
-        .send_keys(" ")
-        .await
-        .unwrap();
-    page.browser.click("#reset").await;
-    page.browser.wait_for("body[data-state=idle]").await;
-    assert_eq!(page.totals().await.granted, 0);
+        .wait_until(&format!("Number(granted.textContent) > {before}"))
+        .await;
+    let marks = "return log.children.length === Number(granted.textContent)";
+    assert_eq!(page.browser.run(marks).await, true);
 }
 
 #[tokio::test]
@@ -89,11 +81,8 @@ async fn configuration_is_in_the_address_and_comes_back_from_it() {
     assert_eq!(page.query().await, query);
     assert_eq!(page.field("tier-1-cooldown").await, "42");
     assert_eq!(page.field("gcra-burst").await, "7");
-}
 
-#[tokio::test]
-async fn malformed_list_counts_as_five_a_second_as_a_whole() {
-    let page = Page::open("").await;
+    // A list that is malformed counts as a whole as five a second.
     for list in [
         "tiers=",
         "tiers=9,9,9",

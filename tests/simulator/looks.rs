@@ -7,7 +7,7 @@ use crate::page::Page;
 const PENALTIES: &str = "?tiers=5,1,30,0,50,5,5,15&gcra=50,5,1";
 
 #[tokio::test]
-async fn tier_below_an_active_one_is_shadowed_and_says_so() {
+async fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
     let page = Page::open("?tiers=1,30,30,0,5,30,30,0").await;
     let lowest = ".lane[data-tier='0']";
     page.browser.click("#ask").await;
@@ -32,6 +32,19 @@ async fn tier_below_an_active_one_is_shadowed_and_says_so() {
             .contains("bursts into tier 1")
     );
     page.browser.wait_until("Number(getComputedStyle(document.querySelector('[data-shadowed=true] .about')).opacity) < 1").await;
+
+    page.browser
+        .prefer("prefers-reduced-motion", "reduce")
+        .await;
+    page.browser.click("#reset").await;
+    page.browser
+        .wait_for(&format!("{lowest}[data-shadowed=false]"))
+        .await;
+    page.choose("speed", "20").await;
+    page.browser.click("#ask").await;
+    page.browser.wait_for("body[data-state=running]").await;
+    page.browser.wait_for("body[data-state=idle]").await;
+    assert_eq!(page.browser.text("#level").await, "5 of 5");
 }
 
 #[tokio::test]
@@ -41,12 +54,12 @@ async fn page_is_drawn_in_light_and_in_dark_at_any_width() {
     for (scheme, device, (width, height, ratio)) in [
         ("light", "desk", (1280, 1650, 1)),
         ("dark", "desk", (1280, 1650, 1)),
-        ("light", "phone", (360, 2500, 2)),
+        ("light", "phone", (360, 1250, 2)),
         ("dark", "phone", (360, 2500, 2)),
     ] {
         page.browser.screen(width, height, ratio).await;
         page.browser.prefer("prefers-color-scheme", scheme).await;
-        page.play("bursts").await;
+        page.play("bursts", "all").await;
         let across = "return document.documentElement.scrollWidth <= innerWidth";
         assert_eq!(page.browser.run(across).await, true, "it fits");
         let pixels = "return document.querySelector('.lane canvas').width / document.querySelector('.lane canvas').clientWidth";
@@ -65,7 +78,7 @@ async fn page_is_drawn_in_light_and_in_dark_at_any_width() {
 }
 
 #[tokio::test]
-async fn presets_are_drawn_without_a_complaint() {
+async fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
     let page = Page::open("").await;
     page.browser.screen(1280, 1500, 1).await;
     for (name, query, pattern) in [
@@ -75,18 +88,9 @@ async fn presets_are_drawn_without_a_complaint() {
         ("batch", "?tiers=50,15,15,30&gcra=50,50,45", "nightly"),
     ] {
         page.go(query).await;
-        page.play(pattern).await;
+        page.play(pattern, "all").await;
         page.browser.screenshot(name).await;
     }
-    let complaints = page.browser.complaints().await;
-    let complaints = complaints.as_array().unwrap().iter();
-    let ours = complaints.filter(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
-    assert_eq!(ours.count(), 0);
-}
-
-#[tokio::test]
-async fn all_that_can_be_operated_has_a_name_and_shows_the_focus() {
-    let page = Page::open(PENALTIES).await;
     let nameless = "return [...document.querySelectorAll('button, select, input, canvas')]
         .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.closest('label')?.textContent.trim()))
         .map((one) => one.outerHTML)";
@@ -95,16 +99,8 @@ async fn all_that_can_be_operated_has_a_name_and_shows_the_focus() {
     body.send_keys("\u{e004}").await.unwrap();
     let outline = "return getComputedStyle(document.activeElement).outlineStyle";
     assert_eq!(page.browser.run(outline).await, "solid");
-}
-
-#[tokio::test]
-async fn who_wants_no_motion_sees_the_same() {
-    let page = Page::open("?tiers=5,1,1,0").await;
-    page.browser
-        .prefer("prefers-reduced-motion", "reduce")
-        .await;
-    page.browser.click("#ask").await;
-    page.browser.wait_until("granted.textContent === '1'").await;
-    page.browser.wait_for("body[data-state=idle]").await;
-    assert_eq!(page.browser.text("#level").await, "5 of 5");
+    let complaints = page.browser.complaints().await;
+    let complaints = complaints.as_array().unwrap().iter();
+    let ours = complaints.filter(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
+    assert_eq!(ours.count(), 0);
 }

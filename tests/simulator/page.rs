@@ -86,16 +86,18 @@ impl Page {
         self.browser.click(&choice).await;
     }
 
-    /// Plays a pattern with speed "at once".
-    pub(crate) async fn play(&self, pattern: &str) {
-        self.choose("speed", "all").await;
+    /// Plays a pattern with some speed, and waits until it is over.
+    pub(crate) async fn play(&self, pattern: &str, speed: &str) {
+        self.choose("speed", speed).await;
         let list = self.browser.find("#pattern").await;
         list.select_by_value(pattern).await.unwrap();
         self.browser.click("#play").await;
         let asked = self.pattern(pattern).len();
-        let all = format!("Number(granted.textContent) + Number(rejected.textContent) === {asked}");
-        self.browser.wait_until(&all).await;
-        self.browser.wait_for("body[data-state=idle]").await;
+        let over = "!['starting', 'playing'].includes(document.body.dataset.state)";
+        self.browser.wait_until(over).await;
+        let summary = self.browser.text("#last").await;
+        let played = format!("Played {asked} requests:");
+        assert!(summary.starts_with(&played), "{summary}");
     }
 
     pub(crate) fn pattern(&self, id: &str) -> Vec<u64> {
