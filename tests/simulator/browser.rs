@@ -1,11 +1,12 @@
 //! A real browser without a window, ended when dropped, even by a panic.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -28,12 +29,16 @@ const MISSING: &str =
 struct Driver {
     child: Child,
     address: SocketAddr,
+    /// Where it and its browsers leave what they need.
+    files: PathBuf,
 }
 
 impl Driver {
     fn start() -> Self {
+        let files = directory();
         let mut command = Command::new("chromedriver");
-        command.arg("--port=0").stdin(Stdio::null());
+        command.arg("--port=0").env("TMPDIR", &files);
+        command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect(MISSING);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -48,6 +53,7 @@ impl Driver {
         Self {
             child,
             address: SocketAddr::from(([127, 0, 0, 1], port)),
+            files,
         }
     }
 
@@ -78,7 +84,18 @@ impl Drop for Driver {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.files);
     }
+}
+
+/// A new directory with a short path, since the browser has sockets in it.
+fn directory() -> PathBuf {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+    let name = format!("simulator-{}-{nth}", std::process::id());
+    let directory = env::temp_dir().join(name);
+    fs::create_dir_all(&directory).expect("files can be written");
+    directory
 }
 
 pub(crate) struct Browser {
@@ -94,6 +111,11 @@ impl Browser {
             "--no-sandbox",
             "--disable-gpu",
             "--disable-dev-shm-usage",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-extensions",
+            "--disable-sync",
+            "--no-first-run",
             "--window-size=1280,1000",
         ];
         let capabilities = json!({
