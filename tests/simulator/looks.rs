@@ -6,6 +6,25 @@ use crate::page::Page;
 
 const PENALTIES: &str = "?tiers=5,1,30,0,50,5,5,15&gcra=50,5,1";
 
+/// Lists the text that is too faint on its ground: below 4.5 to 1, as the WCAG count it.
+const FAINT: &str = r"
+    const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+    const linear = (part) => part <= 10.3 ? part / 3294 : ((part / 255 + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+    const ground = (node) => {
+        const color = rgb(getComputedStyle(node).backgroundColor);
+        return color[3] === 0 ? ground(node.parentElement) : color;
+    };
+    const ratio = (node) => {
+        const [a, b] = [light(rgb(getComputedStyle(node).color)), light(ground(node))];
+        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    };
+    return [...document.querySelectorAll('body *')]
+        .filter((node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()))
+        .filter((node) => !node.disabled && node.checkVisibility() && ratio(node) < 4.5)
+        .map((node) => `${ratio(node)}: ${node.outerHTML}`);
+";
+
 #[tokio::test]
 async fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
     let page = Page::open("?tiers=1,30,30,0,5,30,30,0").await;
@@ -60,8 +79,14 @@ async fn page_is_drawn_in_light_and_in_dark_at_any_width() {
         page.browser.screen(width, height, ratio).await;
         page.browser.prefer("prefers-color-scheme", scheme).await;
         page.play("bursts", "all").await;
-        let across = "return document.documentElement.scrollWidth <= innerWidth";
-        assert_eq!(page.browser.run(across).await, true, "it fits");
+        let across = "return document.documentElement.scrollWidth";
+        let across = page.browser.run(across).await.as_u64().unwrap();
+        assert!(across <= width.into(), "{across} on a {device} of {width}");
+        assert_eq!(
+            page.browser.run(FAINT).await,
+            json!([]),
+            "{scheme}, {device}"
+        );
         let pixels = "return document.querySelector('.lane canvas').width / document.querySelector('.lane canvas').clientWidth";
         assert_eq!(page.browser.run(pixels).await, ratio);
         grounds.push(
@@ -85,6 +110,11 @@ async fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
         ("simple", "?tiers=5,1,1,0&gcra=5,5,1", "busy"),
         ("penalties", "?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1", "busy"),
         ("punishment", "?tiers=5,1,1,0,1,15,15,0&gcra=5,5,1", "busy"),
+        (
+            "four-tiers",
+            "?tiers=5,1,1,0,8,2,2,4,15,4,4,6,20,8,8,12&gcra=20,5,1",
+            "busy",
+        ),
         ("batch", "?tiers=50,15,15,30&gcra=50,50,45", "nightly"),
     ] {
         page.go(query).await;
