@@ -29,11 +29,11 @@ const FAINT: &str = r"
 async fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
     let page = Page::open("?tiers=1,30,30,0,5,30,30,0").await;
     let lowest = ".lane[data-tier='0']";
-    page.browser.click("#ask").await;
+    page.ask().await;
     page.browser
         .wait_for(&format!("{lowest}[data-phase=active][data-shadowed=false]"))
         .await;
-    page.browser.click("#ask").await;
+    page.ask().await;
     page.browser
         .wait_for(&format!("{lowest}[data-shadowed=true]"))
         .await;
@@ -60,10 +60,38 @@ async fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
         .wait_for(&format!("{lowest}[data-shadowed=false]"))
         .await;
     page.choose("speed", "20").await;
-    page.browser.click("#ask").await;
-    page.browser.wait_for("body[data-state=running]").await;
+    page.ask().await;
     page.browser.wait_for("body[data-state=idle]").await;
+    assert_eq!(page.totals().await.granted, 1);
     assert_eq!(page.browser.text("#level").await, "5 of 5");
+}
+
+#[tokio::test]
+async fn timeline_moves_while_the_clock_runs_and_stands_still_while_it_does_not() {
+    let page = Page::open(PENALTIES).await;
+    page.browser.screen(1280, 1100, 1).await;
+    page.choose("speed", "5").await;
+    page.ask().await;
+    page.browser
+        .run("window.first = asked.toDataURL(); for (let i = 0; i < 9; i += 1) ask.click()")
+        .await;
+    page.browser
+        .wait_until("parseFloat(clock.textContent) > 3 && asked.toDataURL() !== first")
+        .await;
+    page.browser.screenshot("live").await;
+    page.browser.click("#pause").await;
+    page.browser.wait_for("body[data-state=paused]").await;
+    let clock = page.browser.text("#clock").await;
+    let frames =
+        "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
+    page.browser.run(frames).await;
+    assert_eq!(page.browser.text("#clock").await, clock);
+    // A request goes on with it.
+    page.ask().await;
+    page.browser.wait_for("body[data-state=running]").await;
+    page.browser
+        .wait_until("granted.textContent === '11'")
+        .await;
 }
 
 #[tokio::test]

@@ -134,6 +134,11 @@ impl Page {
         url.query().unwrap_or_default().to_owned()
     }
 
+    /// Makes one request, as assistive technology does it: a slow machine cannot hold the button.
+    pub(crate) async fn ask(&self) {
+        self.browser.run("ask.click()").await;
+    }
+
     /// Writes into a field, as if it had been typed.
     pub(crate) async fn fill(&self, id: &str, text: &str) {
         let field = self.browser.find(&format!("#{id}")).await;
