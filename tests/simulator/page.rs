@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Totals {
     pub(crate) granted: usize,
     pub(crate) rejected: usize,
-    pub(crate) by_tier: Vec<u32>,
+    pub(crate) by_tier: Vec<usize>,
     pub(crate) gcra_granted: usize,
     pub(crate) gcra_rejected: usize,
 }
@@ -109,23 +109,19 @@ impl Page {
     }
 
     pub(crate) async fn totals(&self) -> Totals {
-        let tiers = self.browser.run("return tiers.children.length").await;
-        let mut by_tier = Vec::new();
-        for tier in 0..tiers.as_u64().unwrap() {
-            by_tier.push(self.number(&format!("#granted-tier-{tier}")).await);
-        }
+        let ids = self
+            .browser
+            .run("return Object.fromEntries([...document.querySelectorAll('[id]')].map((one) => [one.id, one.textContent]))")
+            .await;
+        let number = |id: &str| ids[id].as_str()?.parse().ok();
+        let tiers = (0..4).map_while(|tier| number(&format!("granted-tier-{tier}")));
         Totals {
-            granted: self.number("#granted").await,
-            rejected: self.number("#rejected").await,
-            by_tier,
-            gcra_granted: self.number("#gcra-granted").await,
-            gcra_rejected: self.number("#gcra-rejected").await,
+            granted: number("granted").unwrap(),
+            rejected: number("rejected").unwrap(),
+            by_tier: tiers.collect(),
+            gcra_granted: number("gcra-granted").unwrap(),
+            gcra_rejected: number("gcra-rejected").unwrap(),
         }
-    }
-
-    async fn number<N: std::str::FromStr>(&self, selector: &str) -> N {
-        let text = self.browser.text(selector).await;
-        text.parse().ok().expect(&text)
     }
 
     /// The query of the page's address.

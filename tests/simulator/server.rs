@@ -41,6 +41,30 @@ fn decisions_are_told_with_how_things_stand() {
 }
 
 #[test]
+fn malformed_list_counts_as_five_a_second_as_a_whole() {
+    let (_program, server) = start();
+    for list in [
+        "tiers=",
+        "tiers=9,9,9",
+        "tiers=9,9,9,9,9",
+        "tiers=9,9,9,9,",
+        "tiers=9,9,9,x",
+        "tiers=9,9,9,-1",
+        "tiers=9,9,9,%2B1",
+        "tiers=9,9,9,1.5",
+        "tiers=9,9,9,%209",
+        "tiers=9,9,9,99999999999",
+        "tiers=9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9",
+        "gcra=9,9",
+        "gcra=9,9,9,9",
+    ] {
+        let started = server.send("POST", &format!("/simulations?{list}"), "");
+        let config = json!({"tiers": [[5, 1, 1, 0]], "gcra": [5, 5, 1]});
+        assert_eq!(started.json()["config"], config, "{list}");
+    }
+}
+
+#[test]
 fn garbage_is_refused_with_a_reason() {
     let (_program, server) = start();
     let id = simulation(&server, "");
