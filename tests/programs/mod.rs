@@ -26,7 +26,19 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn start<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Self {
         let mut command = command(name);
-        command.args(args).stdout(Stdio::piped());
+        command.args(args);
+        Self::spawn(command)
+    }
+
+    /// Starts one that is told by `ADDR` where to listen.
+    pub(crate) fn start_at(name: &str, address: &str) -> Self {
+        let mut command = command(name);
+        command.env("ADDR", address);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().expect("the example starts");
         let stdout = lines(child.stdout.take().expect("it is piped"));
         Self { child, stdout }
@@ -62,6 +74,23 @@ pub(crate) fn run<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Output {
 pub(crate) struct Server(String);
 
 impl Server {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.0)
+    }
+
+    /// Sends one request with a body in JSON.
+    pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> Response {
+        let length = body.len();
+        let headers = "host: test\r\ncontent-type: application/json";
+        self.exchange(
+            &format!(
+                "{method} {path} HTTP/1.1\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}"
+            ),
+            1,
+        )
+        .remove(0)
+    }
+
     /// Sends one request, with lines of header that each end in `\r\n`.
     pub(crate) fn get(&self, path: &str, headers: &str) -> Response {
         let mut responses = self.get_often(1, path, headers);
@@ -70,11 +99,14 @@ impl Server {
 
     /// Sends so many requests at once over one connection, which are served one after the other.
     pub(crate) fn get_often(&self, times: usize, path: &str, headers: &str) -> Vec<Response> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n");
+        self.exchange(&request.repeat(times), times)
+    }
+
+    fn exchange(&self, requests: &str, times: usize) -> Vec<Response> {
         let stream = TcpStream::connect(&self.0).expect("the example accepts");
         let timeout = stream.set_read_timeout(Some(PATIENCE));
         timeout.expect("it is not zero");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n");
-        let requests = request.repeat(times);
         (&stream)
             .write_all(requests.as_bytes())
             .expect("it is sent");
@@ -104,9 +136,12 @@ impl Response {
             head,
             body: String::new(),
         };
-        let length = response
-            .header("content-length")
-            .and_then(|text| text.parse().ok());
+        let length = match response.status {
+            204 => Some(0),
+            _ => response
+                .header("content-length")
+                .and_then(|text| text.parse().ok()),
+        };
         let body = stream.take(length.expect("the length of the body"));
         let read = { body }.read_to_string(&mut response.body);
         read.expect("the example sends the body");

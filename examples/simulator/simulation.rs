@@ -1,0 +1,234 @@
+//! One bucket with tiers and one without, which get the same requests.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tollgate::{
+    gcra::{Gcra, Tat},
+    tiers::{Grant, History, Phase, Tiers},
+};
+
+use crate::config::{Config, ConfigError};
+
+/// The most steps at once.
+const MAX_STEPS: usize = 512;
+
+/// The most units of one request.
+const MAX_UNITS: u32 = 1000;
+
+/// The last instant, in milliseconds: some thirty years.
+const END: u64 = 1_000_000_000_000;
+
+#[derive(Debug)]
+pub(crate) struct Simulation {
+    tiers: Tiers,
+    history: History,
+    gcra: Gcra,
+    tat: Tat,
+    /// In milliseconds since the start.
+    now: u64,
+}
+
+/// A request, or a look at how things stand if it is for no unit.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Step {
+    /// In milliseconds since the start.
+    at: u64,
+    #[serde(default)]
+    units: u32,
+}
+
+/// How things stand after a step. All times are in milliseconds since the start.
+#[derive(Debug, Serialize)]
+pub(crate) struct Seen {
+    at: u64,
+    decision: Option<Decision>,
+    tiers: Vec<TierSeen>,
+    in_force: usize,
+    /// How many tokens the bucket without tiers holds.
+    level: u32,
+    /// Whether it is as if nothing had ever been asked.
+    settled: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Decision {
+    granted: bool,
+    /// The highest tier that has granted it, or the one that has not.
+    tier: usize,
+    /// How many units come from which tier.
+    split: Vec<(usize, u32)>,
+    note: String,
+    /// How long until it would be granted, if it was not, in microseconds; none if never.
+    wait_us: Option<u64>,
+    gcra_granted: bool,
+    gcra_wait_us: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TierSeen {
+    phase: &'static str,
+    /// Whether it is active and a higher one is too.
+    shadowed: bool,
+    used: u32,
+    entry: Option<u64>,
+    active_until: Option<u64>,
+    cooldown_until: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Error)]
+pub(crate) enum StepError {
+    #[error("{0} steps are more than {MAX_STEPS}: send some of them later")]
+    TooMany(usize),
+    #[error("{0} units are more than {MAX_UNITS}: ask for fewer")]
+    TooManyUnits(u32),
+    #[error("{at} ms is before {now} ms, where the simulation is: time only goes on")]
+    Past { at: u64, now: u64 },
+    #[error("{0} ms is more than thirty years: start anew")]
+    Future(u64),
+}
+
+impl Simulation {
+    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        Ok(Self {
+            tiers: config.tiers()?,
+            history: History::default(),
+            gcra: config.gcra()?,
+            tat: Tat::default(),
+            now: 0,
+        })
+    }
+
+    /// Takes steps, up to the first that cannot be.
+    pub(crate) fn take(&mut self, steps: &[Step]) -> Result<Vec<Seen>, StepError> {
+        if steps.len() > MAX_STEPS {
+            return Err(StepError::TooMany(steps.len()));
+        }
+        steps.iter().map(|step| self.step(*step)).collect()
+    }
+
+    /// How things stand now.
+    pub(crate) fn look(&self) -> Seen {
+        let tiers = self.tiers();
+        let is_at_rest = self.history.lapses_at(&self.tiers, self.now_us()) <= self.now_us();
+        let level = self.gcra.remaining(self.tat, self.now_us());
+        Seen {
+            at: self.now,
+            decision: None,
+            in_force: in_force(&tiers),
+            tiers,
+            level,
+            settled: is_at_rest && level == self.gcra.burst(),
+        }
+    }
+
+    fn step(&mut self, Step { at, units }: Step) -> Result<Seen, StepError> {
+        if at < self.now {
+            return Err(StepError::Past { at, now: self.now });
+        }
+        if at > END {
+            return Err(StepError::Future(at));
+        }
+        if units > MAX_UNITS {
+            return Err(StepError::TooManyUnits(units));
+        }
+        self.now = at;
+        let decision = (units > 0).then(|| self.decide(units));
+        Ok(Seen {
+            decision,
+            ..self.look()
+        })
+    }
+
+    fn decide(&mut self, units: u32) -> Decision {
+        let (now, before) = (self.now_us(), self.tiers());
+        let grant = self.tiers.request(&mut self.history, now, units..=units);
+        let spent = self.gcra.spend(self.tat, now, units);
+        let gcra_wait = self.gcra.wait(self.tat, now, units);
+        self.tat = spent.unwrap_or(self.tat);
+        let wait = self.tiers.wait(&self.history, now, units);
+        Decision {
+            granted: grant.is_some(),
+            tier: grant
+                .and_then(|grant| grant.tier())
+                .unwrap_or(in_force(&before)),
+            split: grant.map_or_else(Vec::new, |grant| grant.split(&self.tiers).collect()),
+            note: match grant {
+                Some(grant) => note_of_grant(grant, &before),
+                None => note_of_rejection(&before),
+            },
+            wait_us: if grant.is_some() { Some(0) } else { wait },
+            gcra_granted: spent.is_some(),
+            gcra_wait_us: gcra_wait.ceil_micros(),
+        }
+    }
+
+    fn tiers(&self) -> Vec<TierSeen> {
+        let known = self.history.tiers(&self.tiers, self.now_us());
+        let known = known.zip(self.tiers.iter());
+        let mut seen: Vec<_> = known
+            .map(|((phase, entry, used), tier)| {
+                let entry = entry.map(|us| us / 1000);
+                let after = |time: Option<u64>, span| Some(time? + millis(span));
+                let active_until = after(entry, tier.active);
+                TierSeen {
+                    phase: name(phase),
+                    shadowed: false,
+                    used,
+                    entry,
+                    active_until,
+                    cooldown_until: after(active_until, tier.cooldown),
+                }
+            })
+            .collect();
+        let highest = in_force(&seen);
+        for tier in &mut seen[..highest] {
+            tier.shadowed = tier.phase == name(Phase::Active);
+        }
+        seen
+    }
+
+    fn now_us(&self) -> u64 {
+        self.now * 1000
+    }
+}
+
+fn note_of_grant(grant: Grant, before: &[TierSeen]) -> String {
+    let entered = |tier: &usize| before[*tier].phase == name(Phase::Inactive);
+    let burst = grant.tier().filter(|tier| *tier > 0).filter(entered);
+    burst.map_or_else(String::new, |tier| format!("bursts into tier {tier}"))
+}
+
+fn note_of_rejection(before: &[TierSeen]) -> String {
+    let (asked, cool) = (in_force(before), name(Phase::Cooldown));
+    if before[asked].phase == cool {
+        return format!("tier {asked} cools down");
+    }
+    let mut above = (asked + 1)..before.len();
+    let blocked = above.find(|tier| before[*tier].phase == cool);
+    match blocked {
+        Some(tier) => format!("tier {asked} is full, tier {tier} cools down"),
+        None => format!("tier {asked} is full"),
+    }
+}
+
+/// The tier that a request is asked of first: the highest that is active, or the lowest.
+fn in_force(tiers: &[TierSeen]) -> usize {
+    let active = name(Phase::Active);
+    tiers
+        .iter()
+        .rposition(|tier| tier.phase == active)
+        .unwrap_or(0)
+}
+
+fn name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Inactive => "inactive",
+        Phase::Active => "active",
+        Phase::Cooldown => "cooldown",
+    }
+}
+
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,164 @@
+//! How the page looks: what is dimmed, in light and in dark, on a desk and on a phone.
+
+use serde_json::json;
+
+use crate::page::Page;
+
+const PENALTIES: &str = "?tiers=5,1,30,0,50,5,5,15&gcra=50,5,1";
+
+/// Lists the text that is too faint on its ground: below 4.5 to 1, as the WCAG count it.
+const FAINT: &str = r"
+    const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+    const linear = (part) => part <= 10.3 ? part / 3294 : ((part / 255 + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+    const ground = (node) => {
+        const color = rgb(getComputedStyle(node).backgroundColor);
+        return color[3] === 0 ? ground(node.parentElement) : color;
+    };
+    const ratio = (node) => {
+        const [a, b] = [light(rgb(getComputedStyle(node).color)), light(ground(node))];
+        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    };
+    return [...document.querySelectorAll('body *')]
+        .filter((node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()))
+        .filter((node) => !node.disabled && node.checkVisibility() && ratio(node) < 4.5)
+        .map((node) => `${ratio(node)}: ${node.outerHTML}`);
+";
+
+#[tokio::test]
+async fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
+    let page = Page::open("?tiers=1,30,30,0,5,30,30,0").await;
+    let lowest = ".lane[data-tier='0']";
+    page.ask().await;
+    page.browser
+        .wait_for(&format!("{lowest}[data-phase=active][data-shadowed=false]"))
+        .await;
+    page.ask().await;
+    page.browser
+        .wait_for(&format!("{lowest}[data-shadowed=true]"))
+        .await;
+    page.browser
+        .wait_for(".lane[data-tier='1'][data-phase=active][data-shadowed=false]")
+        .await;
+    assert_eq!(
+        page.browser.text(&format!("{lowest} .phase")).await,
+        "shadowed"
+    );
+    assert!(
+        page.browser
+            .text("#last")
+            .await
+            .contains("bursts into tier 1")
+    );
+    page.browser.wait_until("Number(getComputedStyle(document.querySelector('[data-shadowed=true] .about')).opacity) < 1").await;
+
+    page.browser
+        .prefer("prefers-reduced-motion", "reduce")
+        .await;
+    page.browser.click("#reset").await;
+    page.browser
+        .wait_for(&format!("{lowest}[data-shadowed=false]"))
+        .await;
+    page.choose("speed", "20").await;
+    page.ask().await;
+    page.browser.wait_for("body[data-state=idle]").await;
+    assert_eq!(page.totals().await.granted, 1);
+    assert_eq!(page.browser.text("#level").await, "5 of 5");
+}
+
+#[tokio::test]
+async fn timeline_moves_while_the_clock_runs_and_stands_still_while_it_does_not() {
+    let page = Page::open(PENALTIES).await;
+    page.browser.screen(1280, 1100, 1).await;
+    page.choose("speed", "5").await;
+    page.ask().await;
+    page.browser
+        .run("window.first = asked.toDataURL(); for (let i = 0; i < 9; i += 1) ask.click()")
+        .await;
+    page.browser
+        .wait_until("parseFloat(clock.textContent) > 3 && asked.toDataURL() !== first")
+        .await;
+    page.browser.screenshot("live").await;
+    page.browser.click("#pause").await;
+    page.browser.wait_for("body[data-state=paused]").await;
+    let clock = page.browser.text("#clock").await;
+    let frames =
+        "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
+    page.browser.run(frames).await;
+    assert_eq!(page.browser.text("#clock").await, clock);
+    // A request goes on with it.
+    page.ask().await;
+    page.browser.wait_for("body[data-state=running]").await;
+    page.browser
+        .wait_until("granted.textContent === '11'")
+        .await;
+}
+
+#[tokio::test]
+async fn page_is_drawn_in_light_and_in_dark_at_any_width() {
+    let page = Page::open(PENALTIES).await;
+    let mut grounds = Vec::new();
+    for (scheme, device, (width, height, ratio)) in [
+        ("light", "desk", (1280, 1650, 1)),
+        ("dark", "desk", (1280, 1650, 1)),
+        ("light", "phone", (360, 1250, 2)),
+        ("dark", "phone", (360, 2500, 2)),
+    ] {
+        page.browser.screen(width, height, ratio).await;
+        page.browser.prefer("prefers-color-scheme", scheme).await;
+        page.play("bursts", "all").await;
+        let across = "return document.documentElement.scrollWidth";
+        let across = page.browser.run(across).await.as_u64().unwrap();
+        assert!(across <= width.into(), "{across} on a {device} of {width}");
+        assert_eq!(
+            page.browser.run(FAINT).await,
+            json!([]),
+            "{scheme}, {device}"
+        );
+        let pixels = "return document.querySelector('.lane canvas').width / document.querySelector('.lane canvas').clientWidth";
+        assert_eq!(page.browser.run(pixels).await, ratio);
+        grounds.push(
+            page.browser
+                .find("body")
+                .await
+                .css_value("background-color")
+                .await
+                .unwrap(),
+        );
+        page.browser.screenshot(&format!("{device}-{scheme}")).await;
+    }
+    assert_ne!(grounds[0], grounds[1], "dark is another colour");
+}
+
+#[tokio::test]
+async fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
+    let page = Page::open("").await;
+    page.browser.screen(1280, 1500, 1).await;
+    for (name, query, pattern) in [
+        ("simple", "?tiers=5,1,1,0&gcra=5,5,1", "busy"),
+        ("penalties", "?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1", "busy"),
+        ("punishment", "?tiers=5,1,1,0,1,15,15,0&gcra=5,5,1", "busy"),
+        (
+            "four-tiers",
+            "?tiers=5,1,1,0,8,2,2,4,15,4,4,6,20,8,8,12&gcra=20,5,1",
+            "busy",
+        ),
+        ("batch", "?tiers=50,15,15,30&gcra=50,50,45", "nightly"),
+    ] {
+        page.go(query).await;
+        page.play(pattern, "all").await;
+        page.browser.screenshot(name).await;
+    }
+    let nameless = "return [...document.querySelectorAll('button, select, input, canvas')]
+        .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.closest('label')?.textContent.trim()))
+        .map((one) => one.outerHTML)";
+    assert_eq!(page.browser.run(nameless).await, json!([]));
+    let body = page.browser.find("body").await;
+    body.send_keys("\u{e004}").await.unwrap();
+    let outline = "return getComputedStyle(document.activeElement).outlineStyle";
+    assert_eq!(page.browser.run(outline).await, "solid");
+    let complaints = page.browser.complaints().await;
+    let complaints = complaints.as_array().unwrap().iter();
+    let ours = complaints.filter(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
+    assert_eq!(ours.count(), 0);
+}
