@@ -96,7 +96,7 @@ impl Bucket {
             Known::Tiers(figures) => {
                 let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
                 (
-                    figures.in_force.into(),
+                    figures.in_force(),
                     figures.free,
                     turn.map(Ticks::from_micros),
                 )

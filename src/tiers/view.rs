@@ -1,3 +1,5 @@
+use std::num::NonZeroU8;
+
 use smallvec::SmallVec;
 
 use super::{Span, Tiers, history::Phase};
@@ -129,11 +131,16 @@ pub struct Figures {
     pub(crate) reset_after: u64,
     /// Until the tier in force has more room or ends, if it has not all its room.
     pub(crate) turn_after: u64,
-    /// The highest active tier, or the lowest.
-    pub(crate) in_force: u8,
+    /// The highest active tier, or the lowest; counted from 1, which lets a state with tiers be no larger than this.
+    in_force: NonZeroU8,
 }
 
 impl Figures {
+    /// The highest active tier, or the lowest.
+    pub(crate) fn in_force(&self) -> usize {
+        usize::from(self.in_force.get()) - 1
+    }
+
     /// The same seen `us` later, if nothing has come.
     pub(crate) fn later(mut self, us: u64) -> Self {
         for wait in [
@@ -360,7 +367,10 @@ impl<'a> View<'a> {
             next_after: self.wait(tiers, least),
             reset_after: self.reset(tiers),
             turn_after: self.until(turn),
-            in_force: u8::try_from(in_force).unwrap_or(u8::MAX),
+            in_force: u8::try_from(in_force + 1)
+                .ok()
+                .and_then(NonZeroU8::new)
+                .unwrap_or(NonZeroU8::MAX),
         }
     }
 }

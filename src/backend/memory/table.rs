@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// Where a bucket is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, print: &Fingerprint) -> Option<Place> {
         if self.rows.is_empty() {
             return None;
