@@ -86,8 +86,7 @@ impl History {
     /// is; `u64::MAX` if that does not come. It may be forgotten then.
     #[must_use]
     pub fn lapses_at(&self, tiers: &Tiers, now: u64) -> u64 {
-        let view = self.view(tiers, now);
-        view.now.saturating_add(view.lapse(tiers))
+        self.view(tiers, now).lapses_at(tiers)
     }
 
     /// How much memory it takes beyond its own size, in bytes.
@@ -106,8 +105,8 @@ impl History {
     }
 
     /// What a request at `now` has to know of it.
-    pub(crate) fn view(&self, tiers: &Tiers, now: u64) -> View<'_> {
-        let now = now.max(self.last);
+    pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> View<'_> {
+        let now = asked.max(self.last);
         let spans = tiers.spans().iter().enumerate();
         let windows = spans.map(|(i, span)| {
             let Some(log) = self.logs.get(i) else {
@@ -118,7 +117,7 @@ impl History {
             }
             log.window(span, now)
         });
-        View::new(now, windows)
+        View::new(asked, now, windows)
     }
 
     /// Writes down what has been granted at `now`.

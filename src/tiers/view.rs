@@ -54,6 +54,9 @@ impl Grant {
 /// What one request needs to know of a bucket at an instant.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
+    /// The instant from which waits are counted.
+    asked: u64,
+    /// That instant or, if the clock has stepped back, the last grant.
     pub(crate) now: u64,
     pub(crate) windows: SmallVec<[Window<'a>; 4]>,
 }
@@ -161,9 +164,13 @@ impl Figures {
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(now: u64, windows: impl Iterator<Item = Window<'a>>) -> Self {
+    pub(crate) fn new(asked: u64, now: u64, windows: impl Iterator<Item = Window<'a>>) -> Self {
         let windows = windows.collect();
-        Self { now, windows }
+        Self {
+            asked,
+            now,
+            windows,
+        }
     }
 
     fn phase(&self, tiers: &Tiers, tier: usize, at: u64) -> Phase {
@@ -249,7 +256,7 @@ impl<'a> View<'a> {
         loop {
             let next = self.next_change(tiers, from);
             if let Some(at) = self.first_room(tiers, least, from).filter(|at| *at < next) {
-                return at - self.now;
+                return if at == self.now { 0 } else { at - self.asked };
             }
             if next == NEVER {
                 return NEVER;
@@ -297,14 +304,15 @@ impl<'a> View<'a> {
         self.until(ends.max().unwrap_or(0).max(self.window_end(tiers)))
     }
 
-    /// How long until nothing that will be decided depends on what has been granted. A lowest tier that never ends is
+    /// From when on nothing that will be decided depends on what has been granted. A lowest tier that never ends is
     /// as good as one that is not entered: its window alone decides.
-    pub(crate) fn lapse(&self, tiers: &Tiers) -> u64 {
+    pub(crate) fn lapses_at(&self, tiers: &Tiers) -> u64 {
         let entered = tiers.spans().iter().zip(&self.windows).enumerate();
         let ends = entered
             .filter(|(i, (span, _))| *i > 0 || span.active != NEVER)
             .filter_map(|(_, (span, window))| window.end(span));
-        self.until(ends.max().unwrap_or(0).max(self.window_end(tiers)))
+        let last = ends.max().unwrap_or(0).max(self.window_end(tiers));
+        last.max(self.now)
     }
 
     /// When the last unit leaves the lowest tier's window, which outlives the tier.
@@ -320,7 +328,8 @@ impl<'a> View<'a> {
     fn until(&self, time: u64) -> u64 {
         match time {
             NEVER => NEVER,
-            time => time.saturating_sub(self.now),
+            time if time <= self.now => 0,
+            time => time - self.asked,
         }
     }
 

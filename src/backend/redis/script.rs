@@ -186,7 +186,9 @@ pub(super) enum Found {
 /// What was stored of a bucket with tiers, as far as one request has to know it.
 #[derive(Clone, Debug)]
 pub(super) struct FoundTiers {
-    /// The time by which it was judged.
+    /// When it was, by the server's clock or the client's.
+    asked: u64,
+    /// The time by which it was judged: not before the last grant.
     now: u64,
     tiers: SmallVec<[FoundTier; 2]>,
     /// How much the script has granted.
@@ -204,7 +206,7 @@ struct FoundTier {
 impl Found {
     pub(super) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    fn parse(first: &Value, second: &Value) -> Option<Self> {
+    fn parse(first: &Value, second: &Value, asked: u64) -> Option<Self> {
         match first {
             Value::Array(figures) => {
                 let mut figures = figures.iter();
@@ -215,6 +217,7 @@ impl Found {
                 }
                 let granted = second.as_u64()?.try_into().ok()?;
                 Some(Self::Tiers(FoundTiers {
+                    asked,
                     now,
                     tiers,
                     granted,
@@ -245,7 +248,7 @@ impl Found {
                 let tiers = found.tiers.iter();
                 let windows = tiers
                     .map(|tier| Window::seen(tier.entry, tier.used, &tier.oldest, tier.newest));
-                Seen::Tiers(View::new(found.now, windows))
+                Seen::Tiers(View::new(found.asked, found.now, windows))
             }
         }
     }
@@ -301,13 +304,14 @@ impl Answer {
             return None;
         };
         let (head, found) = reply.split_at_checked(2)?;
+        let now = head[1].as_u64()?;
         let stored = found.chunks(2).map(|found| match found {
-            [first, second] => Found::parse(first, second),
+            [first, second] => Found::parse(first, second, now),
             _ => None,
         });
         Some(Self {
             passes: head[0].as_u64()? == 1,
-            now: Timestamp::from_micros(head[1].as_u64()?),
+            now: Timestamp::from_micros(now),
             stored: stored.collect::<Option<_>>()?,
         })
     }
