@@ -47,6 +47,8 @@ struct Bucket {
     state: State,
     now: Timestamp,
     cost: u32,
+    /// How much of it is taken.
+    granted: u32,
 }
 
 impl Decision {
@@ -85,6 +87,11 @@ impl Decision {
             },
             now,
             cost: member.cost,
+            granted: match (passes, &answer.state) {
+                (false, _) => 0,
+                (true, State::Tiers(figures)) => figures.grant.units(),
+                (true, State::Gcra(_)) => member.cost,
+            },
         };
         Self {
             verdict,
@@ -124,11 +131,12 @@ impl Decision {
         self.bucket.as_ref().map(Bucket::remaining)
     }
 
-    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if denied.
+    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if it, or its batch, is
+    /// denied.
     #[must_use]
     pub fn granted(&self) -> u32 {
         match &self.bucket {
-            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
+            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted,
             _ => 0,
         }
     }
@@ -273,13 +281,6 @@ impl Bucket {
             }
             (Algorithm::Tiers(_), State::Tiers(figures)) => Known::Tiers(figures),
             _ => Known::Nothing,
-        }
-    }
-
-    fn granted(&self) -> u32 {
-        match self.known() {
-            Known::Tiers(figures) => figures.grant.units(),
-            _ => self.cost,
         }
     }
 
