@@ -69,6 +69,8 @@ pub(crate) struct Window<'a> {
     pub(crate) used: u32,
     /// When the oldest of those were granted, in order.
     times: [&'a [u64]; 2],
+    /// How many after those were granted at which time.
+    alike: (u32, u64),
     /// When all others were, as far as it matters.
     rest: u64,
     /// When the last was.
@@ -91,6 +93,7 @@ impl<'a> Window<'a> {
             entry,
             used,
             times: [&[], &[]],
+            alike: (used, time),
             rest: time,
             newest: time,
         }
@@ -104,6 +107,7 @@ impl<'a> Window<'a> {
             entry,
             used: u32::try_from(used).unwrap_or(u32::MAX),
             times: [older, newer],
+            alike: (0, newest),
             rest: newest,
             newest,
         }
@@ -116,6 +120,12 @@ impl<'a> Window<'a> {
             entry,
             used,
             times: [oldest, &[]],
+            // Units that are only counted are shown without times.
+            alike: if oldest.is_empty() {
+                (used, newest)
+            } else {
+                (0, newest)
+            },
             rest: newest,
             newest,
         }
@@ -124,8 +134,14 @@ impl<'a> Window<'a> {
     /// When a unit was granted, counted from the oldest.
     fn unit(&self, n: usize) -> u64 {
         let [older, newer] = self.times;
+        let (counted, time) = self.alike;
+        let alike = if n < counted as usize {
+            time
+        } else {
+            self.rest
+        };
         let newer = newer.get(n.wrapping_sub(older.len()));
-        older.get(n).or(newer).copied().unwrap_or(self.rest)
+        older.get(n).or(newer).copied().unwrap_or(alike)
     }
 }
 
@@ -229,11 +245,12 @@ impl<'a> View<'a> {
             if enters {
                 window.entry = Some(self.now);
             }
-            let time = match tiers.spans()[i].slides {
-                true => Some(self.now),
-                false => window.entry,
-            };
-            window.rest = time.unwrap_or(self.now);
+            if tiers.spans()[i].slides {
+                window.rest = self.now;
+            } else {
+                window.rest = window.entry.unwrap_or(self.now);
+                window.alike = (0, window.rest);
+            }
             window.used = window.used.saturating_add(units);
             window.newest = if units > 0 { self.now } else { window.newest };
         }
