@@ -15,6 +15,7 @@ pub(crate) mod map_backend;
 pub(crate) mod single;
 pub(crate) mod tiers;
 pub(crate) mod tiers_batch;
+pub(crate) mod tiers_history;
 pub(crate) mod tiers_single;
 pub(crate) mod world;
 
