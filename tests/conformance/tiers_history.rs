@@ -181,7 +181,7 @@ async fn decide(
     }
 }
 
-/// All that a caller can see, errors by their text.
+/// All that a caller can see.
 type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -195,7 +195,7 @@ struct SeenMember {
 }
 
 fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
-    let batch = answer.map_err(|error| error.to_string())?;
+    let batch = answer.map_err(|error| format!("{error:?}"))?;
     let member = |decision: &Decision| SeenMember {
         allowed: decision.allowed(),
         granted: decision.granted(),
