@@ -78,6 +78,7 @@ macro_rules! conformance {
                 group_gets_what_there_is_and_at_least_its_least,
                 check_grants_what_a_spend_would_and_enters_nothing,
                 what_tiers_cannot_do_is_refused,
+                groups_of_nothing_and_groups_without_tiers_are_refused,
                 cost_above_all_limits_is_denied_for_ever,
                 reset_frees_a_prisoner,
                 clock_that_steps_back_frees_no_prisoner,

@@ -100,8 +100,7 @@ pub(crate) async fn check_grants_what_a_spend_would_and_enters_nothing(world: Wo
 }
 
 pub(crate) async fn what_tiers_cannot_do_is_refused(world: World) {
-    let limits = [("tiers", penalty()), ("gcra", Limit::per_second(5))];
-    let limiter = world.limiter(limits);
+    let limiter = world.limiter([("tiers", penalty())]);
     let id = world.id("a");
     let bucket = Transaction::new("tiers", &id);
     let debits = [
@@ -119,6 +118,15 @@ pub(crate) async fn what_tiers_cannot_do_is_refused(world: World) {
         };
         assert_eq!((limit.as_str(), verb), ("tiers", what));
     }
+    let whole = limiter.spend(&bucket.cost(55)).await.unwrap();
+    assert_eq!(whole.granted(), 55, "nothing was taken before");
+}
+
+pub(crate) async fn groups_of_nothing_and_groups_without_tiers_are_refused(world: World) {
+    let limits = [("tiers", penalty()), ("gcra", Limit::per_second(5))];
+    let limiter = world.limiter(limits);
+    let id = world.id("a");
+    let bucket = Transaction::new("tiers", &id);
     let groups = [
         bucket.cost(0),
         bucket.cost(0).min_cost(0),
