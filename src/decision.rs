@@ -79,6 +79,11 @@ impl Decision {
             },
             now,
             cost: member.cost,
+            granted: match (passes, &answer.state) {
+                (false, _) => 0,
+                (true, State::Tiers(figures)) => figures.grant.units(),
+                (true, State::Gcra(_)) => member.cost,
+            },
         };
         Self {
             verdict,
@@ -118,11 +123,12 @@ impl Decision {
         self.bucket.as_ref().map(Bucket::remaining)
     }
 
-    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if denied.
+    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if it, or its batch, is
+    /// denied.
     #[must_use]
     pub fn granted(&self) -> u32 {
         match &self.bucket {
-            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
+            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted,
             _ => 0,
         }
     }

@@ -16,6 +16,7 @@ use tollgate::{
     backend::{Backend, BackendError, DenyCache, async_trait},
     clock::{Clock, ManualClock, Timestamp},
     decision::Outcome,
+    tiers::Tier,
     transaction::{Batch, Mode},
 };
 
@@ -220,4 +221,92 @@ async fn what_is_remembered_is_bounded() {
             .is_some()
     });
     assert_eq!(known.count(), 64);
+}
+
+/// Five a second; a burst as large as that follows, and then fifteen seconds without another.
+fn tiers(store: &Store, burst: u32) -> (Limiter, ManualClock) {
+    let secs = Duration::from_secs;
+    let lowest = Tier::new(5, secs(1)).active(secs(1));
+    let burst = Tier::new(burst, secs(15))
+        .active(secs(15))
+        .cooldown(secs(15));
+    let limit = Limit::tiers([lowest, burst]).unwrap();
+    let limits = Limits::builder().limit("requests", limit).build().unwrap();
+    let clock = ManualClock::default();
+    let limiter = Limiter::new(limits, DenyCache::new(store.clone()));
+    (limiter.with_clock(clock.clone()), clock)
+}
+
+#[tokio::test]
+async fn prisoner_costs_the_store_nothing_until_it_is_free() {
+    let store = Store::new();
+    let (limiter, clock) = tiers(&store, 1);
+    assert!(spend(&limiter, ONE.cost(6)).await);
+    assert!(!spend(&limiter, ONE).await);
+    assert_eq!(store.calls(), 2);
+    for second in 0..=15 {
+        let denied = limiter.try_spend(&ONE).expect("it does not wait").unwrap();
+        let passed = second * 1_000_000;
+        let [retry, reset] = [15_000_001, 30_000_001].map(|us| us - passed);
+        assert_eq!(denied.retry_after(), Duration::from_micros(retry));
+        assert_eq!(denied.reset_after(), Duration::from_micros(reset));
+        assert_eq!((denied.granted(), denied.tier()), (0, None));
+        if second < 15 {
+            clock.advance(Duration::from_secs(1));
+        }
+    }
+    assert!(!limiter.check(&ONE.cost(3)).await.unwrap().allowed());
+    assert_eq!(store.calls(), 0);
+    clock.advance(Duration::from_micros(1));
+    assert!(spend(&limiter, ONE).await, "at the first instant possible");
+    assert_eq!(store.calls(), 1);
+}
+
+#[tokio::test]
+async fn less_than_what_was_denied_is_asked_for() {
+    let store = Store::new();
+    let (limiter, _) = tiers(&store, 50);
+    assert!(spend(&limiter, ONE.cost(53)).await);
+    assert!(!spend(&limiter, ONE.cost(5)).await);
+    store.calls();
+    for denied in [ONE.cost(5), ONE.cost(6), ONE.cost(9).min_cost(5)] {
+        assert!(!spend(&limiter, denied).await);
+    }
+    assert_eq!(store.calls(), 0);
+    assert!(!spend(&limiter, ONE.cost(4)).await);
+    assert_eq!(store.calls(), 1);
+    assert!(!spend(&limiter, ONE.cost(7).min_cost(4)).await);
+    assert_eq!(store.calls(), 0);
+    let group = limiter.spend(&ONE.cost(9).min_cost(1)).await.unwrap();
+    assert_eq!((group.granted(), store.calls()), (2, 1));
+}
+
+#[tokio::test]
+async fn grants_and_resets_of_tiers_are_seen_at_once() {
+    let store = Store::new();
+    let (limiter, _) = tiers(&store, 50);
+    assert!(spend(&limiter, ONE.cost(53)).await);
+    assert!(!spend(&limiter, ONE.cost(5)).await);
+    assert!(limiter.try_spend(&ONE.cost(5)).is_some());
+    assert!(spend(&limiter, ONE).await);
+    assert!(
+        limiter.try_spend(&ONE.cost(5)).is_none(),
+        "it may differ now"
+    );
+    assert!(!spend(&limiter, ONE.cost(5)).await);
+    let voteless = ONE.cost(5).mode(Mode::SpendOnly);
+    assert!(limiter.try_spend(&voteless).is_none());
+    limiter.reset(&[ONE]).await.unwrap();
+    assert!(spend(&limiter, ONE.cost(5)).await);
+}
+
+#[tokio::test]
+async fn what_never_passes_is_asked_for_once() {
+    let store = Store::new();
+    let (limiter, clock) = tiers(&store, 50);
+    assert!(!spend(&limiter, ONE.cost(56)).await);
+    clock.advance(Duration::from_secs(1_000_000));
+    assert!(!spend(&limiter, ONE.cost(60)).await);
+    assert_eq!(store.calls(), 1);
+    assert!(spend(&limiter, ONE.cost(55)).await);
 }

@@ -20,6 +20,7 @@ use tollgate::{
     decision::Outcome,
     limit::LimitName,
     limiter::LimiterError,
+    tiers::Tier,
     transaction::{Batch, Mode, OnFailure},
 };
 
@@ -298,4 +299,92 @@ async fn request_that_is_dropped_leaves_nothing_behind() {
     );
     store.becomes(Fate::Works);
     assert_eq!(passed(&limiter, 20).await, BURST);
+}
+
+/// Five a minute, then `burst` more, and then nothing for an hour.
+fn tiers(policy: FailurePolicy<Store>, burst: u32) -> (Limiter, ManualClock) {
+    let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
+    let lowest = Tier::new(5, minute).active(minute);
+    let burst = Tier::new(burst, hour).active(hour).cooldown(minute);
+    let limit = Limit::tiers([lowest, burst]).unwrap();
+    let limits = Limits::builder().limit("local", limit).build().unwrap();
+    let clock = ManualClock::default();
+    (
+        Limiter::new(limits, policy).with_clock(clock.clone()),
+        clock,
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn prisoner_stays_one_while_the_store_is_lost() {
+    let store = Store::new(Fate::Works);
+    let (limiter, clock) = tiers(FailurePolicy::new(store.clone()), 1);
+    assert_eq!(passed(&limiter, 4).await, 4);
+    store.becomes(Fate::Fails);
+    assert_eq!(
+        passed(&limiter, 9).await,
+        2,
+        "one more, and that which enters"
+    );
+    clock.advance(Duration::from_secs(3600));
+    let denied = limiter.spend(&one("local")).await.unwrap();
+    assert_eq!(denied.retry_after(), Duration::from_micros(1));
+    clock.advance(Duration::from_micros(1));
+    assert_eq!(passed(&limiter, 9).await, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_has_denied_or_shown_is_not_counted() {
+    let store = Store::new(Fate::Works);
+    let (limiter, _) = tiers(FailurePolicy::new(store.clone()), 10);
+    assert!(
+        !limiter
+            .spend(&one("local").cost(16))
+            .await
+            .unwrap()
+            .allowed()
+    );
+    assert_eq!(
+        limiter
+            .check(&one("local").cost(7))
+            .await
+            .unwrap()
+            .granted(),
+        7
+    );
+    let group = one("local").cost(7).min_cost(6);
+    assert_eq!(limiter.spend(&group).await.unwrap().granted(), 7);
+    store.becomes(Fate::Fails);
+    let rest = limiter
+        .spend(&one("local").cost(20).min_cost(1))
+        .await
+        .unwrap();
+    assert_eq!(rest.split().collect::<Vec<_>>(), [(1, 8)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn share_of_tiers_is_a_part_of_each_limit() {
+    let store = Store::new(Fate::Works);
+    let (limiter, clock) = tiers(FailurePolicy::new(store.clone()).share(1, 4), 10);
+    assert_eq!(passed(&limiter, 1).await, 1);
+    store.becomes(Fate::Fails);
+    // A quarter of five is two, of which one is taken; and of ten, three.
+    assert_eq!(passed(&limiter, 9).await, 4);
+    let denied = limiter.spend(&one("local")).await.unwrap();
+    assert_eq!(denied.remaining(), Some(0));
+    assert_eq!(denied.retry_after(), Duration::from_micros(3_600_000_001));
+    store.becomes(Fate::Works);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(
+        passed(&limiter, 20).await,
+        14,
+        "the store has not heard of them"
+    );
+    store.becomes(Fate::Fails);
+    assert_eq!(
+        passed(&limiter, 20).await,
+        0,
+        "more is taken than the share"
+    );
 }

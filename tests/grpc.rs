@@ -5,11 +5,11 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use support::{layer, limiter_of};
 use tokio::net::TcpListener;
-use tollgate::{Limit, RateLimitLayer, clock::ManualClock};
+use tollgate::{Limit, RateLimitLayer, clock::ManualClock, tiers::Tier};
 use tonic::{
     Code, Status,
     transport::{
@@ -88,4 +88,28 @@ async fn layer_round_one_service_keeps_its_name() {
     let server: Router = Server::builder().add_service(limited);
     tokio::spawn(server.serve_with_incoming(incoming));
     is_exhausted_by_two_calls(address).await;
+}
+
+/// What the second call is told, if the first takes all there is.
+async fn second_call(tier: Tier) -> Status {
+    let (incoming, address) = bind().await;
+    let limit = Limit::tiers([tier]).unwrap();
+    let layer = layer(&limiter_of(&ManualClock::default(), limit));
+    let server = Server::builder().layer(layer).add_service(health().await);
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let mut client = client(address).await;
+    check(&mut client).await.unwrap();
+    check(&mut client).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn call_that_tiers_deny_is_told_when_to_come_back_if_it_may() {
+    let later = second_call(Tier::new(1, Duration::from_secs(30))).await;
+    assert_eq!(later.code(), Code::ResourceExhausted);
+    assert!(later.message().contains("retry after 31s"), "{later}");
+    assert_eq!(later.metadata().get("retry-after").unwrap(), "31");
+    let never = second_call(Tier::new(1, Tier::FOREVER)).await;
+    assert_eq!(never.code(), Code::ResourceExhausted);
+    assert!(!never.message().contains("retry"), "{never}");
+    assert!(never.metadata().get("retry-after").is_none());
 }

@@ -14,6 +14,7 @@ use tollgate::{
     clock::ManualClock,
     key::{Everyone, HeaderId},
     response::Denial,
+    tiers::Tier,
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
@@ -289,4 +290,66 @@ async fn rules_that_do_not_vote_neither_deny_nor_hide_others() {
         value(denied.headers(), "ratelimit"),
         Some("\"votes\";r=0;t=20")
     );
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Two per ten seconds; a burst of three for twenty, and then half a minute without another.
+fn tiers() -> Limit {
+    let lowest = Tier::new(2, secs(10)).active(secs(10));
+    let burst = Tier::new(3, secs(20)).active(secs(20)).cooldown(secs(30));
+    Limit::tiers([lowest, burst]).unwrap()
+}
+
+#[tokio::test]
+async fn fields_are_of_the_tier_in_force() {
+    let clock = ManualClock::default();
+    let layer = layer(&limiter_of(&clock, tiers()));
+    // (advance, status, the policy, the state, when to come back)
+    let steps = [
+        (0, 200, "q=2;w=10", "r=1;t=11", None),
+        (1, 200, "q=2;w=10", "r=0;t=10", None),
+        (1, 200, "q=3;w=20", "r=2;t=21", None),
+        (8, 200, "q=3;w=20", "r=1;t=13", None),
+        (0, 200, "q=3;w=20", "r=0;t=13", None),
+        (1, 429, "q=3;w=20", "r=0;t=12", Some("12")),
+        (11, 429, "q=3;w=20", "r=0;t=1", Some("1")),
+        (1, 200, "q=2;w=10", "r=1;t=11", None),
+        (0, 200, "q=2;w=10", "r=0;t=11", None),
+        (0, 429, "q=2;w=10", "r=0;t=11", Some("11")),
+    ];
+    for (i, (advance, status, policy, state, retry)) in steps.into_iter().enumerate() {
+        clock.advance(secs(advance));
+        let response = send(&layer, "203.0.113.7").await;
+        assert_eq!(response.status(), status, "step {i}");
+        let headers = response.headers();
+        let [policy, state] = [policy, state].map(|text| format!("\"requests\";{text}"));
+        assert_eq!(
+            value(headers, "ratelimit-policy"),
+            Some(&*policy),
+            "step {i}"
+        );
+        assert_eq!(value(headers, "ratelimit"), Some(&*state), "step {i}");
+        assert_eq!(value(headers, "retry-after"), retry, "step {i}");
+    }
+}
+
+#[tokio::test]
+async fn what_never_passes_is_not_asked_to_come_back() {
+    let life = Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap();
+    let layer = layer(&limiter_of(&ManualClock::default(), life));
+    let fields = |response: &Response<_>| {
+        let headers = response.headers().clone();
+        ["ratelimit-policy", "ratelimit", "retry-after"]
+            .map(|name| value(&headers, name).map(str::to_owned))
+    };
+    let allowed = send(&layer, "203.0.113.7").await;
+    let policy = Some("\"requests\";q=1".to_owned());
+    let state = Some("\"requests\";r=0".to_owned());
+    assert_eq!(fields(&allowed), [policy.clone(), state.clone(), None]);
+    let denied = send(&layer, "203.0.113.7").await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(fields(&denied), [policy, state, None]);
 }

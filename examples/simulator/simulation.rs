@@ -110,7 +110,7 @@ impl Simulation {
     /// How things stand now.
     pub(crate) fn look(&self) -> Seen {
         let tiers = self.tiers();
-        let is_at_rest = self.history.lapses_at(&self.tiers, self.now_us()) <= self.now_us();
+        let is_at_rest = self.history.lapses_at(&self.tiers) <= self.now_us();
         let level = self.gcra.remaining(self.tat, self.now_us());
         Seen {
             at: self.now,

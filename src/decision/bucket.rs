@@ -15,6 +15,8 @@ pub(super) struct Bucket {
     pub(super) state: State,
     pub(super) now: Timestamp,
     pub(super) cost: u32,
+    /// How much of it is taken.
+    pub(super) granted: u32,
 }
 
 /// A wait as people are told it.
@@ -52,13 +54,6 @@ impl Bucket {
             }
             (Algorithm::Tiers(_), State::Tiers(figures)) => Known::Tiers(figures),
             _ => Known::Nothing,
-        }
-    }
-
-    pub(super) fn granted(&self) -> u32 {
-        match self.known() {
-            Known::Tiers(figures) => figures.grant.units(),
-            _ => self.cost,
         }
     }
 

@@ -109,10 +109,11 @@ impl History {
     }
 
     /// What a request at `now` has to know of it.
-    pub(crate) fn view(&self, tiers: &Tiers, now: u64) -> View<'_> {
-        let now = now.max(self.last);
+    pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> View<'_> {
+        let now = asked.max(self.last);
         let log = |tier: usize| self.logs.get(tier);
         View::new(
+            asked,
             now,
             tiers,
             |tier| log(tier)?.entry,

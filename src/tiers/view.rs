@@ -56,6 +56,9 @@ impl Grant {
 /// What one request needs to know of a bucket at an instant.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
+    /// The instant from which waits are counted.
+    asked: u64,
+    /// That instant or, if the clock has stepped back, the last grant.
     pub(crate) now: u64,
     windows: SmallVec<[Window<'a>; 4]>,
     /// The highest tier that is active now, if any is.
@@ -70,9 +73,11 @@ pub(crate) struct Window<'a> {
     used: u32,
     /// When the oldest of those were granted, in order.
     times: [&'a [u64]; 2],
-    /// When all others were, as far as it matters.
+    /// How many were granted before this request.
+    known: u32,
+    /// When those of them were that are not in `times`, as far as it matters.
     rest: u64,
-    /// When the last was.
+    /// When the last was, and all that are granted now.
     newest: u64,
     phase: Phase,
 }
@@ -98,6 +103,7 @@ impl<'a> Window<'a> {
         Self {
             used,
             times: [oldest, &[]],
+            known: used,
             rest: newest,
             newest,
             ..Self::default()
@@ -112,8 +118,12 @@ impl<'a> Window<'a> {
     /// When a unit was granted, counted from the oldest.
     fn unit(&self, n: usize) -> u64 {
         let [older, newer] = self.times;
+        let unlisted = match n < self.known as usize {
+            true => self.rest,
+            false => self.newest,
+        };
         let newer = newer.get(n.wrapping_sub(older.len()));
-        older.get(n).or(newer).copied().unwrap_or(self.rest)
+        older.get(n).or(newer).copied().unwrap_or(unlisted)
     }
 }
 
@@ -159,12 +169,14 @@ impl Figures {
 impl<'a> View<'a> {
     /// What is seen at `now` through a window for each tier, told by its place, its span and its phase.
     pub(crate) fn new(
+        asked: u64,
         now: u64,
         tiers: &Tiers,
         entry: impl Fn(usize) -> Option<u64>,
         window: impl Fn(usize, &Span) -> Window<'a>,
     ) -> Self {
         let mut view = Self {
+            asked,
             now,
             windows: SmallVec::new(),
             current: None,
@@ -256,10 +268,9 @@ impl<'a> View<'a> {
                 window.entry = Some(self.now);
                 window.phase = Phase::Active;
             }
-            window.rest = match (tiers.spans()[i].slides, window.entry) {
-                (false, Some(entry)) => entry,
-                _ => self.now,
-            };
+            if let (false, Some(entry)) = (tiers.spans()[i].slides, window.entry) {
+                (window.known, window.rest) = (u32::MAX, entry);
+            }
             if units > 0 {
                 window.used = window.used.saturating_add(units);
                 window.newest = self.now;
@@ -289,7 +300,7 @@ impl<'a> View<'a> {
             }
             let next = self.next_change(tiers, from);
             if let Some(at) = room.filter(|at| *at < next) {
-                return at - self.now;
+                return at - self.asked;
             }
             if next == NEVER {
                 return NEVER;
@@ -345,7 +356,8 @@ impl<'a> View<'a> {
     fn until(&self, time: u64) -> u64 {
         match time {
             NEVER => NEVER,
-            time => time.saturating_sub(self.now),
+            time if time <= self.now => 0,
+            time => time - self.asked,
         }
     }
 

@@ -3,11 +3,14 @@
 use std::{collections::HashMap, sync::Mutex};
 
 use tollgate::{
+    Limits,
     backend::{Backend, BackendError, async_trait},
     clock::{Clock, SystemClock, Timestamp},
     decision::{Outcome, Stored},
     transaction::Batch,
 };
+
+use super::tiers_history::tiers_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct MapBackend {
@@ -25,6 +28,22 @@ impl MapBackend {
             _ => Timestamp::default(),
         });
         tats.filter(|tat| *tat <= now).max().unwrap_or_default()
+    }
+
+    /// The same of buckets with tiers: the latest time, not after `now`, at which one has lapsed.
+    pub(crate) fn latest_lapse(&self, now: Timestamp, limits: &Limits) -> Timestamp {
+        let buckets = self.buckets.lock().unwrap();
+        let lapses = buckets.iter().filter_map(|(key, stored)| {
+            let (name, _) = key.split_once(':')?;
+            match stored {
+                Stored::Tiers(history) => {
+                    let tiers = tiers_of(limits, name)?;
+                    Some(Timestamp::from_micros(history.lapses_at(tiers)))
+                }
+                _ => None,
+            }
+        });
+        lapses.filter(|at| *at <= now).max().unwrap_or_default()
     }
 }
 

@@ -14,6 +14,9 @@ pub(crate) mod limits;
 pub(crate) mod map_backend;
 pub(crate) mod single;
 pub(crate) mod tiers;
+pub(crate) mod tiers_batch;
+pub(crate) mod tiers_history;
+pub(crate) mod tiers_single;
 pub(crate) mod world;
 
 macro_rules! conformance {
@@ -71,6 +74,29 @@ macro_rules! conformance {
             tiers: [
                 charons_scenarios_play_out,
             ]
+            tiers_single: [
+                group_gets_what_there_is_and_at_least_its_least,
+                check_grants_what_a_spend_would_and_enters_nothing,
+                what_tiers_cannot_do_is_refused,
+                groups_of_nothing_and_groups_without_tiers_are_refused,
+                cost_above_all_limits_is_denied_for_ever,
+                reset_frees_a_prisoner,
+                clock_that_steps_back_frees_no_prisoner,
+                prisoner_stays_one_when_the_limit_changes,
+                units_are_kept_when_a_window_begins_to_slide,
+                bucket_of_the_other_kind_counts_as_nothing,
+                own_clock_of_a_backend_decides_on_tiers,
+                simultaneous_requests_fill_each_tier_exactly,
+            ]
+            tiers_batch: [
+                tiers_are_untouched_when_another_denies,
+                nothing_is_charged_when_tiers_deny,
+                mixed_batch_that_passes_takes_from_all,
+                check_only_tiers_vote_and_are_not_entered,
+                spend_only_tiers_never_vote_and_are_skipped_whole,
+                strictest_is_found_across_kinds,
+                many_tiers_of_many_buckets_are_one_batch,
+            ]
         }
     };
     (@tests $module:ident, $backend:expr; $($topic:ident: [$($test:ident),+ $(,)?])+) => {
@@ -97,6 +123,9 @@ macro_rules! figures {
             batch: [
                 batch_shows_every_member_as_it_stands,
                 checked_batch_shows_what_a_spend_would_leave,
+            ]
+            tiers_batch: [
+                denied_batch_shows_tiers_as_they_stand,
             ]
         }
     };

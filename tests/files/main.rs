@@ -14,7 +14,10 @@ mod paths;
 mod round_trip;
 #[cfg(feature = "yaml")]
 mod seeds;
+#[path = "../support/mod.rs"]
+mod support;
 mod syntax;
+mod tiers;
 
 use std::{fmt::Debug, time::Duration};
 

@@ -16,6 +16,7 @@ mod single;
 mod spread;
 #[path = "../support/mod.rs"]
 mod support;
+mod tiers;
 mod upkeep;
 
 use std::{sync::LazyLock, time::Duration};

@@ -18,7 +18,7 @@ async fn limiter() -> Limiter {
 }
 
 /// Two ids in slots of different masters.
-fn pair(name: &str) -> [String; 2] {
+pub(crate) fn pair(name: &str) -> [String; 2] {
     let owner = |id: &str| CLUSTER.owner(CLUSTER.slot_of(id)).id();
     let a = format!("{name}-a");
     let mut others = (0..).map(|number| format!("{name}-b{number}"));

@@ -8,3 +8,4 @@ mod files;
 mod lifecycle;
 mod process;
 mod refusals;
+mod tiers;

@@ -104,18 +104,20 @@ impl Histories {
     }
 
     /// Evicts that of a sample which lapses soonest, other than the bucket that it makes room for.
+    ///
+    /// The sample is of places all over the map: those that came one after the other may all be locked out.
     pub(super) fn evict(&mut self, spared: Option<&Fingerprint>) {
-        let mut soonest = None;
-        for _ in 0..SAMPLE.min(self.records.len()) {
-            let lapses = self.next();
-            let print = self.records.get_index(self.hand).map(|(print, _)| print);
-            if print != spared && soonest.is_none_or(|(other, _)| lapses < other) {
-                soonest = Some((lapses, self.hand));
-            }
-        }
-        if let Some((_, place)) = soonest {
+        let len = self.records.len();
+        let stride = (len / SAMPLE).max(1);
+        let places = (0..SAMPLE.min(len)).map(|nth| (self.hand + nth * stride) % len);
+        let sample = places.filter_map(|place| {
+            let (print, record) = self.records.get_index(place)?;
+            (Some(print) != spared).then_some((record.lapses, place))
+        });
+        if let Some((_, place)) = sample.min() {
             self.remove(place);
         }
+        self.hand += 1;
     }
 
     /// When the record at the next place lapses.

@@ -21,7 +21,9 @@ pub(super) enum Found {
 /// What was stored of a bucket with tiers, as far as one request has to know it.
 #[derive(Clone, Debug)]
 pub(super) struct FoundTiers {
-    /// The time by which it was judged.
+    /// When it was, by the server's clock or the client's.
+    asked: u64,
+    /// The time by which it was judged: not before the last grant.
     now: u64,
     tiers: SmallVec<[FoundTier; 2]>,
     /// How much the script has granted.
@@ -39,7 +41,7 @@ struct FoundTier {
 impl Found {
     pub(super) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    pub(super) fn parse(first: &Value, second: &Value) -> Option<Self> {
+    pub(super) fn parse(first: &Value, second: &Value, asked: u64) -> Option<Self> {
         match first {
             Value::Array(figures) => {
                 let mut figures = figures.iter();
@@ -50,6 +52,7 @@ impl Found {
                 }
                 let granted = second.as_u64()?.try_into().ok()?;
                 Some(Self::Tiers(FoundTiers {
+                    asked,
                     now,
                     tiers,
                     granted,
@@ -79,6 +82,7 @@ impl Found {
             (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
                 let tier = |tier: usize| found.tiers.get(tier);
                 Seen::Tiers(View::new(
+                    found.asked,
                     found.now,
                     tiers,
                     |i| tier(i)?.entry,

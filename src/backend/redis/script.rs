@@ -161,7 +161,7 @@ fn ticks(us: u64) -> Value {
     }
 }
 
-/// What is done to a member's bucket. A check asks nothing of the script but what is stored.
+/// What is done to a member's bucket. A check asks nothing of the script but what is stored, and tiers give nothing back.
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
     match (operation, member.mode) {
         (Operation::Reset, _) => "reset",
@@ -169,7 +169,10 @@ fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
         (Operation::Spend, Mode::CheckOnly) => "vote",
         (Operation::Spend, Mode::CheckAndSpend) if member.cost == 0 => "vote",
         _ if member.cost == 0 => "look",
-        (Operation::Refund, _) => "refund",
+        (Operation::Refund, _) => match member.algorithm {
+            Algorithm::Gcra(_) => "refund",
+            Algorithm::Tiers(_) => "look",
+        },
         (Operation::Spend, Mode::CheckAndSpend) => "spend",
         (Operation::Spend, Mode::SpendOnly) => "offer",
         (Operation::Spend, Mode::Debit) => "debit",
@@ -199,13 +202,14 @@ impl Answer {
             return None;
         };
         let (head, found) = reply.split_at_checked(2)?;
+        let now = head[1].as_u64()?;
         let stored = found.chunks(2).map(|found| match found {
-            [first, second] => Found::parse(first, second),
+            [first, second] => Found::parse(first, second, now),
             _ => None,
         });
         Some(Self {
             passes: head[0].as_u64()? == 1,
-            now: Timestamp::from_micros(head[1].as_u64()?),
+            now: Timestamp::from_micros(now),
             stored: stored.collect::<Option<_>>()?,
         })
     }

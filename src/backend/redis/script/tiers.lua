@@ -108,11 +108,13 @@ local function plan(bucket, most, least)
   return granted
 end
 
--- What there was, as far as a request for `least` has to know it.
+-- What there was, as far as a request for `least` has to know it: that many of the oldest units, and those above a
+-- limit that was lowered.
 local function report(bucket, least)
   local seen = {bucket.now}
   for _, tier in ipairs(bucket) do
-    local shown = tier.places > 0 and math.min(least, tier.used) or 0
+    local over = math.max(tier.used - tier.limit, 0)
+    local shown = tier.places > 0 and math.min(least + over, tier.used) or 0
     local newest = tier.used > 0 and unit(bucket, tier, tier.kept - 1) or 0
     for _, figure in ipairs({tier.entry, tier.used, newest, shown}) do
       seen[#seen + 1] = figure

@@ -1,0 +1,258 @@
+//! Random histories of random tiers, lived through by several backends side by side.
+
+use std::{sync::Arc, time::Duration};
+
+use tollgate::{
+    Decision, Limit, Limiter, Limits, Transaction,
+    backend::Backend,
+    clock::{Clock, ManualClock, Timestamp},
+    decision::BatchDecision,
+    limiter::LimiterError,
+    tiers::{Tier, Tiers},
+    transaction::{Algorithm, Mode},
+};
+
+use super::{history::Random, map_backend::MapBackend};
+
+/// Lets new backends live through so many random operations on random tiers, each of which they must answer as the map
+/// does, to the microsecond.
+pub(crate) async fn live_through(
+    operations: u32,
+    seed: u64,
+    backends: &[Arc<dyn Backend>],
+    ids: &str,
+) {
+    let mut random = Random(seed);
+    let mut side = Side::new(&mut random, backends, ids);
+    let (mut granted, mut denied) = (0, 0);
+    for _ in 0..operations {
+        side.step(&mut random);
+        let (which, operation) = (usize::from(random.below(8) == 0), random.below(40));
+        let batch = batch(&mut random, &side.ids);
+        match side.compare(which, operation, &batch).await {
+            Ok((true, ..)) => granted += 1,
+            Ok(_) => denied += 1,
+            Err(_) => {}
+        }
+    }
+    let all = [granted, denied, side.steps_back];
+    assert!(
+        all.iter().all(|some| *some > operations / 100),
+        "{granted} granted, {denied} denied, {} steps back",
+        side.steps_back
+    );
+}
+
+/// A map and other backends with the same limits, the one and the other set of them.
+struct Side {
+    clock: ManualClock,
+    map: Arc<MapBackend>,
+    /// For each set of limits, the map's limiter and the others'.
+    limiters: [(Limiter, Vec<Limiter>); 2],
+    ids: Vec<String>,
+    latest: Timestamp,
+    steps_back: u32,
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "gcra"];
+
+impl Side {
+    fn new(random: &mut Random, backends: &[Arc<dyn Backend>], ids: &str) -> Self {
+        let (clock, map) = (ManualClock::default(), Arc::new(MapBackend::default()));
+        let limiters = limits(random).map(|limits| {
+            let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());
+            let others = backends
+                .iter()
+                .map(|backend| with_clock(Limiter::new(limits.clone(), Arc::clone(backend))));
+            let others = others.collect();
+            (with_clock(Limiter::new(limits, Arc::clone(&map))), others)
+        });
+        Self {
+            latest: clock.now(),
+            clock,
+            map,
+            limiters,
+            ids: (1..=4).map(|id| format!("{ids}{id}")).collect(),
+            steps_back: 0,
+        }
+    }
+
+    /// Mostly forwards, and back as far as no backend may have forgotten a bucket.
+    fn step(&mut self, random: &mut Random) {
+        let now = self.clock.now();
+        if random.below(8) == 0 {
+            let limits = self.limiters[0].0.limits();
+            let lapsed = self.map.latest_lapse(self.latest, &limits);
+            let earliest = self.map.latest_full(self.latest).max(lapsed).as_micros();
+            let reach = now.as_micros().saturating_sub(earliest);
+            let back = random.below(reach.min(50) + 1);
+            self.clock
+                .set(Timestamp::from_micros(now.as_micros() - back));
+            self.steps_back += u32::from(back > 0);
+        } else {
+            let longest = [1, 4, 20, 100][usize::try_from(random.below(4)).unwrap()];
+            self.clock
+                .advance(Duration::from_micros(random.below(longest)));
+        }
+        self.latest = self.latest.max(self.clock.now());
+    }
+
+    async fn compare(&self, which: usize, operation: u64, batch: &[Transaction<'_>]) -> Seen {
+        let (map, others) = &self.limiters[which];
+        let expected = seen(decide(map, operation, batch).await);
+        for other in others {
+            let found = seen(decide(other, operation, batch).await);
+            let now = self.clock.now();
+            assert_eq!(
+                found,
+                expected,
+                "operation {operation} at {now:?}: {batch:?} of {:?}",
+                map.limits()
+            );
+        }
+        expected
+    }
+}
+
+/// Random tiers of each name, and others between which and these a history may change: each period lasts as long in
+/// all, and so does the lowest window, so that both forget it at one time.
+fn limits(random: &mut Random) -> [Limits; 2] {
+    let mut sets = [Limits::builder(), Limits::builder()];
+    for name in &NAMES[..3] {
+        let pairs: Vec<_> = (0..1 + random.below(4))
+            .map(|i| pair(random, i == 0))
+            .collect();
+        for (i, set) in sets.iter_mut().enumerate() {
+            let tiers = pairs.iter().map(|pair| pair[i]);
+            *set = std::mem::take(set).limit(*name, Limit::tiers(tiers).unwrap());
+        }
+    }
+    sets.map(|set| {
+        let gcra = Limit::new(10, 3, Duration::from_micros(101)).unwrap();
+        set.limit(NAMES[3], gcra).build().unwrap()
+    })
+}
+
+fn pair(random: &mut Random, is_lowest: bool) -> [Tier; 2] {
+    let window = span(random, 1, 40);
+    let (active, cooldown) = (span(random, 1, 40), span(random, 0, 60));
+    let mut tier = |window, active, cooldown| {
+        let tier = Tier::new(1 + random.cost(8), window);
+        let tier = tier.active(active).cooldown(cooldown);
+        match random.below(5) {
+            0 => tier.skippable(),
+            _ => tier,
+        }
+    };
+    let one = tier(window, active, cooldown);
+    let other_window = if is_lowest { window } else { active };
+    // Half of the active period becomes cooldown, but for one that does not end.
+    let is_finite = active.max(cooldown) < Tier::FOREVER;
+    let part = active.as_micros().div_ceil(2).try_into().unwrap_or(1);
+    let part = Duration::from_micros(part);
+    let other = match is_finite {
+        true => tier(other_window, part, cooldown + (active - part)),
+        false => tier(other_window, active, cooldown),
+    };
+    [one, other]
+}
+
+/// One in twenty does not end.
+fn span(random: &mut Random, least: u64, most: u64) -> Duration {
+    match random.below(20) {
+        0 => Tier::FOREVER,
+        _ => Duration::from_micros(least + random.below(most)),
+    }
+}
+
+async fn decide(
+    limiter: &Limiter,
+    operation: u64,
+    batch: &[Transaction<'_>],
+) -> Result<BatchDecision, LimiterError> {
+    match operation {
+        0..30 => limiter.spend_batch(batch).await,
+        30..38 => limiter.check_batch(batch).await,
+        38 => limiter.refund_batch(batch).await,
+        _ => {
+            limiter.reset(&batch[..1]).await?;
+            limiter.check_batch(batch).await
+        }
+    }
+}
+
+/// All that a caller can see.
+type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
+
+#[derive(Clone, Debug, PartialEq)]
+struct SeenMember {
+    allowed: bool,
+    granted: u32,
+    tier: Option<usize>,
+    split: Vec<(usize, u32)>,
+    remaining: Option<u32>,
+    waits: [Option<Duration>; 4],
+}
+
+fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
+    let batch = answer.map_err(|error| format!("{error:?}"))?;
+    let member = |decision: &Decision| SeenMember {
+        allowed: decision.allowed(),
+        granted: decision.granted(),
+        tier: decision.tier(),
+        split: decision.split().collect(),
+        remaining: decision.remaining(),
+        waits: [
+            Some(decision.retry_after()),
+            Some(decision.next_after()),
+            Some(decision.reset_after()).filter(|_| !begins_for_ever(decision)),
+            decision.next_token_after(),
+        ],
+    };
+    let members = batch.members().iter().map(member).collect();
+    Ok((batch.allowed(), batch.strictest(), members))
+}
+
+/// Whether the lowest tier does not end: then a store may forget it once its window is empty, and so that it has been
+/// entered, on which nothing but the time until a reset depends.
+fn begins_for_ever(decision: &Decision) -> bool {
+    match decision.algorithm() {
+        Some(Algorithm::Tiers(tiers)) => {
+            let lowest = tiers.iter().next();
+            lowest.is_some_and(|lowest| lowest.active == Tier::FOREVER)
+        }
+        _ => false,
+    }
+}
+
+/// Mostly of one bucket, since more deny each other.
+fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
+    let len = [1, 1, 1, 2, 3, 5][usize::try_from(random.below(6)).unwrap()];
+    let mut below = |len: usize| usize::try_from(random.below(len as u64)).unwrap();
+    let buckets: Vec<_> = (0..len)
+        .map(|_| (NAMES[below(NAMES.len())], ids[below(ids.len())].as_str()))
+        .collect();
+    let members = buckets.into_iter().map(|(name, id)| {
+        let mode = match random.below(8) {
+            0..6 => Mode::CheckAndSpend,
+            6 => Mode::CheckOnly,
+            _ => Mode::SpendOnly,
+        };
+        let cost = 1 + random.cost(4) * random.cost(5);
+        let one = Transaction::new(name, id).mode(mode);
+        match name {
+            "gcra" => one.cost(cost % 10),
+            _ if random.below(3) == 0 => one.cost(cost).min_cost(1 + random.cost(cost.into())),
+            _ => one.cost(cost),
+        }
+    });
+    members.collect()
+}
+
+/// The tiers of a limit.
+pub(crate) fn tiers_of<'a>(limits: &'a Limits, name: &str) -> Option<&'a Tiers> {
+    match limits.get(name)?.limit.as_ref()?.algorithm() {
+        Algorithm::Tiers(tiers) => Some(tiers),
+        _ => None,
+    }
+}

@@ -1,0 +1,382 @@
+//! Burst tiers on real servers: what is stored, for how long, and what others see in between.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+use tollgate::{
+    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
+    backend::Backend,
+    clock::{Clock, ManualClock},
+    id::IdFormat,
+    limit::LimitName,
+    limiter::LimiterError,
+    tiers::Tier,
+    transaction::Mode::CheckOnly,
+};
+
+use crate::{
+    CLUSTER, SERVER,
+    conformance::{tiers_history, tiers_single::penalty},
+    connect,
+    redis_support::Server,
+    spread::pair,
+};
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn limits(limit: Limit) -> Limits {
+    let requests = LimitName::new("requests", 1, IdFormat::Opaque);
+    Limits::builder().limit(requests, limit).build().unwrap()
+}
+
+fn tiers<const LEN: usize>(tiers: [Tier; LEN]) -> Limits {
+    limits(Limit::tiers(tiers).unwrap())
+}
+
+const BUCKET: Transaction<'static> = Transaction::new("requests", "client");
+const KEY: &str = "tollgate:{client}:1:client";
+
+async fn histories(url: String, name: &str, operations: u32, each: u64) {
+    let tasks = (0..4).map(|part| {
+        let (url, name) = (url.clone(), name.to_owned());
+        tokio::spawn(async move {
+            let redis: Arc<dyn Backend> = Arc::new(connect(url).await);
+            for seed in (0..each).map(|seed| 1000 + part * each + seed) {
+                let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+                let backends = [memory, Arc::clone(&redis)];
+                let ids = format!("{name}{seed}-");
+                tiers_history::live_through(operations, seed, &backends, &ids).await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_and_redis_agree_on_random_tiers() {
+    histories(SERVER.url(), "tiers", 1000, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_and_a_cluster_agree_on_random_tiers() {
+    histories(CLUSTER.url(), "tiers", 1000, 3).await;
+}
+
+/// A server of its own, and a limiter on it.
+async fn start(limits: Limits) -> (Server, Limiter) {
+    let server = Server::start();
+    let limiter = Limiter::new(limits, connect(server.url()).await);
+    (server, limiter)
+}
+
+/// How long a key has left, -1 if it does not expire.
+fn left(server: &Server) -> i64 {
+    server.command(&["PTTL", KEY]).integer()
+}
+
+#[tokio::test]
+async fn bucket_is_one_string_that_expires_when_nothing_depends_on_it() {
+    let (server, limiter) = start(limits(penalty())).await;
+    let before = now_ms(&server);
+    limiter.spend(&BUCKET.cost(7)).await.unwrap();
+    let after = now_ms(&server);
+    assert_eq!(server.command(&["KEYS", "*"]).array()[0].text(), KEY);
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
+    assert_eq!(server.command(&["TYPE", KEY]).text(), "string");
+    let value = server.command(&["GET", KEY]).bytes().to_vec();
+    // A head, two tiers, and five places for the units of the lowest; the burst's are counted.
+    assert_eq!(
+        (value[0], value[1], value.len()),
+        (b'T', 2, 10 + 2 * 20 + 5 * 8)
+    );
+    let entered = f64::from_le_bytes(value[2..10].try_into().unwrap());
+    // Five seconds in the burst and fifteen of cooldown; the microsecond after that is in the millisecond that has begun.
+    #[expect(clippy::cast_possible_truncation, reason = "it is a time")]
+    let ends = ((entered + 20_000_001.0) / 1000.0).ceil() as i64;
+    let expires = server.command(&["PEXPIRETIME", KEY]).integer();
+    assert!(
+        (ends..=ends + 100).contains(&expires),
+        "{expires} for {ends}"
+    );
+    assert!((before + 20_000..=after + 20_101).contains(&expires));
+    limiter.reset(&[BUCKET]).await.unwrap();
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
+}
+
+/// What the server's clock shows.
+fn now_ms(server: &Server) -> i64 {
+    let time = server.command(&["TIME"]);
+    let [secs, us] = [0, 1].map(|i| time.array()[i].text().parse::<i64>().unwrap());
+    secs * 1000 + us / 1000
+}
+
+#[tokio::test]
+async fn only_what_does_not_end_stays_for_ever() {
+    let lowest = Tier::new(2, secs(10));
+    let above = Tier::new(2, secs(10)).active(secs(10));
+    let cases = [
+        ("a window by itself", vec![lowest], 1, true),
+        (
+            "a window that does not end",
+            vec![Tier::new(2, Tier::FOREVER)],
+            1,
+            false,
+        ),
+        (
+            "a cooldown below",
+            vec![above.cooldown(Tier::FOREVER)],
+            1,
+            false,
+        ),
+        (
+            "a sentence for life, not entered",
+            vec![lowest, lowest],
+            2,
+            true,
+        ),
+        ("a sentence for life", vec![lowest, lowest], 3, false),
+        (
+            "one burst",
+            vec![lowest, above.cooldown(Tier::FOREVER)],
+            3,
+            false,
+        ),
+        ("a burst", vec![lowest, above], 3, true),
+    ];
+    for (case, list, cost, expires) in cases {
+        let (server, limiter) = start(limits(Limit::tiers(list).unwrap())).await;
+        limiter.spend(&BUCKET.cost(cost)).await.unwrap();
+        let ttl = left(&server);
+        assert_eq!(ttl > 0, expires, "{case}: {ttl}");
+        let most = 10_001 + i64::from(case == "a burst");
+        assert!(ttl <= most && ttl != -2, "{case}: {ttl}");
+        assert!(ttl == -1 || ttl > 9000, "{case}: {ttl}");
+    }
+}
+
+#[tokio::test]
+async fn a_large_bucket_loses_its_expiry_with_a_sentence_for_life() {
+    let (server, limiter) = start(tiers([Tier::new(100, secs(10)), Tier::new(1, secs(10))])).await;
+    for cost in [50, 49, 1] {
+        limiter.spend(&BUCKET.cost(cost)).await.unwrap();
+        assert!((1..=10_001).contains(&left(&server)));
+    }
+    let entered = limiter.spend(&BUCKET).await.unwrap();
+    assert_eq!((entered.tier(), left(&server)), (Some(1), -1));
+    assert_eq!(entered.reset_after(), Decision::NEVER);
+}
+
+#[tokio::test]
+async fn rejections_and_checks_write_nothing() {
+    let lowest = Tier::new(2, secs(60)).active(secs(60)).cooldown(secs(60));
+    let (server, limiter) = start(tiers([lowest])).await;
+    let clocked = limiter.clone().with_clock(ManualClock::default());
+    let writes = || server.info("rdb_changes_since_last_save");
+    let before = writes();
+    assert!(limiter.check(&BUCKET).await.unwrap().allowed());
+    assert!(
+        limiter
+            .spend(&BUCKET.mode(CheckOnly))
+            .await
+            .unwrap()
+            .allowed()
+    );
+    assert!(!limiter.spend(&BUCKET.cost(3)).await.unwrap().allowed());
+    assert_eq!(writes(), before);
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
+    limiter.spend(&BUCKET.cost(2)).await.unwrap();
+    let (before, value) = (writes(), server.command(&["GET", KEY]).bytes().to_vec());
+    let expires = server.command(&["PEXPIRETIME", KEY]).integer();
+    assert!(!limiter.spend(&BUCKET).await.unwrap().allowed());
+    assert!(!limiter.check(&BUCKET).await.unwrap().allowed());
+    assert!(!clocked.spend(&BUCKET.cost(3)).await.unwrap().allowed());
+    assert_eq!(writes(), before);
+    assert_eq!(server.command(&["GET", KEY]).bytes(), value);
+    assert_eq!(server.command(&["PEXPIRETIME", KEY]).integer(), expires);
+}
+
+#[tokio::test]
+async fn under_a_clients_clock_a_bucket_stays_ten_minutes_longer() {
+    let (server, limiter) = start(limits(penalty())).await;
+    let limiter = limiter.with_clock(ManualClock::default());
+    for (cost, lasts) in [(3, 1_001), (3, 20_001)] {
+        limiter.spend(&BUCKET.cost(cost)).await.unwrap();
+        let ttl = left(&server);
+        let all = 600_000 + lasts;
+        assert!((all - 1000..=all).contains(&ttl), "{ttl} after {cost}");
+    }
+}
+
+#[tokio::test]
+async fn ring_of_4096_is_bounded_and_goes_round() {
+    let server = Server::start();
+    let (clock, limits) = (ManualClock::default(), tiers([Tier::new(4096, secs(1))]));
+    let redis = Limiter::new(limits.clone(), connect(server.url()).await).with_clock(clock.clone());
+    let memory = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+    let mut granted = 0;
+    for step in 0..240 {
+        clock.advance(Duration::from_micros(10_000 + 777 * (step % 5)));
+        let group = BUCKET.cost(131).min_cost(1);
+        let decision = redis.spend(&group).await.unwrap();
+        assert_eq!(decision, memory.spend(&group).await.unwrap(), "step {step}");
+        granted += decision.granted();
+        let whole = redis.check(&BUCKET.cost(4096)).await.unwrap();
+        assert_eq!(whole, memory.check(&BUCKET.cost(4096)).await.unwrap());
+        let length = server.command(&["STRLEN", KEY]).integer();
+        assert_eq!(length, 10 + 20 + 8 * 4096, "all its places from the first");
+    }
+    assert!(granted > 2 * 4096, "{granted}");
+}
+
+#[tokio::test]
+async fn key_of_somebody_else_is_an_error_and_stays_as_it_is() {
+    let (server, limiter) = start(limits(penalty())).await;
+    for value in ["hello", "x", "-1"] {
+        server.command(&["SET", KEY, value]).expect_success();
+        let error = limiter.spend(&BUCKET).await.unwrap_err();
+        let LimiterError::Backend(error) = error else {
+            panic!("{error}");
+        };
+        let reason = std::error::Error::source(&error).unwrap().to_string();
+        assert!(reason.contains("not a bucket"), "{reason}");
+        assert_eq!(server.command(&["GET", KEY]).text(), value);
+    }
+    server.command(&["DEL", KEY]).expect_success();
+    server.command(&["RPUSH", KEY, "a"]).expect_success();
+    let error = limiter.spend(&BUCKET).await.unwrap_err();
+    let reason = std::error::Error::source(&error).unwrap().to_string();
+    assert!(reason.contains("WRONGTYPE"), "{reason}");
+}
+
+#[tokio::test]
+async fn bucket_of_the_other_kind_is_replaced() {
+    let (server, limiter) = start(limits(penalty())).await;
+    let gcra = Limiter::new(limits(Limit::per_day(10)), connect(server.url()).await);
+    gcra.spend(&BUCKET.cost(10)).await.unwrap();
+    assert_eq!(limiter.spend(&BUCKET.cost(7)).await.unwrap().granted(), 7);
+    assert_eq!(server.command(&["GET", KEY]).bytes()[0], b'T');
+    for left in [7, 4] {
+        let spent = gcra.spend(&BUCKET.cost(3)).await.unwrap();
+        assert_eq!((spent.allowed(), spent.remaining()), (true, Some(left)));
+    }
+    assert_ne!(server.command(&["GET", KEY]).bytes()[0], b'T');
+}
+
+/// How many units 300 tasks over four clients get from each tier.
+async fn storm(url: String, id: &'static str) -> [u32; 2] {
+    let day = secs(86_400);
+    let list = [
+        Tier::new(50, day).active(day).cooldown(day),
+        Tier::new(30, day).active(day).cooldown(day),
+    ];
+    let mut limiters = Vec::new();
+    for _ in 0..4 {
+        limiters.push(Limiter::new(tiers(list), connect(url.clone()).await));
+    }
+    let mut tasks = JoinSet::new();
+    for i in 0..300 {
+        let limiter = limiters[i % limiters.len()].clone();
+        let most = 1 + u32::from(i % 3 == 0);
+        tasks.spawn(async move {
+            let group = Transaction::new("requests", id).cost(most).min_cost(1);
+            limiter.spend(&group).await.unwrap()
+        });
+    }
+    let mut given = [0, 0];
+    for decision in tasks.join_all().await {
+        decision
+            .split()
+            .for_each(|(tier, units)| given[tier] += units);
+    }
+    given
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_hundred_at_once_over_several_clients_fill_each_tier() {
+    assert_eq!(storm(SERVER.url(), "tiers-storm").await, [50, 30]);
+    assert_eq!(storm(CLUSTER.url(), "tiers-storm").await, [50, 30]);
+}
+
+/// A cluster's limiter with a window of 50, one of 1000, and a bucket of 1000 without tiers.
+async fn spread() -> Limiter {
+    let day = secs(86_400);
+    let window = |limit| Limit::tiers([Tier::new(limit, day)]).unwrap();
+    let limits = Limits::builder()
+        .limit("fifty", window(50))
+        .limit("wide", window(1000))
+        .limit("gcra", Limit::per_day(1000));
+    Limiter::new(limits.build().unwrap(), connect(CLUSTER.url()).await)
+}
+
+/// How much is left of a bucket.
+async fn held(limiter: &Limiter, limit: &str, id: &str) -> u32 {
+    let probe = Transaction::new(limit, id).mode(CheckOnly);
+    let left = limiter.check(&probe).await.unwrap();
+    left.remaining().unwrap()
+        + u32::from(left.allowed() && limit == "gcra")
+        + left.granted() * u32::from(limit != "gcra")
+}
+
+/// Sends 200 batches of two buckets at once, and returns how many pass.
+async fn race(limiter: &Limiter, batch: [(&'static str, String); 2]) -> u32 {
+    let mut tasks = JoinSet::new();
+    for _ in 0..200 {
+        let (limiter, batch) = (limiter.clone(), batch.clone());
+        tasks.spawn(async move {
+            let batch = [0, 1].map(|i| Transaction::new(batch[i].0, &batch[i].1));
+            limiter.spend_batch(&batch).await.unwrap().allowed()
+        });
+    }
+    let passed = tasks.join_all().await.into_iter().filter(|passed| *passed);
+    u32::try_from(passed.count()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_tiers_of_another_slot_deny_is_given_back() {
+    let (limiter, [a, b]) = (spread().await, pair("tiers-back"));
+    let passed = race(&limiter, [("gcra", a.clone()), ("fifty", b.clone())]).await;
+    assert_eq!(passed, 50);
+    assert_eq!(held(&limiter, "fifty", &b).await, 0);
+    assert_eq!(held(&limiter, "gcra", &a).await, 1000 - passed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tiers_of_two_slots_are_charged_at_most_once_for_each_batch() {
+    for (i, order) in [[0, 1], [1, 0]].into_iter().enumerate() {
+        let (limiter, ids) = (spread().await, pair(&format!("tiers-both{i}")));
+        let [wide, fifty] = order.map(|place: usize| ids[place].clone());
+        let passed = race(&limiter, [("wide", wide.clone()), ("fifty", fifty.clone())]).await;
+        assert_eq!(held(&limiter, "fifty", &fifty).await, 50 - passed.min(50));
+        let taken = 1000 - held(&limiter, "wide", &wide).await;
+        assert!(
+            (passed..=200).contains(&taken),
+            "{taken} taken, {passed} passed"
+        );
+        assert!(passed <= 50, "{passed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn prisoner_is_one_for_every_process() {
+    let lowest = Tier::new(5, secs(1)).active(secs(1));
+    let prison = Tier::new(1, secs(60)).active(secs(60));
+    let (server, limiter) = start(tiers([lowest, prison])).await;
+    let other = Limiter::new(tiers([lowest, prison]), connect(server.url()).await);
+    let clock = ManualClock::default();
+    assert_eq!(
+        limiter.spend(&BUCKET.cost(6)).await.unwrap().tier(),
+        Some(1)
+    );
+    let denied = other.spend(&BUCKET).await.unwrap();
+    assert!(!denied.allowed() && denied.retry_after() > secs(50));
+    // A client whose clock is far behind is told the time of the last grant.
+    clock.set(tollgate::clock::Timestamp::from_micros(
+        clock.now().as_micros() / 2,
+    ));
+    let behind = other.with_clock(clock).spend(&BUCKET).await.unwrap();
+    assert!(!behind.allowed());
+}
