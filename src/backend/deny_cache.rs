@@ -19,6 +19,7 @@ use super::{
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, State},
+    tiers::Tiers,
     transaction::{Algorithm, Batch, Member, Operation},
 };
 
@@ -60,15 +61,16 @@ type Set = [Entry; 8];
 const EPOCHS: usize = 1024;
 
 /// A bucket that was denied.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Entry {
     print: Fingerprint,
     /// By our clock, or the client's.
     state: State,
     /// When it was so.
     at: Timestamp,
-    /// The least that was asked for.
+    /// The least that was asked for, and of which tiers.
     least: u32,
+    tiers: Option<Tiers>,
     /// When it is forgotten, by our clock.
     until: Timestamp,
     /// Whether the client's clock decided.
@@ -81,6 +83,7 @@ impl Entry {
         state: State::MISSING,
         at: Timestamp::from_micros(0),
         least: 0,
+        tiers: None,
         until: Timestamp::from_micros(0),
         is_clients: false,
     };
@@ -92,7 +95,9 @@ impl Entry {
                 let passes = gcra.spend(tat, now.as_micros(), member.cost).is_some();
                 (!passes).then_some(self.state)
             }
-            (Algorithm::Tiers(_), State::Tiers(figures)) => {
+            (Algorithm::Tiers(tiers), State::Tiers(figures))
+                if self.tiers.as_ref() == Some(tiers) =>
+            {
                 let passed = now.as_micros().saturating_sub(self.at.as_micros());
                 let denies = passed < figures.next_after && member.min_cost >= self.least;
                 denies.then(|| State::Tiers(figures.later(passed)))
@@ -121,7 +126,7 @@ impl<B: Backend> DenyCache<B> {
         Self::with_capacity(inner, Self::DEFAULT_CAPACITY)
     }
 
-    /// A cache of about so many buckets, at 96 bytes each. When there are more, those go that would be
+    /// A cache of about so many buckets, at 112 bytes each. When there are more, those go that would be
     /// forgotten soonest.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
@@ -132,7 +137,9 @@ impl<B: Backend> DenyCache<B> {
             inner,
             clock: SystemClock::new(),
             fingerprints: Fingerprints::new(),
-            sets: (0..sets).map(|_| Mutex::new([Entry::NOBODY; 8])).collect(),
+            sets: (0..sets)
+                .map(|_| Mutex::new([const { Entry::NOBODY }; 8]))
+                .collect(),
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             lifetime: Self::DEFAULT_LIFETIME,
         }
@@ -164,7 +171,7 @@ impl<B: Backend> DenyCache<B> {
                     .votes()
                     .then(|| self.known(batch, member, ours))
                     .flatten();
-                let Some(state) = known.and_then(|entry| entry.denial(member, now)) else {
+                let Some(state) = known else {
                     return Answer::UNKNOWN;
                 };
                 is_denied = true;
@@ -174,12 +181,15 @@ impl<B: Backend> DenyCache<B> {
         is_denied.then(|| Outcome::new(now, answers))
     }
 
-    fn known(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Option<Entry> {
+    /// How a member's bucket stands, if it is known to deny the member.
+    fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
         let print = self.fingerprints.of(&member.key);
         let set = self.lock(&print);
         let entry = set.iter().find(|entry| entry.print == print)?;
-        let holds = entry.until > now && entry.is_clients == batch.now.is_some();
-        holds.then_some(*entry)
+        let holds = entry.until > ours && entry.is_clients == batch.now.is_some();
+        entry
+            .denial(member, batch.now.unwrap_or(ours))
+            .filter(|_| holds)
     }
 
     fn sent(&self, batch: &Batch<'_>) -> Sent {
@@ -218,6 +228,10 @@ impl<B: Backend> DenyCache<B> {
                     state: answer.state.by_clock(outcome.now, at),
                     at,
                     least: member.min_cost,
+                    tiers: match member.algorithm {
+                        Algorithm::Tiers(tiers) => Some(tiers.clone()),
+                        Algorithm::Gcra(_) => None,
+                    },
                     until: after(self.clock.now(), self.lifetime),
                     is_clients: batch.now.is_some(),
                 };

@@ -50,8 +50,16 @@ impl Stored {
         now: Timestamp,
     ) {
         match (member.algorithm, answer.state) {
-            (_, State::MISSING) => *self = Self::Nothing,
-            (_, State::Gcra(tat)) => *self = Self::Gcra(tat),
+            _ if operation == Operation::Reset => *self = Self::Nothing,
+            (Algorithm::Gcra(_), State::Gcra(tat)) => {
+                let before = match self {
+                    Self::Gcra(tat) => *tat,
+                    _ => Tat::default(),
+                };
+                if tat != before {
+                    *self = Self::Gcra(tat);
+                }
+            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => {
                 let takes = operation == Operation::Spend && member.mode.spends();
                 if takes && figures.grant.units() > 0 {
@@ -63,7 +71,7 @@ impl Stored {
                     *self = Self::Tiers(history);
                 }
             }
-            (Algorithm::Gcra(_), State::Tiers(_)) => {}
+            _ => {}
         }
     }
 }

@@ -83,9 +83,9 @@ impl Histories {
         let before = record.history.heap_bytes();
         record.history.take(tiers, grant, now);
         record.lapses = record.history.lapses_at(tiers);
-        let grows = record.history.heap_bytes() - before;
-        self.bytes += grows;
-        grows > 0
+        let after = record.history.heap_bytes();
+        self.bytes = self.bytes + after - before;
+        after > before || before == 0
     }
 
     pub(super) fn forget(&mut self, print: &Fingerprint) {

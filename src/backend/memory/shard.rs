@@ -237,6 +237,6 @@ impl Buckets {
             }
         }
         let left = self.cap - self.histories.weight().min(half);
-        self.table.set_cap(left);
+        self.table.set_cap(left, now);
     }
 }

@@ -78,9 +78,13 @@ impl Table {
         }
     }
 
-    /// Lowers the cap, or raises it again. What is there stays.
-    pub(super) fn set_cap(&mut self, cap: usize) {
+    /// Lowers the cap, or raises it again. What is there stays, in no more rows than it needs.
+    pub(super) fn set_cap(&mut self, cap: usize, now: Timestamp) {
         self.cap = cap.clamp(1, self.size);
+        let most = self.max_rows();
+        if self.rows.len() > most + most / 8 {
+            self.move_to(most, now);
+        }
     }
 
     pub(super) fn occupied(&self) -> usize {
@@ -306,7 +310,7 @@ impl Table {
 
     /// Enough rows that two of them are hardly ever full before the cap is reached.
     fn max_rows(&self) -> usize {
-        (self.size + self.size / 3) / SLOTS + MIN_ROWS
+        (self.cap + self.cap / 3) / SLOTS + MIN_ROWS
     }
 
     #[inline]

@@ -138,9 +138,9 @@ local function times(bucket, tier, nth, units)
     .. string.sub(bucket.value, tier.area, tier.area + 8 * (units - straight) - 1)
 end
 
--- Writes the whole value.
+-- The whole value. Places at its end that are not needed yet are left out.
 local function write_anew(bucket)
-  local head, areas = '', ''
+  local head, areas, before = '', '', 0
   for _, tier in ipairs(bucket) do
     local kept, oldest, area = tier.kept, tier.oldest, ''
     if tier.takes then
@@ -153,7 +153,10 @@ local function write_anew(bucket)
       area = string.sub(bucket.value, tier.area, tier.area + 8 * tier.places - 1)
     end
     head = head .. struct.pack('<dI4I4I4', tier.enters and bucket.now or tier.entry, kept, oldest, tier.wants)
-    areas = areas .. area .. string.rep('\0', 8 * tier.wants - #area)
+    if #area > 0 then
+      areas = areas .. string.rep('\0', before - #areas) .. area
+    end
+    before = before + 8 * tier.wants
   end
   return 'T' .. string.char(#bucket) .. struct.pack('<d', bucket.now) .. head .. areas
 end
