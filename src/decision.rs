@@ -13,18 +13,14 @@ use std::{cmp::Ordering, fmt, time::Duration};
 
 use smallvec::SmallVec;
 
+use self::{bucket::Bucket, outcome::Circumstances};
 pub(crate) use self::{bucket::Quota, outcome::judge_tiers, stored::Seen};
-use self::{
-    bucket::{Bucket, waiting},
-    outcome::{Circumstances, charged},
-};
 pub use self::{
     outcome::{Answer, Outcome, State},
     stored::Stored,
 };
 use crate::{
-    clock::Timestamp,
-    tiers::Figures,
+    tiers::{Figures, Tiers},
     transaction::{Algorithm, Member, Mode, Operation},
 };
 
@@ -70,24 +66,14 @@ impl Decision {
             (_, false) => Verdict::Denied,
         };
         let Circumstances { now, passes } = circumstances;
-        let taken = answer.passed && passes && is_hypothetical(operation, member);
-        let bucket = Bucket {
-            algorithm: member.algorithm.clone(),
-            state: match taken {
-                true => as_if_charged(member, answer.state, now),
-                false => answer.state,
-            },
-            now,
-            cost: member.cost,
-            granted: match (passes, &answer.state) {
-                (false, _) => 0,
-                (true, State::Tiers(figures)) => figures.grant.units(),
-                (true, State::Gcra(_)) => member.cost,
-            },
-        };
+        let bucket = Bucket::new(member, answer.state, now, passes);
+        let is_charged = answer.passed && passes && is_hypothetical(operation, member);
         Self {
             verdict,
-            bucket: Some(bucket),
+            bucket: match bucket {
+                Some(bucket) if is_charged => Some(bucket.charged(member)),
+                bucket => bucket,
+            },
         }
     }
 
@@ -112,8 +98,8 @@ impl Decision {
 
     /// The algorithm by which it was decided, or `None` if no limit is configured.
     #[must_use]
-    pub fn algorithm(&self) -> Option<&Algorithm> {
-        self.bucket.as_ref().map(|bucket| &bucket.algorithm)
+    pub fn algorithm(&self) -> Option<Algorithm> {
+        self.bucket.as_ref().map(Bucket::algorithm)
     }
 
     /// How many whole tokens the bucket holds now, or how many units its tiers would grant, or `None` if no
@@ -128,7 +114,7 @@ impl Decision {
     #[must_use]
     pub fn granted(&self) -> u32 {
         match &self.bucket {
-            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted,
+            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
             _ => 0,
         }
     }
@@ -137,29 +123,22 @@ impl Decision {
     /// tiers.
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
-        self.figures()?.grant.tier()
+        self.tiers()?.1.grant.tier()
     }
 
     /// How many units were granted from which tier, lowest first; nothing where [`tier`](Self::tier) is `None`.
     pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
-        let tiers = self.algorithm().and_then(|algorithm| match algorithm {
-            Algorithm::Tiers(tiers) => Some(tiers),
-            Algorithm::Gcra(_) => None,
-        });
-        let known = self.figures().zip(tiers).into_iter();
-        known.flat_map(|(figures, tiers)| figures.grant.split(tiers))
+        let tiers = self.tiers().into_iter();
+        tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
     /// Whether the limit has tiers.
     pub(crate) fn has_tiers(&self) -> bool {
-        self.figures().is_some()
+        self.tiers().is_some()
     }
 
-    fn figures(&self) -> Option<&Figures> {
-        match &self.bucket.as_ref()?.state {
-            State::Tiers(figures) => Some(figures),
-            State::Gcra(_) => None,
-        }
+    fn tiers(&self) -> Option<(&Tiers, &Figures)> {
+        self.bucket.as_ref().and_then(Bucket::tiers)
     }
 
     /// How long to wait before the same cost would pass, when denied; zero when allowed, and [`NEVER`](Self::NEVER)
@@ -179,7 +158,7 @@ impl Decision {
     pub fn next_after(&self) -> Duration {
         self.bucket
             .as_ref()
-            .map_or(Duration::ZERO, |bucket| waiting(bucket.next_after()))
+            .map_or(Duration::ZERO, Bucket::next_after)
     }
 
     /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if a tier that it
@@ -188,7 +167,7 @@ impl Decision {
     pub fn reset_after(&self) -> Duration {
         self.bucket
             .as_ref()
-            .map_or(Duration::ZERO, |bucket| waiting(bucket.reset_after()))
+            .map_or(Duration::ZERO, Bucket::reset_after)
     }
 
     /// What a client is to know of the bucket, if there is one.
@@ -225,16 +204,6 @@ fn is_hypothetical(operation: Operation, member: &Member<'_>) -> bool {
         Operation::Check => true,
         Operation::Spend => member.mode == Mode::CheckOnly,
         Operation::Refund | Operation::Reset => false,
-    }
-}
-
-/// A state with tiers is so already.
-fn as_if_charged(member: &Member<'_>, state: State, now: Timestamp) -> State {
-    match (member.algorithm, state) {
-        (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-            State::Gcra(charged(gcra, tat, now, member).unwrap_or(tat))
-        }
-        _ => state,
     }
 }
 

@@ -1,26 +1,148 @@
 use std::{cmp::Ordering, time::Duration};
 
-use super::{Decision, State};
+use super::{Decision, State, outcome::charged};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
-    tiers::{Figures, NEVER},
-    transaction::Algorithm,
+    tiers::{Figures, NEVER, Tiers},
+    transaction::{Algorithm, Member},
 };
 
 /// A bucket as a decision shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bucket {
-    pub(super) algorithm: Algorithm,
-    pub(super) state: State,
-    pub(super) now: Timestamp,
-    pub(super) cost: u32,
-    /// How much of it is taken.
-    pub(super) granted: u32,
+pub(super) enum Bucket {
+    Gcra {
+        gcra: Gcra,
+        tat: Tat,
+        now: Timestamp,
+        cost: u32,
+        /// Whether the cost is taken.
+        is_taken: bool,
+    },
+    Tiers {
+        tiers: Tiers,
+        figures: Figures,
+    },
+}
+
+impl Bucket {
+    /// The bucket of a member that is in `state` at `now` once its batch is decided; none, if the two do not belong
+    /// together.
+    #[inline(always)]
+    pub(super) fn new(
+        member: &Member<'_>,
+        state: State,
+        now: Timestamp,
+        is_taken: bool,
+    ) -> Option<Self> {
+        match (member.algorithm, state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => Some(Self::Gcra {
+                gcra: *gcra,
+                tat,
+                now,
+                cost: member.cost,
+                is_taken,
+            }),
+            (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
+                tiers: tiers.clone(),
+                figures,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The same as if a charge were taken that has not been. A bucket with tiers is so already.
+    #[inline(always)]
+    pub(super) fn charged(mut self, member: &Member<'_>) -> Self {
+        if let Self::Gcra { gcra, tat, now, .. } = &mut self {
+            *tat = charged(gcra, *tat, *now, member).unwrap_or(*tat);
+        }
+        self
+    }
+
+    pub(super) fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Gcra { gcra, .. } => Algorithm::Gcra(*gcra),
+            Self::Tiers { tiers, .. } => Algorithm::Tiers(tiers.clone()),
+        }
+    }
+
+    /// The tiers and what they say, if it has tiers.
+    pub(super) fn tiers(&self) -> Option<(&Tiers, &Figures)> {
+        match self {
+            Self::Gcra { .. } => None,
+            Self::Tiers { tiers, figures } => Some((tiers, figures)),
+        }
+    }
+
+    pub(super) fn granted(&self) -> u32 {
+        match self {
+            Self::Gcra { cost, is_taken, .. } => cost * u32::from(*is_taken),
+            Self::Tiers { figures, .. } => figures.grant.units(),
+        }
+    }
+
+    pub(super) fn remaining(&self) -> u32 {
+        match self {
+            Self::Gcra { gcra, tat, now, .. } => gcra.remaining(*tat, now.as_micros()),
+            Self::Tiers { figures, .. } => figures.remaining,
+        }
+    }
+
+    pub(super) fn next_after(&self) -> Duration {
+        waiting(self.wait().0)
+    }
+
+    pub(super) fn reset_after(&self) -> Duration {
+        waiting(match self {
+            Self::Gcra { gcra, tat, now, .. } => gcra.reset_after(*tat, now.as_micros()),
+            Self::Tiers { figures, .. } => Ticks::from_micros(figures.reset_after),
+        })
+    }
+
+    #[inline]
+    pub(super) fn quota(&self) -> Quota<'_> {
+        let (tier, remaining, next) = match self {
+            Self::Gcra { gcra, tat, now, .. } => {
+                let (remaining, next) = gcra.quota(*tat, now.as_micros());
+                (0, remaining, next)
+            }
+            Self::Tiers { figures, .. } => {
+                let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
+                let next = turn.map(Ticks::from_micros);
+                (figures.in_force(), figures.free, next)
+            }
+        };
+        Quota {
+            bucket: self,
+            tier,
+            remaining,
+            next: next.map(waiting),
+        }
+    }
+
+    /// How long until the same cost would pass, and what the fraction is counted in.
+    fn wait(&self) -> (Ticks, u32) {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                cost,
+                ..
+            } => (gcra.wait(*tat, now.as_micros(), *cost), gcra.count()),
+            Self::Tiers { figures, .. } => (Ticks::from_micros(figures.next_after), 1),
+        }
+    }
+
+    pub(super) fn compare_waits(&self, other: &Self) -> Ordering {
+        let ((ours, count), (theirs, other_count)) = (self.wait(), other.wait());
+        ours.compare(count, theirs, other_count)
+    }
 }
 
 /// A wait as people are told it.
-pub(super) fn waiting(wait: Ticks) -> Duration {
+fn waiting(wait: Ticks) -> Duration {
     match wait.us {
         NEVER => Decision::NEVER,
         _ => wait.ceil(),
@@ -29,7 +151,7 @@ pub(super) fn waiting(wait: Ticks) -> Duration {
 
 /// What a client is to know of a bucket.
 pub(crate) struct Quota<'a> {
-    pub(crate) algorithm: &'a Algorithm,
+    bucket: &'a Bucket,
     /// The highest tier that is active, 0 being the lowest and all there is without tiers.
     pub(crate) tier: usize,
     /// What the bucket holds, or the tier has room for.
@@ -38,84 +160,30 @@ pub(crate) struct Quota<'a> {
     pub(crate) next: Option<Duration>,
 }
 
-/// What is decided by: the two always belong together, but for a bucket of which nothing is known.
-enum Known<'a> {
-    Gcra(&'a Gcra, Tat, u64),
-    Tiers(&'a Figures),
-    Nothing,
-}
+impl Quota<'_> {
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.bucket.algorithm()
+    }
 
-impl Bucket {
+    /// Whether it was decided by this algorithm.
     #[inline]
-    fn known(&self) -> Known<'_> {
-        match (&self.algorithm, &self.state) {
-            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                Known::Gcra(gcra, *tat, self.now.as_micros())
+    pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
+        match (self.bucket, algorithm) {
+            (Bucket::Gcra { gcra, .. }, Algorithm::Gcra(other)) => gcra == other,
+            (Bucket::Tiers { tiers, .. }, Algorithm::Tiers(other)) => tiers == other,
+            _ => false,
+        }
+    }
+
+    /// How much passes at once, and the time in which an empty bucket fills; of the tier in force, its limit and its window.
+    pub(crate) fn allowance(&self) -> (u32, Duration) {
+        match self.bucket {
+            Bucket::Gcra { gcra, .. } => (gcra.burst(), gcra.tolerance().ceil()),
+            Bucket::Tiers { tiers, .. } => {
+                let mut tiers = tiers.iter();
+                let tier = tiers.nth(self.tier);
+                tier.map_or((0, Decision::NEVER), |tier| (tier.limit, tier.window))
             }
-            (Algorithm::Tiers(_), State::Tiers(figures)) => Known::Tiers(figures),
-            _ => Known::Nothing,
         }
-    }
-
-    pub(super) fn remaining(&self) -> u32 {
-        match self.known() {
-            Known::Gcra(gcra, tat, now) => gcra.remaining(tat, now),
-            Known::Tiers(figures) => figures.remaining,
-            Known::Nothing => 0,
-        }
-    }
-
-    pub(super) fn next_after(&self) -> Ticks {
-        match self.known() {
-            Known::Gcra(gcra, tat, now) => gcra.wait(tat, now, self.cost),
-            Known::Tiers(figures) => Ticks::from_micros(figures.next_after),
-            Known::Nothing => Ticks::default(),
-        }
-    }
-
-    pub(super) fn reset_after(&self) -> Ticks {
-        match self.known() {
-            Known::Gcra(gcra, tat, now) => gcra.reset_after(tat, now),
-            Known::Tiers(figures) => Ticks::from_micros(figures.reset_after),
-            Known::Nothing => Ticks::default(),
-        }
-    }
-
-    #[inline]
-    pub(super) fn quota(&self) -> Quota<'_> {
-        let (tier, remaining, next) = match self.known() {
-            Known::Gcra(gcra, tat, now) => {
-                let (remaining, next) = gcra.quota(tat, now);
-                (0, remaining, next)
-            }
-            Known::Tiers(figures) => {
-                let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
-                (
-                    figures.in_force(),
-                    figures.free,
-                    turn.map(Ticks::from_micros),
-                )
-            }
-            Known::Nothing => (0, 0, None),
-        };
-        Quota {
-            algorithm: &self.algorithm,
-            tier,
-            remaining,
-            next: next.map(waiting),
-        }
-    }
-
-    /// What the fractions of waits are counted in.
-    fn count(&self) -> u32 {
-        match &self.algorithm {
-            Algorithm::Gcra(gcra) => gcra.count(),
-            Algorithm::Tiers(_) => 1,
-        }
-    }
-
-    pub(super) fn compare_waits(&self, other: &Self) -> Ordering {
-        let (ours, theirs) = (self.next_after(), other.next_after());
-        ours.compare(self.count(), theirs, other.count())
     }
 }

@@ -115,12 +115,13 @@ impl Outcome {
         now: Timestamp,
         stored: &mut [Stored],
     ) -> Result<Self, InvalidNow> {
+        now.validate()?;
         let outcome = {
             let members = batch.members.iter().zip(&*stored);
             let seen: SmallVec<[Seen<'_>; 4]> = members
                 .map(|(member, stored)| stored.see(member.algorithm, now))
                 .collect();
-            Self::judge(batch, now, &seen)?
+            Self::judge(batch, now, &seen)
         };
         let members = batch.members.iter().zip(outcome.answers());
         for ((member, answer), stored) in members.zip(stored) {
@@ -129,33 +130,25 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Judges a batch at `now` by what is seen of each member's bucket.
+    /// Judges a batch at `now`, which is valid, by what is seen of each member's bucket.
     #[inline(always)]
-    pub(crate) fn judge(
-        batch: &Batch<'_>,
-        now: Timestamp,
-        seen: &[Seen<'_>],
-    ) -> Result<Self, InvalidNow> {
+    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[Seen<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
-        now.validate()?;
-        let mut answers = SmallVec::<[Answer; 4]>::new();
+        let mut outcome = Self::new(now, []);
         let mut passes = true;
         for (member, seen) in batch.members.iter().zip(seen) {
             let answer = judge(batch.operation, member, seen, now);
             passes &= answer.passed || !may_deny(batch.operation, member);
-            answers.push(answer);
+            outcome.answers.push(answer);
         }
         if !passes {
-            for ((member, seen), answer) in batch.members.iter().zip(seen).zip(&mut answers) {
+            let members = batch.members.iter().zip(seen);
+            for ((member, seen), answer) in members.zip(&mut outcome.answers) {
                 answer.state = untouched(member, seen, now);
                 answer.passed &= member.mode.votes();
             }
         }
-        Ok(Self {
-            now,
-            answers,
-            algorithms: None,
-        })
+        outcome
     }
 
     /// The answers, in the order of the batch's members.
@@ -171,16 +164,19 @@ impl Outcome {
             now: self.now,
             passes: self.passes(batch),
         };
-        let members = batch.members.iter().zip(&self.answers).enumerate();
-        members.map(move |(i, (member, answer))| {
-            let other = self.algorithms.as_ref().and_then(|others| others.get(i));
-            let algorithm = other.unwrap_or(member.algorithm);
-            let member = Member {
-                algorithm,
-                ..*member
-            };
-            Decision::new(batch.operation, &member, *answer, circumstances)
-        })
+        (0..batch.members.len().min(self.answers.len()))
+            .map(move |i| self.decision(batch, i, circumstances))
+    }
+
+    #[inline(always)]
+    fn decision(&self, batch: &Batch<'_>, i: usize, circumstances: Circumstances) -> Decision {
+        let member = &batch.members[i];
+        let other = self.algorithms.as_ref().and_then(|others| others.get(i));
+        let member = Member {
+            algorithm: other.unwrap_or(member.algorithm),
+            ..*member
+        };
+        Decision::new(batch.operation, &member, self.answers[i], circumstances)
     }
 
     /// Whether no voting member of `batch` is denied.
@@ -241,6 +237,7 @@ fn judge_gcra(
 }
 
 /// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
+#[inline(never)]
 pub(crate) fn judge_tiers(
     operation: Operation,
     member: &Member<'_>,
@@ -259,6 +256,7 @@ pub(crate) fn judge_tiers(
 }
 
 /// How the bucket of a member stands if nothing is taken from it.
+#[inline(never)]
 fn untouched(member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> State {
     match member.algorithm {
         Algorithm::Gcra(_) => State::Gcra(seen.tat()),

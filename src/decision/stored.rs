@@ -89,6 +89,7 @@ impl Seen<'_> {
     }
 
     /// Lends the view; that of a bucket never used, if what is stored is of a limit that had none.
+    #[inline(never)]
     pub(super) fn with_view<T>(
         &self,
         tiers: &Tiers,

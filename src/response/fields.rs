@@ -93,8 +93,8 @@ impl Policy {
         }
         let (cached, value) = self
             .0
-            .get_or_init(|| (quota.algorithm.clone(), policy(limit, quota)));
-        if cached == quota.algorithm {
+            .get_or_init(|| (quota.algorithm(), policy(limit, quota)));
+        if quota.is_by(cached) {
             value.clone()
         } else {
             policy(limit, quota)
@@ -104,13 +104,7 @@ impl Policy {
 
 /// How much passes at once, and the seconds in which an empty bucket fills; of the tier in force, if there are tiers.
 fn policy(limit: &str, quota: &Quota<'_>) -> HeaderValue {
-    let (most, window) = match quota.algorithm {
-        Algorithm::Gcra(gcra) => (gcra.burst(), gcra.tolerance().ceil()),
-        Algorithm::Tiers(tiers) => tiers
-            .iter()
-            .nth(quota.tier)
-            .map_or((0, Decision::NEVER), |tier| (tier.limit, tier.window)),
-    };
+    let (most, window) = quota.allowance();
     let mut list = List::default();
     list.name(limit);
     list.parameter(b";q=", most.into());

@@ -121,12 +121,13 @@ impl MemoryBackend {
     #[inline]
     pub(super) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
+        now.validate()?;
         match batch.members {
             [member] if batch.operation != Operation::Reset => match member.algorithm {
                 Algorithm::Gcra(_) => self.decide_one(batch, member, now),
-                Algorithm::Tiers(tiers) => self.decide_tiers(batch, member, tiers, now),
+                Algorithm::Tiers(tiers) => Ok(self.decide_tiers(batch, member, tiers, now)),
             },
-            _ => self.decide_all(batch, now),
+            _ => Ok(self.decide_all(batch, now)),
         }
     }
 
@@ -142,30 +143,32 @@ impl MemoryBackend {
         let mut buckets = self.shards.lock(&print);
         let place = buckets.table.find(&print);
         let stored = buckets.table.tat(place);
-        let outcome = Outcome::judge(batch, now, &[Seen::Gcra(stored)])?;
+        let outcome = Outcome::judge(batch, now, &[Seen::Gcra(stored)]);
         let state = outcome.answers()[0].state;
+        let outcome = Ok(outcome);
         if state != State::Gcra(stored) {
             buckets.store(place, &print, member, state, now);
         }
-        Ok(outcome)
+        outcome
     }
 
     /// The same for one bucket with tiers.
+    #[inline(never)]
     fn decide_tiers(
         &self,
         batch: &Batch<'_>,
         member: &Member<'_>,
         tiers: &Tiers,
         now: Timestamp,
-    ) -> Result<Outcome, BackendError> {
-        now.validate()?;
+    ) -> Outcome {
         let print = self.fingerprints.of(&member.key);
         let mut buckets = self.shards.lock(&print);
         let answer = buckets.decide_tiers(batch.operation, &print, member, tiers, now);
-        Ok(Outcome::new(now, [answer]))
+        Outcome::new(now, [answer])
     }
 
-    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Result<Outcome, BackendError> {
+    #[inline(never)]
+    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let prints: SmallVec<[Fingerprint; 4]> = batch
             .members
             .iter()
@@ -177,7 +180,7 @@ impl MemoryBackend {
             let seen: SmallVec<[Seen<'_>; 4]> = members
                 .map(|(member, print)| shards.of(print).see(print, member, now))
                 .collect();
-            Outcome::judge(batch, now, &seen)?
+            Outcome::judge(batch, now, &seen)
         };
         let members = batch.members.iter().zip(outcome.answers());
         for ((member, answer), print) in members.zip(&prints) {
@@ -185,7 +188,7 @@ impl MemoryBackend {
                 .of_mut(print)
                 .update(batch.operation, print, member, answer, now);
         }
-        Ok(outcome)
+        outcome
     }
 }
 

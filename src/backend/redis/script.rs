@@ -238,7 +238,8 @@ pub(super) fn judge(
 ) -> Result<Outcome, InvalidNow> {
     let members = batch.members.iter().zip(found);
     let seen: SmallVec<[Seen<'_>; 4]> = members.map(|(member, found)| found.see(member)).collect();
-    Outcome::judge(batch, now, &seen)
+    now.validate()?;
+    Ok(Outcome::judge(batch, now, &seen))
 }
 
 /// A number that a script is sent; all are below 2⁵³.
