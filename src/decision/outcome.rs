@@ -97,6 +97,18 @@ impl Outcome {
         }
     }
 
+    /// The outcome of a batch of one member.
+    #[inline(always)]
+    pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
+        let mut outcome = Self {
+            now,
+            answers: SmallVec::new(),
+            algorithms: None,
+        };
+        outcome.answers.push(answer);
+        outcome
+    }
+
     /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
     #[must_use]
     pub fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
@@ -214,7 +226,7 @@ fn judge(operation: Operation, member: &Member<'_>, seen: &Seen<'_>, now: Timest
 }
 
 #[inline(always)]
-fn judge_gcra(
+pub(crate) fn judge_gcra(
     operation: Operation,
     member: &Member<'_>,
     gcra: &Gcra,
