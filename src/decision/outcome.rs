@@ -249,7 +249,7 @@ pub(crate) fn judge_gcra(
 }
 
 /// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
-#[inline(never)]
+#[inline]
 pub(crate) fn judge_tiers(
     operation: Operation,
     member: &Member<'_>,

@@ -15,7 +15,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Gcra(Tat),
-    Tiers(FoundTiers),
+    /// Boxed, so that an answer without tiers is no larger for it.
+    Tiers(Box<FoundTiers>),
 }
 
 /// What was stored of a bucket with tiers, as far as one request has to know it.
@@ -51,12 +52,12 @@ impl Found {
                     tiers.push(FoundTier::parse(&mut figures)?);
                 }
                 let granted = second.as_u64()?.try_into().ok()?;
-                Some(Self::Tiers(FoundTiers {
+                Some(Self::Tiers(Box::new(FoundTiers {
                     asked,
                     now,
                     tiers,
                     granted,
-                }))
+                })))
             }
             us => Some(Self::Gcra(Tat {
                 us: us.as_u64()?,

@@ -45,7 +45,7 @@ local function outdated(bucket, tier)
 end
 
 local function load_tiers(key, at)
-  local bucket = {key = key, now = now, value = redis.call('GET', key) or '', granted = 0}
+  local bucket = {key = key, now = now, value = redis.call('GET', key) or ''}
   local stored = 0
   if string.sub(bucket.value, 1, 1) == 'T' then
     stored = string.byte(bucket.value, 2)
@@ -61,6 +61,8 @@ local function load_tiers(key, at)
       limit = tonumber(ARGV[a]), window = span(ARGV[a + 1]), active = span(ARGV[a + 2]),
       cooldown = span(ARGV[a + 3]), kind = tonumber(ARGV[a + 4]),
       entry = -1, kept = 0, oldest = 0, places = 0, area = area,
+      -- What is found out later has its room from the beginning: a table that grows is what costs most here.
+      phase = '', old = 0, used = 0, takes = false, wants = 0, stay = 0, enters = false,
     }
     if i <= stored then
       tier.entry, tier.kept, tier.oldest, tier.places =
@@ -116,9 +118,8 @@ local function report(bucket, least)
     local over = math.max(tier.used - tier.limit, 0)
     local shown = tier.places > 0 and math.min(least + over, tier.used) or 0
     local newest = tier.used > 0 and unit(bucket, tier, tier.kept - 1) or 0
-    for _, figure in ipairs({tier.entry, tier.used, newest, shown}) do
-      seen[#seen + 1] = figure
-    end
+    local at = #seen
+    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4] = tier.entry, tier.used, newest, shown
     for nth = 0, shown - 1 do
       seen[#seen + 1] = unit(bucket, tier, tier.old + nth)
     end
@@ -216,14 +217,16 @@ local function store_tiers(bucket)
   end
   local last = lapses(bucket)
   local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
-  if not fits then
-    redis.call('SET', bucket.key, write_anew(bucket), unpack(ttl and {'PX', ttl} or {}))
-    return
-  end
-  write_into(bucket)
-  if ttl then
-    redis.call('PEXPIRE', bucket.key, ttl)
+  if not fits and ttl then
+    redis.call('SET', bucket.key, write_anew(bucket), 'PX', ttl)
+  elseif not fits then
+    redis.call('SET', bucket.key, write_anew(bucket))
   else
+    write_into(bucket)
+  end
+  if fits and ttl then
+    redis.call('PEXPIRE', bucket.key, ttl)
+  elseif fits then
     redis.call('PERSIST', bucket.key)
   end
 end
