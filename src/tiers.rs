@@ -40,6 +40,7 @@
 //! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024), in the
 //! reading of the author's own simulator where the two leave something open.
 
+mod grant;
 mod history;
 mod view;
 
@@ -51,8 +52,9 @@ use thiserror::Error;
 pub(crate) use self::view::Window;
 pub(crate) use self::view::{NEVER, View};
 pub use self::{
+    grant::Grant,
     history::{History, Phase},
-    view::{Figures, Grant},
+    view::Figures,
 };
 use crate::gcra::MAX_TICKS_US;
 

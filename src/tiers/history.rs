@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use super::{
     Span, Tiers,
-    view::{Grant, NEVER, View, Window, end},
+    grant::Grant,
+    view::{NEVER, View, Window, end},
 };
 
 /// What has been granted from a bucket: all that is stored of it. The default is a bucket never used.
