@@ -92,8 +92,8 @@ impl MemoryBackend {
         self.shards.buckets()
     }
 
-    /// Takes over what another backend has answered for a member; `raises` says that a bucket can only have become
-    /// emptier. Of tiers that is what was granted.
+    /// Takes over what another backend has answered for a member: of GCRA what is stored, which only a refund or a reset
+    /// makes fuller; of tiers what was granted.
     #[cfg(feature = "failure-policy")]
     pub(super) fn learn(
         &self,
