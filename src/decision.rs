@@ -24,8 +24,9 @@ pub use self::{
     stored::Stored,
 };
 use crate::{
+    clock::Timestamp,
     tiers::{Figures, Tiers},
-    transaction::{Algorithm, Member, Mode, Operation},
+    transaction::{Algorithm, Member, Operation},
 };
 
 /// What was decided for one transaction.
@@ -41,6 +42,8 @@ enum Verdict {
     Denied,
     Refunded,
     NotRefunded,
+    /// Denied by a limit in shadow mode.
+    WouldDeny,
 }
 
 impl Decision {
@@ -63,13 +66,8 @@ impl Decision {
         if !answer.known {
             return Self::NOT_LIMITED;
         }
-        let verdict = match (operation, answer.passed) {
-            (Operation::Refund, true) => Verdict::Refunded,
-            (Operation::Refund, false) => Verdict::NotRefunded,
-            (_, true) => Verdict::Allowed,
-            (_, false) => Verdict::Denied,
-        };
         let Circumstances { now, passes } = circumstances;
+        let verdict = Verdict::of(operation, answer.passed, member.shadow && passes);
         let bucket = Bucket::new(member, answer.state, now, passes);
         let is_charged = answer.passed && passes && is_hypothetical(operation, member);
         Self {
@@ -81,11 +79,23 @@ impl Decision {
         }
     }
 
-    /// Whether the request may proceed. For a member of a batch that does not vote, whether it was
-    /// charged; for a refund of what is limited, whether anything was given back.
+    /// Whether the request may proceed: always, by a limit in shadow mode. For a member of a batch that does not vote,
+    /// whether it was charged; for a refund of what is limited, whether anything was given back.
     #[must_use]
     pub fn allowed(&self) -> bool {
-        matches!(self.verdict, Verdict::Allowed | Verdict::Refunded)
+        !matches!(self.verdict, Verdict::Denied | Verdict::NotRefunded)
+    }
+
+    /// Whether it would have been denied, were the limit not in shadow mode.
+    #[must_use]
+    pub fn would_be_denied(&self) -> bool {
+        self.verdict == Verdict::WouldDeny
+    }
+
+    /// Whether nothing passes, whatever is waited for: the limit is [`BLOCKED`](crate::Limit::BLOCKED) for this client.
+    #[must_use]
+    pub fn blocked(&self) -> bool {
+        matches!(self.bucket, Some(Bucket::Blocked))
     }
 
     /// Whether a refund gave anything back.
@@ -100,10 +110,10 @@ impl Decision {
         self.bucket.is_some()
     }
 
-    /// The algorithm by which it was decided, or `None` if no limit is configured.
+    /// The algorithm by which it was decided, or `None` if no limit is configured, or the client is blocked.
     #[must_use]
     pub fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.as_ref().map(Bucket::algorithm)
+        self.bucket.as_ref().and_then(Bucket::algorithm)
     }
 
     /// How many whole tokens the bucket holds now, or how many units its tiers would grant, or `None` if no
@@ -143,6 +153,12 @@ impl Decision {
 
     fn tiers(&self) -> Option<(&Tiers, &Figures)> {
         self.bucket.as_ref().and_then(Bucket::tiers)
+    }
+
+    /// When it was decided, by the clock that decided; `None` if no limit is configured, or the client is blocked.
+    #[must_use]
+    pub fn decided_at(&self) -> Option<Timestamp> {
+        self.bucket.as_ref().and_then(Bucket::now)
     }
 
     /// How long to wait before the same cost would pass, when denied; zero when allowed, and [`NEVER`](Self::NEVER)
@@ -186,6 +202,15 @@ impl Decision {
         self.quota()?.next
     }
 
+    /// The decision for a client that is blocked.
+    #[cold]
+    pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
+        Self {
+            verdict: Verdict::of(operation, false, shadow),
+            bucket: Some(Bucket::Blocked),
+        }
+    }
+
     fn denied(&self) -> bool {
         self.verdict == Verdict::Denied
     }
@@ -202,11 +227,24 @@ impl Decision {
     }
 }
 
+impl Verdict {
+    #[inline(always)]
+    fn of(operation: Operation, passed: bool, shadow: bool) -> Self {
+        match (operation, passed) {
+            (Operation::Refund, true) => Self::Refunded,
+            (Operation::Refund, false) => Self::NotRefunded,
+            (_, true) => Self::Allowed,
+            (_, false) if shadow => Self::WouldDeny,
+            (_, false) => Self::Denied,
+        }
+    }
+}
+
 /// Whether a member shows what a charge would leave although none was stored.
 fn is_hypothetical(operation: Operation, member: &Member<'_>) -> bool {
     match operation {
         Operation::Check => true,
-        Operation::Spend => member.mode == Mode::CheckOnly,
+        Operation::Spend => !member.mode.spends(),
         Operation::Refund | Operation::Reset => false,
     }
 }

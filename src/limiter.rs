@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 pub(crate) use self::reload::Claim;
 use self::{
     reload::Claims,
-    resolve::{Resolved, Rooms, look_up, only},
+    resolve::{Found, Resolved, Rooms, look_up, only},
 };
 pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
@@ -233,8 +233,9 @@ impl Limiter {
         let limits = self.shared.limits.load();
         let mut room = None;
         let member = match look_up(&limits, operation, transaction, &mut room) {
-            Ok(Some(member)) => member,
-            Ok(None) => return Some(Ok(Decision::NOT_LIMITED)),
+            Ok(Found::Member(member)) => member,
+            Ok(Found::Off) => return Some(Ok(Decision::NOT_LIMITED)),
+            Ok(Found::Refused { shadow }) => return Some(Ok(Decision::refused(operation, shadow))),
             Err(error) => return Some(Err(error)),
         };
         let members = [member];
@@ -258,8 +259,8 @@ impl Limiter {
             Err(error) => return Some(Err(error)),
         };
         let batch = resolved.batch(operation, self.now());
-        if batch.members.is_empty() {
-            return Some(Ok(resolved.not_limited()));
+        if let Some(decision) = resolved.at_once(operation) {
+            return Some(Ok(decision));
         }
         match self.shared.backend.try_apply(&batch) {
             Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
@@ -275,8 +276,10 @@ impl Limiter {
     ) -> Result<Decision, LimiterError> {
         let limits = self.limits();
         let mut room = None;
-        let Some(member) = look_up(&limits, operation, transaction, &mut room)? else {
-            return Ok(Decision::NOT_LIMITED);
+        let member = match look_up(&limits, operation, transaction, &mut room)? {
+            Found::Member(member) => member,
+            Found::Off => return Ok(Decision::NOT_LIMITED),
+            Found::Refused { shadow } => return Ok(Decision::refused(operation, shadow)),
         };
         let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
@@ -293,8 +296,8 @@ impl Limiter {
         let mut rooms = Rooms::new();
         let resolved = Resolved::new(&limits, operation, transactions, &mut rooms)?;
         let batch = resolved.batch(operation, self.now());
-        if batch.members.is_empty() {
-            return Ok(resolved.not_limited());
+        if let Some(decision) = resolved.at_once(operation) {
+            return Ok(decision);
         }
         resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
     }

@@ -37,6 +37,8 @@ pub struct Transaction<'a> {
     pub min_cost: Option<u32>,
     /// How it takes part in a batch.
     pub mode: Mode,
+    /// What is decided while the store does not answer, if it is not for the limit to say.
+    pub on_failure: Option<OnFailure>,
     /// Whether it is of those who have no id.
     missing: bool,
 }
@@ -51,6 +53,7 @@ impl<'a> Transaction<'a> {
             cost: 1,
             min_cost: None,
             mode: Mode::CheckAndSpend,
+            on_failure: None,
             missing: false,
         }
     }
@@ -91,6 +94,14 @@ impl<'a> Transaction<'a> {
         self.mode = mode;
         self
     }
+
+    /// Sets what is decided while the store does not answer, whatever the limit's name says. See
+    /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
+    #[must_use]
+    pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = Some(on_failure);
+        self
+    }
 }
 
 /// How a transaction takes part in its batch.
@@ -106,6 +117,8 @@ pub enum Mode {
     SpendOnly,
     /// Never votes; charged if the batch passes, even into debt, whatever the cost.
     Debit,
+    /// Never votes, and is never charged: says what would have been decided.
+    Observe,
 }
 
 impl Mode {
@@ -118,7 +131,16 @@ impl Mode {
     /// Whether this member is charged when the batch passes and its cost fits.
     #[must_use]
     pub const fn spends(self) -> bool {
-        !matches!(self, Self::CheckOnly)
+        !matches!(self, Self::CheckOnly | Self::Observe)
+    }
+
+    /// The mode in which a member does the same without a vote.
+    pub(crate) const fn silent(self) -> Self {
+        match self {
+            Self::CheckAndSpend => Self::SpendOnly,
+            Self::CheckOnly => Self::Observe,
+            mode => mode,
+        }
     }
 }
 
@@ -230,6 +252,8 @@ pub struct Member<'a> {
     pub format: IdFormat,
     /// What is decided while the store does not answer, if the limit says so.
     pub on_failure: Option<OnFailure>,
+    /// Whether it has lost its vote to shadow mode.
+    pub(crate) shadow: bool,
 }
 
 impl<'a> Member<'a> {
@@ -244,7 +268,18 @@ impl<'a> Member<'a> {
             mode,
             format: IdFormat::Opaque,
             on_failure: None,
+            shadow: false,
         }
+    }
+
+    /// Takes its vote away, and what it would refuse while the store does not answer.
+    pub(crate) const fn in_shadow(mut self) -> Self {
+        self.shadow = true;
+        self.mode = self.mode.silent();
+        if !matches!(self.on_failure, Some(OnFailure::Local)) {
+            self.on_failure = Some(OnFailure::Allow);
+        }
+        self
     }
 
     /// Sets with how many tokens it makes do.

@@ -49,7 +49,12 @@ fn hot(criterion: &mut Criterion, name: &str, rate: Rate) {
     let backend = MemoryBackend::new();
     let limit = rate.limit();
     let key = BucketKey::new(LimitKey::Name(LIMIT), "203.0.113.7");
-    let member = [Member::new(key, limit.algorithm(), 1, Mode::CheckAndSpend)];
+    let member = [Member::new(
+        key,
+        limit.algorithm().expect("it has one"),
+        1,
+        Mode::CheckAndSpend,
+    )];
     let batch = Batch::new(Operation::Spend, &member);
     let _ = backend.try_apply(&batch);
     assert_eq!(spend(&backend, &limit, "203.0.113.7"), allowed);

@@ -109,7 +109,12 @@ pub fn client(n: u32) -> IpAddr {
 #[inline]
 pub fn spend(backend: &MemoryBackend, limit: &Limit, id: &str) -> bool {
     let key = BucketKey::new(LimitKey::Name(LIMIT), id);
-    let member = [Member::new(key, limit.algorithm(), 1, Mode::CheckAndSpend)];
+    let member = [Member::new(
+        key,
+        limit.algorithm().expect("it has one"),
+        1,
+        Mode::CheckAndSpend,
+    )];
     backend
         .try_apply(&Batch::new(Operation::Spend, &member))
         .and_then(Result::ok)

@@ -22,7 +22,10 @@ pub(super) enum Bucket {
     Tiers {
         tiers: Tiers,
         figures: Figures,
+        now: Timestamp,
     },
+    /// Nothing passes.
+    Blocked,
 }
 
 impl Bucket {
@@ -46,6 +49,7 @@ impl Bucket {
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
+                now,
             }),
             _ => None,
         }
@@ -60,18 +64,27 @@ impl Bucket {
         self
     }
 
-    pub(super) fn algorithm(&self) -> Algorithm {
+    pub(super) fn algorithm(&self) -> Option<Algorithm> {
         match self {
-            Self::Gcra { gcra, .. } => Algorithm::Gcra(*gcra),
-            Self::Tiers { tiers, .. } => Algorithm::Tiers(tiers.clone()),
+            Self::Gcra { gcra, .. } => Some(Algorithm::Gcra(*gcra)),
+            Self::Tiers { tiers, .. } => Some(Algorithm::Tiers(tiers.clone())),
+            Self::Blocked => None,
+        }
+    }
+
+    /// When it was decided.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        match self {
+            Self::Gcra { now, .. } | Self::Tiers { now, .. } => Some(*now),
+            Self::Blocked => None,
         }
     }
 
     /// The tiers and what they say, if it has tiers.
     pub(super) fn tiers(&self) -> Option<(&Tiers, &Figures)> {
         match self {
-            Self::Gcra { .. } => None,
-            Self::Tiers { tiers, figures } => Some((tiers, figures)),
+            Self::Gcra { .. } | Self::Blocked => None,
+            Self::Tiers { tiers, figures, .. } => Some((tiers, figures)),
         }
     }
 
@@ -79,6 +92,7 @@ impl Bucket {
         match self {
             Self::Gcra { cost, is_taken, .. } => cost * u32::from(*is_taken),
             Self::Tiers { figures, .. } => figures.grant.units(),
+            Self::Blocked => 0,
         }
     }
 
@@ -86,6 +100,7 @@ impl Bucket {
         match self {
             Self::Gcra { gcra, tat, now, .. } => gcra.remaining(*tat, now.as_micros()),
             Self::Tiers { figures, .. } => figures.remaining,
+            Self::Blocked => 0,
         }
     }
 
@@ -97,6 +112,7 @@ impl Bucket {
         waiting(match self {
             Self::Gcra { gcra, tat, now, .. } => gcra.reset_after(*tat, now.as_micros()),
             Self::Tiers { figures, .. } => Ticks::from_micros(figures.reset_after),
+            Self::Blocked => Ticks::from_micros(NEVER),
         })
     }
 
@@ -112,6 +128,7 @@ impl Bucket {
                 let next = turn.map(Ticks::from_micros);
                 (figures.in_force(), figures.free, next)
             }
+            Self::Blocked => (0, 0, Some(Ticks::from_micros(NEVER))),
         };
         Quota {
             bucket: self,
@@ -132,6 +149,7 @@ impl Bucket {
                 ..
             } => (gcra.wait(*tat, now.as_micros(), *cost), gcra.count()),
             Self::Tiers { figures, .. } => (Ticks::from_micros(figures.next_after), 1),
+            Self::Blocked => (Ticks::from_micros(NEVER), 1),
         }
     }
 
@@ -161,7 +179,7 @@ pub(crate) struct Quota<'a> {
 }
 
 impl Quota<'_> {
-    pub(crate) fn algorithm(&self) -> Algorithm {
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         self.bucket.algorithm()
     }
 
@@ -184,6 +202,7 @@ impl Quota<'_> {
                 let tier = tiers.nth(self.tier);
                 tier.map_or((0, Decision::NEVER), |tier| (tier.limit, tier.window))
             }
+            Bucket::Blocked => (0, Decision::NEVER),
         }
     }
 }

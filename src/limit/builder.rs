@@ -39,6 +39,7 @@ pub struct LimitsBuilder {
     overrides: Vec<CodedOverride>,
     defaults_sources: Vec<Source>,
     overrides_sources: Vec<Source>,
+    shadow: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +104,12 @@ impl LimitsBuilder {
         self.overrides(Source::Text(language, text.into()))
     }
 
+    /// Puts all limits in shadow mode, as [`LimitName::shadow`] does one.
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
     /// Reads the files, and returns the limits.
     ///
     /// # Errors
@@ -124,7 +131,7 @@ impl LimitsBuilder {
 
     pub(crate) fn assemble(&self, documents: &Documents) -> Result<Limits, LimitsError> {
         let mut assembly = Assembly {
-            limits: Limits::of(self.digest(documents)),
+            limits: Limits::of(self.digest(documents), self.shadow),
             numbers: HashMap::new(),
             defined: HashSet::new(),
             is_closed: !self.names.is_empty(),
@@ -137,7 +144,7 @@ impl LimitsBuilder {
             if assembly.limits.get(name.as_str()).is_none() {
                 assembly.declare_in_code(name)?;
             }
-            assembly.define(name.as_str(), name.number(), format, Some(limit.clone()))?;
+            assembly.define(name, format, Some(limit.clone()))?;
         }
         for document in &documents.defaults {
             document.definitions(|definition| assembly.define_in_file(definition))?;
@@ -155,7 +162,14 @@ impl LimitsBuilder {
     /// The hash that limits have which are made of these documents.
     pub(crate) fn digest(&self, documents: &Documents) -> [u8; 32] {
         let mut hash = Sha256::new();
-        let code = format!("{:?}{:?}{:?}", self.names, self.limits, self.overrides);
+        let Self {
+            names,
+            limits,
+            overrides,
+            shadow,
+            ..
+        } = self;
+        let code = format!("{names:?}{limits:?}{overrides:?}{shadow}");
         let texts = documents.defaults.iter().chain(&documents.overrides);
         for text in iter::once(&*code).chain(texts.map(Document::text)) {
             hash.update((text.len() as u64).to_le_bytes());
@@ -194,24 +208,25 @@ impl Assembly {
 
     fn define(
         &mut self,
-        name: &str,
-        number: Option<u32>,
+        said: &LimitName,
         format: Option<IdFormat>,
         limit: Option<Limit>,
     ) -> Result<(), LimitsError> {
+        let name = said.as_str();
         let ready = match self.limits.get(name) {
             _ if !self.defined.insert(name.into()) => Err(Mistake::DuplicateName),
-            Some(named) => agree(&named.name, number, format),
-            None => self.declare(LimitName::of(name, number, format.unwrap_or_default())),
+            Some(named) => agree(&named.name, said.number(), format).and_then(|()| link(said)),
+            None => self.declare(said.clone()),
         };
         ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
         limit.iter().for_each(|limit| warn(name, limit));
-        self.limits.define(name, limit);
+        self.limits.define(said, limit);
         Ok(())
     }
 
     fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
         name.validate()?;
+        link(&name)?;
         if self.limits.get(name.as_str()).is_some() {
             return Err(Mistake::DuplicateName);
         }
@@ -230,13 +245,18 @@ impl Assembly {
             number,
             format,
             limit,
+            shadow,
+            description,
+            docs,
             line,
         } = definition;
+        let said = LimitName::of(name, number, format.unwrap_or_default());
+        let said = said.say(shadow, description, docs);
         let known = match self.is_closed {
             true => self.ensure_known(name),
             false => Ok(()),
         };
-        let defined = known.and_then(|()| self.define(name, number, format, limit));
+        let defined = known.and_then(|()| self.define(&said, format, limit));
         defined.map_err(|error| error.at(line))
     }
 
@@ -279,7 +299,7 @@ impl Assembly {
 
 /// Tells of what is allowed, and yet hardly meant.
 fn warn(name: &str, limit: &Limit) {
-    let Algorithm::Tiers(tiers) = limit.algorithm() else {
+    let Some(Algorithm::Tiers(tiers)) = limit.algorithm() else {
         return;
     };
     for tier in tiers.short_cooldowns() {
@@ -289,6 +309,14 @@ fn warn(name: &str, limit: &Limit) {
             "the cooldown of a tier is shorter than its window, and a tier begins empty each time that it is \
              entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
         );
+    }
+}
+
+/// A link has to be one.
+fn link(name: &LimitName) -> Result<(), Mistake> {
+    match name.documented() {
+        Some(docs) if !name.has_good_docs() => Err(Mistake::docs(docs)),
+        _ => Ok(()),
     }
 }
 

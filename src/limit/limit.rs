@@ -23,9 +23,23 @@ use crate::{
 /// The constructors that cannot fail panic on values that make no limit, at compile time if they
 /// stand in a `const`. For values from elsewhere there is [`Limit::new`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Limit(Algorithm);
+pub struct Limit(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    By(Algorithm),
+    Unlimited,
+    Blocked,
+}
 
 impl Limit {
+    /// Everything passes, and nothing is counted: for a client that shall escape the default.
+    pub const UNLIMITED: Self = Self(Kind::Unlimited);
+
+    /// Nothing passes, whatever is refunded or reset: for a client that shall not come any more or, as a default, for
+    /// all who have no override.
+    pub const BLOCKED: Self = Self(Kind::Blocked);
+
     /// At most `burst` at once, of which `count` come back each `period`.
     ///
     /// # Errors
@@ -34,7 +48,7 @@ impl Limit {
     /// bucket would take more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
         match Gcra::new(burst, count, period) {
-            Ok(gcra) => Ok(Self(Algorithm::Gcra(gcra))),
+            Ok(gcra) => Ok(Self::by(gcra)),
             Err(error) => Err(error),
         }
     }
@@ -110,13 +124,14 @@ impl Limit {
     /// # Panics
     ///
     /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill; or if the limit has
-    /// tiers, which have limits of their own.
+    /// tiers, which have limits of their own, or none of all these.
     #[must_use]
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
         let gcra = match &self.0 {
-            Algorithm::Gcra(gcra) => *gcra,
-            Algorithm::Tiers(_) => panic!("tiers have no burst: set their limits"),
+            Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
+            Kind::Unlimited | Kind::Blocked => panic!("there is nothing that a burst could be of"),
         };
         // There is nothing to drop in it, and a `const` may not even seem to.
         let _ = std::mem::ManuallyDrop::new(self);
@@ -131,7 +146,7 @@ impl Limit {
     #[track_caller]
     const fn checked(burst: u32, count: u32, period: Duration) -> Self {
         match Gcra::new(burst, count, period) {
-            Ok(gcra) => Self(Algorithm::Gcra(gcra)),
+            Ok(gcra) => Self::by(gcra),
             Err(GcraError::ZeroBurst) => panic!("a burst of 0 lets nothing pass: use at least 1"),
             Err(GcraError::ZeroCount) => panic!("a count of 0 lets nothing pass: use at least 1"),
             Err(_) => {
@@ -140,37 +155,51 @@ impl Limit {
         }
     }
 
-    /// How buckets of this limit are decided.
-    #[must_use]
-    pub const fn algorithm(&self) -> &Algorithm {
-        &self.0
+    const fn by(gcra: Gcra) -> Self {
+        Self(Kind::By(Algorithm::Gcra(gcra)))
     }
 
-    /// The highest cost that can ever pass.
+    /// How buckets of this limit are decided; `None` if there are none, because it is
+    /// [`UNLIMITED`](Self::UNLIMITED) or [`BLOCKED`](Self::BLOCKED).
     #[must_use]
-    pub fn max_cost(&self) -> u32 {
+    pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            Algorithm::Gcra(gcra) => gcra.burst(),
-            Algorithm::Tiers(tiers) => tiers.max_units(),
+            Kind::By(algorithm) => Some(algorithm),
+            Kind::Unlimited | Kind::Blocked => None,
+        }
+    }
+
+    /// Whether nothing passes.
+    #[must_use]
+    pub const fn is_blocked(&self) -> bool {
+        matches!(self.0, Kind::Blocked)
+    }
+
+    /// The highest cost that can ever pass, if it is the cost that decides.
+    #[must_use]
+    pub fn max_cost(&self) -> Option<u32> {
+        match self.algorithm()? {
+            Algorithm::Gcra(gcra) => Some(gcra.burst()),
+            Algorithm::Tiers(tiers) => Some(tiers.max_units()),
         }
     }
 }
 
 impl From<Tiers> for Limit {
     fn from(tiers: Tiers) -> Self {
-        Self(Algorithm::Tiers(tiers))
+        Self(Kind::By(Algorithm::Tiers(tiers)))
     }
 }
 
 impl fmt::Display for Limit {
-    /// Writes `10 per 1s, 20 at once`, or a tier after the other.
+    /// Writes `10 per 1s, 20 at once`, or a tier after the other, or `unlimited` or `blocked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Algorithm::Gcra(gcra) => {
+            Kind::By(Algorithm::Gcra(gcra)) => {
                 let period = format_duration(gcra.period());
                 write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())
             }
-            Algorithm::Tiers(tiers) => {
+            Kind::By(Algorithm::Tiers(tiers)) => {
                 for (i, tier) in tiers.iter().enumerate() {
                     let (window, active) = (format_span(tier.window), format_span(tier.active));
                     let then = if i > 0 { ", then " } else { "" };
@@ -178,6 +207,8 @@ impl fmt::Display for Limit {
                 }
                 Ok(())
             }
+            Kind::Unlimited => f.write_str("unlimited"),
+            Kind::Blocked => f.write_str("blocked"),
         }
     }
 }
@@ -210,7 +241,7 @@ mod tests {
     fn burst_keeps_the_rate() {
         const LIMIT: Limit = Limit::per_minute(60).burst(100);
         assert_eq!(LIMIT, Limit::new(100, 60, Duration::from_secs(60)).unwrap());
-        assert_eq!(LIMIT.max_cost(), 100);
+        assert_eq!(LIMIT.max_cost(), Some(100));
         assert_eq!(LIMIT.to_string(), "60 per 1m0s, 100 at once");
     }
 

@@ -16,6 +16,7 @@ use crate::id::Folded;
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
     digest: [u8; 32],
+    shadow: bool,
 }
 
 impl Limits {
@@ -39,6 +40,19 @@ impl Limits {
         names
     }
 
+    /// Whether the limit of this name never refuses, because it or all of them are in shadow mode.
+    #[must_use]
+    #[inline]
+    pub fn is_shadow(&self, named: &NamedLimit) -> bool {
+        self.shadow || named.name.is_shadow()
+    }
+
+    /// Whether all limits are in shadow mode.
+    #[must_use]
+    pub fn is_all_shadow(&self) -> bool {
+        self.shadow
+    }
+
     /// A hash of all that they were made of: within one process, equal hashes are of equal limits.
     #[must_use]
     pub fn digest(&self) -> &[u8; 32] {
@@ -46,9 +60,10 @@ impl Limits {
     }
 
     /// Limits that are to be made of what has this hash.
-    pub(super) fn of(digest: [u8; 32]) -> Self {
+    pub(super) fn of(digest: [u8; 32], shadow: bool) -> Self {
         Self {
             digest,
+            shadow,
             ..Self::default()
         }
     }
@@ -66,8 +81,9 @@ impl Limits {
     }
 
     /// Gives a name that is there its limit, or says that it has none.
-    pub(super) fn define(&mut self, name: &str, limit: Option<Limit>) {
-        if let Some(named) = self.named.get_mut(name) {
+    pub(super) fn define(&mut self, said: &LimitName, limit: Option<Limit>) {
+        if let Some(named) = self.named.get_mut(said.as_str()) {
+            named.name.adopt(said);
             (named.limit, named.is_defined) = (limit, true);
         }
     }

@@ -210,8 +210,12 @@ pub(super) enum Mistake {
     OverrideKey(String),
     #[error(transparent)]
     Tiers(#[from] TiersError),
-    #[error("it has tiers, and burst, count or period beside them: remove one or the other")]
-    TiersOrBurst,
+    #[error(
+        "it has two of these: tiers; burst, count and period; unlimited; blocked: remove all but one"
+    )]
+    TwoKinds,
+    #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
+    Docs(String),
     #[error("{field} is `{text}`: write true or false")]
     Flag { field: &'static str, text: String },
 }
@@ -250,6 +254,10 @@ impl Mistake {
     pub(super) fn flag(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Flag { field, text }
+    }
+
+    pub(super) fn docs(link: &str) -> Self {
+        Self::Docs(shortened(link))
     }
 
     pub(super) fn override_key(key: &str) -> Self {

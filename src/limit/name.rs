@@ -31,6 +31,15 @@ pub struct LimitName {
     number: Option<u32>,
     format: IdFormat,
     on_failure: Option<OnFailure>,
+    shadow: Option<bool>,
+    about: Arc<About>,
+}
+
+/// What clients are told of a limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct About {
+    description: Option<Box<str>>,
+    docs: Option<Box<str>>,
 }
 
 impl LimitName {
@@ -52,6 +61,8 @@ impl LimitName {
             number,
             format,
             on_failure: None,
+            shadow: None,
+            about: Arc::default(),
         }
     }
 
@@ -60,6 +71,29 @@ impl LimitName {
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = Some(on_failure);
+        self
+    }
+
+    /// Puts the limit in shadow mode, or takes it out: it is decided, charged and told to operators, and never refuses
+    /// anybody. So a new limit can be watched before it is enforced.
+    #[must_use]
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = Some(shadow);
+        self
+    }
+
+    /// Says what is limited, in the words that a client reads after "too many": `new registrations`. If not set, it is
+    /// the name.
+    #[must_use]
+    pub fn description(mut self, description: &str) -> Self {
+        Arc::make_mut(&mut self.about).description = Some(description.into());
+        self
+    }
+
+    /// Links to where clients can read about the limit, for the message and the `Link` of a refusal. It needs a scheme.
+    #[must_use]
+    pub fn docs(mut self, link: &str) -> Self {
+        Arc::make_mut(&mut self.about).docs = Some(link.into());
         self
     }
 
@@ -82,9 +116,64 @@ impl LimitName {
         self.format
     }
 
+    /// Whether the limit is in shadow mode.
+    #[must_use]
+    #[inline]
+    pub fn is_shadow(&self) -> bool {
+        self.shadow.unwrap_or(false)
+    }
+
+    /// What is limited, in words, if it was said.
+    #[must_use]
+    pub fn described(&self) -> Option<&str> {
+        self.about.description.as_deref()
+    }
+
+    /// Where clients can read about the limit, if it was said.
+    #[must_use]
+    pub fn documented(&self) -> Option<&str> {
+        self.about.docs.as_deref()
+    }
+
+    /// Whether a link can stand in a header and be followed.
+    pub(super) fn has_good_docs(&self) -> bool {
+        let uri = |docs: &str| docs.parse::<http::Uri>().ok();
+        let good = |docs: &str| uri(docs).is_some_and(|uri| uri.scheme().is_some());
+        let stands = |docs: &str| !docs.contains(['<', '>', '"']);
+        self.documented()
+            .is_none_or(|docs| good(docs) && stands(docs))
+    }
+
     #[inline]
     pub(crate) fn failure(&self) -> Option<OnFailure> {
         self.on_failure
+    }
+
+    /// Says what a file says beyond number and format.
+    pub(super) fn say(
+        mut self,
+        shadow: Option<bool>,
+        description: Option<&str>,
+        docs: Option<&str>,
+    ) -> Self {
+        self.shadow = shadow;
+        self.about = Arc::new(About {
+            description: description.map(Into::into),
+            docs: docs.map(Into::into),
+        });
+        self
+    }
+
+    /// Takes over what `said` says beyond number and format.
+    pub(super) fn adopt(&mut self, said: &Self) {
+        self.on_failure = said.on_failure.or(self.on_failure);
+        self.shadow = said.shadow.or(self.shadow);
+        if said.about != self.about {
+            let About { description, docs } = (*said.about).clone();
+            let about = Arc::make_mut(&mut self.about);
+            about.description = description.or_else(|| about.description.take());
+            about.docs = docs.or_else(|| about.docs.take());
+        }
     }
 
     /// What stands for the name in bucket keys.

@@ -43,21 +43,30 @@ impl Serialize for Defaults<'_> {
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shadow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    docs: Option<&'a str>,
     #[serde(flatten)]
     values: Option<Values>,
 }
 
-impl Entry {
-    fn new(named: &NamedLimit) -> Self {
+impl<'a> Entry<'a> {
+    fn new(named: &'a NamedLimit) -> Self {
         let format = Some(named.name.format()).filter(|format| *format != IdFormat::default());
         Self {
             number: named.name.number(),
             id: format.map(IdFormat::name),
+            shadow: named.name.is_shadow(),
+            description: named.name.described(),
+            docs: named.name.documented(),
             values: named.limit.as_ref().map(Values::new),
         }
     }
@@ -74,6 +83,12 @@ enum Values {
     Tiers {
         tiers: Vec<TierValues>,
     },
+    Unlimited {
+        unlimited: bool,
+    },
+    Blocked {
+        blocked: bool,
+    },
 }
 
 #[derive(Serialize)]
@@ -89,14 +104,16 @@ struct TierValues {
 impl Values {
     fn new(limit: &Limit) -> Self {
         match limit.algorithm() {
-            Algorithm::Gcra(gcra) => Self::Gcra {
+            Some(Algorithm::Gcra(gcra)) => Self::Gcra {
                 burst: gcra.burst(),
                 count: gcra.count(),
                 period: format_duration(gcra.period()),
             },
-            Algorithm::Tiers(tiers) => Self::Tiers {
+            Some(Algorithm::Tiers(tiers)) => Self::Tiers {
                 tiers: tiers.iter().map(TierValues::new).collect(),
             },
+            None if limit.is_blocked() => Self::Blocked { blocked: true },
+            None => Self::Unlimited { unlimited: true },
         }
     }
 }

@@ -90,7 +90,10 @@ impl Claim {
 
     fn check_limit(&self, id: Option<&str>, limit: &Limit) -> Result<(), LimiterError> {
         let (name, cost) = (self.limit.to_string(), self.cost);
-        let has_tiers = matches!(limit.algorithm(), Algorithm::Tiers(_));
+        let Some((algorithm, max_cost)) = limit.algorithm().zip(limit.max_cost()) else {
+            return Ok(());
+        };
+        let has_tiers = matches!(algorithm, Algorithm::Tiers(_));
         match self.mode {
             Mode::Debit if has_tiers => Err(LimiterError::NotWithTiers {
                 limit: name,
@@ -102,11 +105,11 @@ impl Claim {
                 least: cost,
             }),
             Mode::Debit => Ok(()),
-            _ if cost > limit.max_cost() => Err(LimiterError::CostAboveBurst {
+            _ if cost > max_cost => Err(LimiterError::CostAboveBurst {
                 limit: name,
                 id: id.map(Into::into),
                 cost,
-                burst: limit.max_cost(),
+                burst: max_cost,
             }),
             _ => Ok(()),
         }

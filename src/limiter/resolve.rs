@@ -1,6 +1,6 @@
 //! From limit names and ids to a batch's members, and from a backend's answers to decisions.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, iter};
 
 use ahash::RandomState;
 use smallvec::SmallVec;
@@ -18,8 +18,25 @@ use crate::{
 /// A batch's transactions, looked up.
 pub(super) struct Resolved<'a> {
     members: SmallVec<[Member<'a>; 4]>,
-    /// For each transaction, its mode if it has a limit and so a member.
-    modes: SmallVec<[Option<Mode>; 8]>,
+    places: SmallVec<[Place; 8]>,
+}
+
+/// What a transaction has come to.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The next member.
+    Member { votes: bool },
+    /// No limit is configured.
+    Off,
+    /// It cannot pass, whatever is stored.
+    Refused { votes: bool, shadow: bool },
+}
+
+/// A transaction, looked up.
+pub(super) enum Found<'a> {
+    Member(Member<'a>),
+    Off,
+    Refused { shadow: bool },
 }
 
 /// Room for the ids of a batch that are not as they were written.
@@ -34,16 +51,24 @@ impl<'a> Resolved<'a> {
     ) -> Result<Self, LimiterError> {
         let mut resolved = Self {
             members: SmallVec::new(),
-            modes: SmallVec::new(),
+            places: SmallVec::new(),
         };
         rooms.resize_with(transactions.len(), || None);
         for (transaction, room) in transactions.iter().zip(rooms) {
-            let member = look_up(limits, operation, transaction, room)?;
-            let mode = member.as_ref().map(|_| transaction.mode);
-            resolved.modes.push(mode);
-            if let Some(member) = member {
-                resolved.members.push(member);
-            }
+            let votes = transaction.mode.votes();
+            let place = match look_up(limits, operation, transaction, room)? {
+                Found::Off => Place::Off,
+                Found::Refused { shadow } => Place::Refused {
+                    votes: votes && !shadow,
+                    shadow,
+                },
+                Found::Member(member) => {
+                    let votes = member.mode.votes();
+                    resolved.members.push(member);
+                    Place::Member { votes }
+                }
+            };
+            resolved.places.push(place);
         }
         match duplicate(&resolved.members) {
             Some(key) => Err(LimiterError::DuplicateBucket {
@@ -57,43 +82,51 @@ impl<'a> Resolved<'a> {
         Batch::new(operation, &self.members).at(now)
     }
 
+    /// The decision, if it takes no backend: nobody is limited, or somebody is blocked.
+    pub(super) fn at_once(&self, operation: Operation) -> Option<BatchDecision> {
+        let asks = matches!(operation, Operation::Check | Operation::Spend);
+        let refuses = |place: &Place| matches!(place, Place::Refused { votes: true, .. });
+        let is_refused = asks && self.places.iter().any(refuses);
+        (is_refused || self.members.is_empty()).then(|| self.decide(operation, iter::empty()))
+    }
+
     pub(super) fn conclude(
         &self,
         batch: &Batch<'_>,
         outcome: &Outcome,
     ) -> Result<BatchDecision, LimiterError> {
         ensure_complete(batch, outcome)?;
-        let mut decisions = outcome.decisions(batch);
-        Ok(BatchDecision::new(self.modes.iter().map(
-            |mode| match mode {
-                Some(mode) => (
-                    decisions.next().unwrap_or(Decision::NOT_LIMITED),
-                    mode.votes(),
-                ),
-                None => (Decision::NOT_LIMITED, false),
-            },
-        )))
+        Ok(self.decide(batch.operation, outcome.decisions(batch)))
     }
 
-    pub(super) fn not_limited(&self) -> BatchDecision {
-        BatchDecision::new(self.modes.iter().map(|_| (Decision::NOT_LIMITED, false)))
+    fn decide(
+        &self,
+        operation: Operation,
+        mut members: impl Iterator<Item = Decision>,
+    ) -> BatchDecision {
+        BatchDecision::new(self.places.iter().map(|place| match *place {
+            Place::Member { votes } => match members.next() {
+                Some(decision) => (decision, votes),
+                None => (Decision::NOT_LIMITED, false),
+            },
+            Place::Off => (Decision::NOT_LIMITED, false),
+            Place::Refused { votes, shadow } => (Decision::refused(operation, shadow), votes),
+        }))
     }
 }
 
-/// Looks one transaction's limit up, and returns the member that it is if it is limited. There is
-/// `room` for its id, if that is not as it was written.
+/// Looks one transaction's limit up. There is `room` for its id, if that is not as it was written.
 #[inline(always)]
 pub(super) fn look_up<'a>(
     limits: &'a Limits,
     operation: Operation,
     transaction: &Transaction<'a>,
     room: &'a mut Option<Id>,
-) -> Result<Option<Member<'a>>, LimiterError> {
+) -> Result<Found<'a>, LimiterError> {
     let Transaction {
         limit: name,
         id,
         cost,
-        min_cost,
         mode,
         ..
     } = *transaction;
@@ -106,28 +139,52 @@ pub(super) fn look_up<'a>(
         Err(error) => return Err(LimiterError::invalid_id(name, error)),
     };
     let Some(limit) = named.in_force(id) else {
-        return Ok(None);
+        return Ok(Found::Off);
     };
-    match limit.algorithm() {
-        _ if operation == Operation::Reset => {}
-        Algorithm::Gcra(_) if min_cost.is_some() => {
-            return Err(LimiterError::no_tiers(name));
-        }
-        Algorithm::Gcra(gcra) if mode != Mode::Debit && cost > gcra.burst() => {
-            return Err(LimiterError::cost_above_burst(named, id, cost));
-        }
-        Algorithm::Gcra(_) => {}
-        Algorithm::Tiers(_) => permit(operation, transaction)?,
+    let shadow = limits.is_shadow(named);
+    let Some(algorithm) = limit.algorithm() else {
+        return Ok(match limit.is_blocked() && operation != Operation::Reset {
+            true => Found::Refused { shadow },
+            false => Found::Off,
+        });
+    };
+    match permit(algorithm, operation, transaction)? {
+        true => {}
+        false if shadow => return Ok(Found::Refused { shadow }),
+        false => return Err(LimiterError::cost_above_burst(named, id, cost)),
     }
     let key = BucketKey::new(named.name.key(), id);
-    let member = Member::new(key, limit.algorithm(), cost, mode)
-        .min_cost(min_cost.unwrap_or(cost))
-        .format(named.name.format());
-    Ok(Some(member.on_failure(named.name.failure())))
+    let member = Member::new(key, algorithm, cost, mode)
+        .min_cost(transaction.min_cost.unwrap_or(cost))
+        .format(named.name.format())
+        .on_failure(transaction.on_failure.or(named.name.failure()));
+    Ok(Found::Member(match shadow {
+        true => member.in_shadow(),
+        false => member,
+    }))
+}
+
+/// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.
+#[inline(always)]
+fn permit(
+    algorithm: &Algorithm,
+    operation: Operation,
+    transaction: &Transaction<'_>,
+) -> Result<bool, LimiterError> {
+    match algorithm {
+        _ if operation == Operation::Reset => Ok(true),
+        Algorithm::Gcra(_) if transaction.min_cost.is_some() => {
+            Err(LimiterError::no_tiers(transaction.limit))
+        }
+        Algorithm::Gcra(gcra) => {
+            Ok(transaction.cost <= gcra.burst() || transaction.mode == Mode::Debit)
+        }
+        Algorithm::Tiers(_) => permit_tiers(operation, transaction).map(|()| true),
+    }
 }
 
 /// Refuses what cannot be done to tiers. A cost above all their limits is denied, for ever.
-fn permit(operation: Operation, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
+fn permit_tiers(operation: Operation, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
     let limit = || transaction.limit.into();
     let (cost, least) = (transaction.cost, transaction.min_cost);
     let least = least.unwrap_or(cost);
@@ -298,7 +355,10 @@ impl LimiterError {
             limit: named.name.to_string(),
             id: named.own(folded).map(|own| own.id.into()),
             cost,
-            burst: named.in_force(folded).map_or(0, Limit::max_cost),
+            burst: named
+                .in_force(folded)
+                .and_then(Limit::max_cost)
+                .unwrap_or(0),
         }
     }
 }

@@ -88,12 +88,10 @@ pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 impl Policy {
     #[inline]
     fn value(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
-        if quota.tier > 0 {
+        let Some(algorithm) = quota.algorithm().filter(|_| quota.tier == 0) else {
             return policy(limit, quota);
-        }
-        let (cached, value) = self
-            .0
-            .get_or_init(|| (quota.algorithm(), policy(limit, quota)));
+        };
+        let (cached, value) = self.0.get_or_init(|| (algorithm, policy(limit, quota)));
         if quota.is_by(cached) {
             value.clone()
         } else {

@@ -252,7 +252,7 @@ fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
 /// The tiers of a limit.
 pub(crate) fn tiers_of<'a>(limits: &'a Limits, name: &str) -> Option<&'a Tiers> {
     match limits.get(name)?.limit.as_ref()?.algorithm() {
-        Algorithm::Tiers(tiers) => Some(tiers),
+        Some(Algorithm::Tiers(tiers)) => Some(tiers),
         _ => None,
     }
 }

@@ -192,7 +192,7 @@ fn listed(id: &str, comment: &Option<String>) -> String {
 }
 
 fn group(name: &str, limit: &Limit, ids: &[String]) -> String {
-    let Algorithm::Gcra(gcra) = limit.algorithm() else {
+    let Some(Algorithm::Gcra(gcra)) = limit.algorithm() else {
         panic!("{limit}")
     };
     let (burst, count, period) = (gcra.burst(), gcra.count(), gcra.period().as_micros());

@@ -58,7 +58,7 @@ impl Side {
 
     fn spend(&self, id: &str) -> bool {
         let key = BucketKey::new(LimitKey::Name("tiers"), id);
-        let algorithm = self.limit.algorithm();
+        let algorithm = self.limit.algorithm().expect("it has one");
         let member = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
         let batch =
             Batch::new(Operation::Spend, &member).at(Some(Timestamp::from_micros(self.now)));

@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn share_is_of_the_burst_and_of_the_rate() {
         let of = |part, of, limit: Limit| {
-            let Algorithm::Gcra(gcra) = Share::new(part, of).algorithm(limit.algorithm()) else {
+            let algorithm = limit.algorithm().unwrap();
+            let Algorithm::Gcra(gcra) = Share::new(part, of).algorithm(algorithm) else {
                 panic!("it has no tiers")
             };
             (gcra.burst(), gcra.count(), gcra.period().as_micros())

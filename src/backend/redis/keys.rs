@@ -248,7 +248,7 @@ mod tests {
         let per_second = Limit::per_second(1);
         let member = Member::new(
             BucketKey::new(limit, id),
-            per_second.algorithm(),
+            per_second.algorithm().unwrap(),
             1,
             Mode::CheckAndSpend,
         );

@@ -165,7 +165,9 @@ fn ticks(us: u64) -> Value {
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
     match (operation, member.mode) {
         (Operation::Reset, _) => "reset",
-        (Operation::Check, _) | (Operation::Refund, Mode::CheckOnly) => "look",
+        (Operation::Check, _)
+        | (Operation::Refund, Mode::CheckOnly)
+        | (Operation::Spend | Operation::Refund, Mode::Observe) => "look",
         (Operation::Spend, Mode::CheckOnly) => "vote",
         (Operation::Spend, Mode::CheckAndSpend) if member.cost == 0 => "vote",
         _ if member.cost == 0 => "look",

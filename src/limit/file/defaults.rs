@@ -11,7 +11,19 @@ use super::{
 use crate::id::IdFormat;
 
 const LIMIT: Form = Form {
-    fields: &["burst", "count", "period", "tiers", "number", "id"],
+    fields: &[
+        "burst",
+        "count",
+        "period",
+        "tiers",
+        "unlimited",
+        "blocked",
+        "number",
+        "id",
+        "shadow",
+        "description",
+        "docs",
+    ],
     whole: "a limit has burst, count and period, or tiers, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };
@@ -22,6 +34,9 @@ pub(in crate::limit) struct Definition<'a> {
     pub(in crate::limit) number: Option<u32>,
     pub(in crate::limit) format: Option<IdFormat>,
     pub(in crate::limit) limit: Option<Limit>,
+    pub(in crate::limit) shadow: Option<bool>,
+    pub(in crate::limit) description: Option<&'a str>,
+    pub(in crate::limit) docs: Option<&'a str>,
     pub(in crate::limit) line: u64,
 }
 
@@ -49,6 +64,12 @@ fn definition<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Result<Definition<'a>
             number: entry.whole("number")?,
             format: entry.format()?,
             limit: entry.limit()?,
+            shadow: match entry.get("shadow") {
+                Some(_) => Some(entry.flag("shadow")?),
+                None => None,
+            },
+            description: entry.text("description")?,
+            docs: entry.text("docs")?,
             line: key.line,
         })
     };

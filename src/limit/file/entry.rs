@@ -86,13 +86,23 @@ impl<'a> Entry<'a> {
 
     /// The values, or `None` if there are none.
     pub(super) fn limit(&self) -> Result<Option<Limit>, LimitsError> {
-        let Some(node) = self.get("tiers") else {
-            return self.bucket();
-        };
-        let mut other = ["burst", "count", "period"].into_iter();
-        match other.find_map(|field| self.get(field)) {
-            Some(other) => Err(Mistake::TiersOrBurst.at(other.line)),
-            None => tiers(node).map(Some),
+        let (unlimited, blocked) = (self.flag("unlimited")?, self.flag("blocked")?);
+        let kinds: [&[&str]; 4] = [
+            if unlimited { &["unlimited"] } else { &[] },
+            if blocked { &["blocked"] } else { &[] },
+            &["tiers"],
+            &["burst", "count", "period"],
+        ];
+        let first = |kind: &&[&str]| kind.iter().find_map(|field| self.get(field));
+        let mut there = kinds.iter().filter_map(first);
+        if let (Some(_), Some(other)) = (there.next(), there.next()) {
+            return Err(Mistake::TwoKinds.at(other.line));
+        }
+        match self.get("tiers") {
+            _ if unlimited => Ok(Some(Limit::UNLIMITED)),
+            _ if blocked => Ok(Some(Limit::BLOCKED)),
+            Some(node) => tiers(node).map(Some),
+            None => self.bucket(),
         }
     }
 
@@ -118,6 +128,11 @@ impl<'a> Entry<'a> {
             let number = text.parse().ok().filter(|_| digits);
             number.ok_or_else(|| Mistake::number(field, text))
         })
+    }
+
+    /// A field that holds a text.
+    pub(super) fn text(&self, field: &'static str) -> Result<Option<&'a str>, LimitsError> {
+        self.get(field).map(text).transpose()
     }
 
     /// The field that names a format of ids.

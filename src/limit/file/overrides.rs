@@ -13,15 +13,26 @@ use super::{
 };
 
 const OVERRIDE: Form = Form {
-    fields: &["burst", "count", "period", "tiers", "ids"],
-    whole: "an override has burst, count and period, or tiers, and ids",
-    misplaced: &[("id", "list the ids below `ids`")],
+    fields: &[
+        "burst",
+        "count",
+        "period",
+        "tiers",
+        "unlimited",
+        "blocked",
+        "ids",
+    ],
+    whole: "an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+    misplaced: &[
+        ("id", "list the ids below `ids`"),
+        ("shadow", "it belongs to defaults"),
+    ],
 };
 
 /// Of the older form, whose key has the id.
 const KEYED: Form = Form {
-    fields: &["burst", "count", "period", "tiers"],
-    whole: "an override by `name:id` has burst, count and period, or tiers",
+    fields: &["burst", "count", "period", "tiers", "unlimited", "blocked"],
+    whole: "an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
     misplaced: &[
         ("ids", "the key has the id already"),
         ("id", "the key has the id already"),
