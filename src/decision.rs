@@ -33,6 +33,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq)]
 pub struct Decision {
     verdict: Verdict,
+    local: bool,
     bucket: Option<Bucket>,
 }
 
@@ -53,6 +54,7 @@ impl Decision {
     /// The decision where no limit is configured.
     pub const NOT_LIMITED: Self = Self {
         verdict: Verdict::Allowed,
+        local: false,
         bucket: None,
     };
 
@@ -66,12 +68,13 @@ impl Decision {
         if !answer.known {
             return Self::NOT_LIMITED;
         }
-        let Circumstances { now, passes } = circumstances;
+        let Circumstances { now, passes, .. } = circumstances;
         let verdict = Verdict::of(operation, answer.passed, member.shadow && passes);
         let bucket = Bucket::new(member, answer.state, now, passes);
         let is_charged = answer.passed && passes && is_hypothetical(operation, member);
         Self {
             verdict,
+            local: circumstances.local,
             bucket: match bucket {
                 Some(bucket) if is_charged => Some(bucket.charged(member)),
                 bucket => bucket,
@@ -90,6 +93,13 @@ impl Decision {
     #[must_use]
     pub fn would_be_denied(&self) -> bool {
         self.verdict == Verdict::WouldDeny
+    }
+
+    /// Whether it was decided by what this process alone knows, because the store did not answer. See
+    /// [`OnFailure::Local`](crate::transaction::OnFailure::Local).
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.local
     }
 
     /// Whether nothing passes, whatever is waited for: the limit is [`BLOCKED`](crate::Limit::BLOCKED) for this client.
@@ -207,6 +217,7 @@ impl Decision {
     pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
         Self {
             verdict: Verdict::of(operation, false, shadow),
+            local: false,
             bucket: Some(Bucket::Blocked),
         }
     }

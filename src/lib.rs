@@ -50,6 +50,7 @@
 //! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
+//! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService` |
 //! | `tonic-tls` | | the same on TLS connections |
 //!

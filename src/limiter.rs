@@ -203,7 +203,7 @@ impl Limiter {
             .map(drop)
     }
 
-    async fn decide(
+    pub(crate) async fn decide(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
@@ -225,7 +225,7 @@ impl Limiter {
         }
     }
 
-    fn try_decide(
+    pub(crate) fn try_decide(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
@@ -300,6 +300,13 @@ impl Limiter {
             return Ok(decision);
         }
         resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
+    }
+
+    /// Whether the limit of this name is in shadow mode.
+    pub(crate) fn is_shadow(&self, name: &str) -> bool {
+        let limits = self.shared.limits.load();
+        let named = limits.get(name);
+        named.is_some_and(|named| limits.is_shadow(named))
     }
 
     fn now(&self) -> Option<Timestamp> {

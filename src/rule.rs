@@ -1,6 +1,13 @@
 //! Which limits a request meets: rules, and what they make of one.
+//!
+#![cfg_attr(feature = "axum", doc = include_str!("../docs/rules.md"))]
+
+mod charging;
+mod predicate;
+mod rules;
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{
         Arc,
@@ -9,14 +16,22 @@ use std::{
 };
 
 use http::request::Parts;
-use smallvec::SmallVec;
-use thiserror::Error;
 
+use self::charging::Charging;
+pub use self::{
+    charging::Ending,
+    predicate::{methods, paths},
+    rules::RuleError,
+};
+pub(crate) use self::{
+    predicate::Predicates,
+    rules::{Charge, Charges, Rules, charged},
+};
 use crate::{
     id::{Id, IdFormat},
     key::{Extracted, KeyExtractor, Missing},
-    limiter::{Claim, Limiter, LimiterError},
-    transaction::{Mode, Transaction},
+    limiter::Claim,
+    transaction::{Mode, OnFailure},
 };
 
 /// One limit that requests meet: its name, who is asking, and what it costs.
@@ -34,11 +49,31 @@ use crate::{
 #[must_use = "a rule does nothing until it is given to a layer"]
 pub struct Rule {
     limit: Arc<str>,
+    choice: Option<Choice>,
     extractor: Arc<dyn KeyExtractor>,
-    cost: u32,
+    cost: Cost,
     mode: Mode,
+    charging: Charging,
     on_missing: OnMissing,
+    on_failure: Option<OnFailure>,
+    skips: Predicates,
     logged: Arc<AtomicBool>,
+}
+
+/// Limits instead of the rule's own.
+#[derive(Clone)]
+struct Choice {
+    others: Arc<[Arc<str>]>,
+    choose: Arc<Choose>,
+}
+
+type Choose = dyn Fn(&Parts) -> Option<&str> + Send + Sync;
+
+/// What a request costs.
+#[derive(Clone)]
+enum Cost {
+    Fixed(u32),
+    By(Arc<dyn Fn(&Parts) -> u32 + Send + Sync>),
 }
 
 /// What happens to a request that should have an id and has none, or none in the limit's format. If
@@ -62,17 +97,140 @@ impl Rule {
     pub fn new(limit: impl Into<Arc<str>>, extractor: impl KeyExtractor) -> Self {
         Self {
             limit: limit.into(),
+            choice: None,
             extractor: Arc::new(extractor),
-            cost: 1,
+            cost: Cost::Fixed(1),
             mode: Mode::default(),
+            charging: Charging::default(),
             on_missing: OnMissing::default(),
+            on_failure: None,
+            skips: Predicates::default(),
             logged: Arc::default(),
         }
     }
 
+    /// Chooses the limit for each request: one of `others`, or the rule's own where there is `None`.
+    ///
+    /// A name that is not among them is a mistake of the server, and does what
+    /// [`on_missing`](Self::on_missing) says.
+    ///
+    /// ```
+    /// use tollgate::{Rule, key::ExtensionId};
+    ///
+    /// #[derive(Clone)]
+    /// struct Account { id: String, is_paying: bool }
+    ///
+    /// let account = ExtensionId::new(|account: &Account| account.id.clone());
+    /// let rule = Rule::new("free", account).limit_by(["pro"], |parts| {
+    ///     let account = parts.extensions.get::<Account>()?;
+    ///     account.is_paying.then_some("pro")
+    /// });
+    /// # let _ = rule;
+    /// ```
+    pub fn limit_by<T: Into<Arc<str>>>(
+        mut self,
+        others: impl IntoIterator<Item = T>,
+        choose: impl Fn(&Parts) -> Option<&str> + Send + Sync + 'static,
+    ) -> Self {
+        self.choice = Some(Choice {
+            others: others.into_iter().map(Into::into).collect(),
+            choose: Arc::new(choose),
+        });
+        self
+    }
+
     /// Sets what a request costs, in tokens.
     pub fn cost(mut self, cost: u32) -> Self {
-        self.cost = cost;
+        self.cost = Cost::Fixed(cost);
+        self
+    }
+
+    /// Finds what each request costs, in tokens. Where it is 0, the rule is skipped; where it is above the limit's
+    /// burst, so that it could never pass, the request is refused with 413.
+    ///
+    /// ```
+    /// use http::header::CONTENT_LENGTH;
+    /// use tollgate::{ClientIp, Rule};
+    ///
+    /// let kilobytes = Rule::new("upload", ClientIp::peer()).cost_by(|parts| {
+    ///     let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    ///     let bytes: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+    ///     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).max(1)
+    /// });
+    /// # let _ = kilobytes;
+    /// ```
+    pub fn cost_by(mut self, cost: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
+        self.cost = Cost::By(Arc::new(cost));
+        self
+    }
+
+    /// Skips requests for which this is true. Any of several is enough.
+    pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.skips.push(skip);
+        self
+    }
+
+    /// Skips requests for which this is false.
+    pub fn only_if(self, meets: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.skip_if(move |parts| !meets(parts))
+    }
+
+    /// Charges after the response's head, if the request has ended in this way. Before, it is only checked, so that
+    /// those who are over the limit do not get so far.
+    ///
+    /// Requests that are on their way at the same time have all been checked before one of them is charged, and are
+    /// all charged then, into debt if need be. Where they must not be more than the limit, as with
+    /// guesses of a password, use [`refund_if`](Self::refund_if).
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tollgate::{Rule, key::HeaderId};
+    ///
+    /// let failures = Rule::new("failed-authorizations", HeaderId::new("x-account-id"))
+    ///     .charge_if(|ending| ending.status() == Some(StatusCode::FORBIDDEN));
+    /// # let _ = failures;
+    /// ```
+    pub fn charge_if(
+        mut self,
+        judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.charging = Charging::After(Arc::new(judge));
+        self
+    }
+
+    /// Gives back what was charged, if the request has ended in this way. A limit with tiers cannot.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule};
+    ///
+    /// // Requests that the server has failed do not count.
+    /// let rule = Rule::new("requests", ClientIp::peer())
+    ///     .refund_if(|ending| ending.failed() || ending.status().is_some_and(|s| s.is_server_error()));
+    /// # let _ = rule;
+    /// ```
+    pub fn refund_if(
+        mut self,
+        judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.charging = Charging::GivenBack(Arc::new(judge));
+        self
+    }
+
+    /// Corrects what was charged to what the request has really cost, once the response's body has ended, or was
+    /// dropped, or there is none: the difference is given back, or taken, into debt if need be. What is
+    /// [`cost`](Self::cost) is then a reservation. A limit with tiers cannot.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule};
+    ///
+    /// // Reserves 64 kilobytes, and charges those that were sent.
+    /// let traffic = Rule::new("traffic", ClientIp::peer()).cost(64).settle_by(|ending| {
+    ///     u32::try_from(ending.sent().div_ceil(1024)).unwrap_or(u32::MAX)
+    /// });
+    /// # let _ = traffic;
+    /// ```
+    pub fn settle_by(mut self, price: impl Fn(&Ending<'_>) -> u32 + Send + Sync + 'static) -> Self {
+        self.charging = Charging::Settled(Arc::new(price));
         self
     }
 
@@ -88,10 +246,56 @@ impl Rule {
         self
     }
 
-    fn claim(&self, cost: u32) -> Claim {
+    /// Sets what is decided while the store does not answer, whatever the limit's name says. See
+    /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = Some(on_failure);
+        self
+    }
+
+    /// The limits that it may charge, its own first.
+    fn limits(&self) -> impl Iterator<Item = &Arc<str>> {
+        let others = self.choice.iter().flat_map(|choice| choice.others.iter());
+        std::iter::once(&self.limit).chain(others)
+    }
+
+    fn chosen<'a>(&self, parts: &'a Parts) -> Option<&'a str> {
+        self.choice
+            .as_ref()
+            .and_then(|choice| (choice.choose)(parts))
+    }
+
+    fn skips(&self, parts: &Parts) -> bool {
+        self.skips.any(parts)
+    }
+
+    fn cost_of(&self, parts: &Parts) -> u32 {
+        match &self.cost {
+            Cost::Fixed(cost) => *cost,
+            Cost::By(cost) => cost(parts),
+        }
+    }
+
+    fn has_fixed_cost(&self) -> bool {
+        matches!(self.cost, Cost::Fixed(_))
+    }
+
+    /// The cost that is known at start.
+    fn fixed_cost(&self) -> u32 {
+        match self.cost {
+            Cost::Fixed(cost) => cost,
+            Cost::By(_) => 1,
+        }
+    }
+
+    fn claim(&self, limit: &Arc<str>, cost: u32) -> Claim {
         let extractor = Arc::clone(&self.extractor);
         let meets = move |folded: &str| folded == Id::MISSING || extractor.can_find(folded);
-        Claim::new(Arc::clone(&self.limit), cost, self.mode, Box::new(meets))
+        let claim = Claim::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
+        match self.charging.corrects() {
+            true => claim.with_corrections(),
+            false => claim,
+        }
     }
 
     fn id(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, Missing> {
@@ -103,6 +307,12 @@ impl Rule {
                 Err(error) => self.extractor.invalid(&error),
             },
         };
+        self.without_id(missing)
+    }
+
+    /// What becomes of a request of which it is not known who is asking, or for what.
+    #[cold]
+    fn without_id(&self, missing: Missing) -> Result<Option<Id>, Missing> {
         self.log_once(&missing);
         match self.on_missing {
             OnMissing::Refuse => Err(missing),
@@ -126,167 +336,17 @@ impl Rule {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cost = match self.cost {
+            Cost::Fixed(cost) => Cow::Owned(cost.to_string()),
+            Cost::By(_) => Cow::Borrowed("by request"),
+        };
         f.debug_struct("Rule")
-            .field("limit", &self.limit)
-            .field("cost", &self.cost)
+            .field("limits", &self.limits().collect::<Vec<_>>())
+            .field("cost", &cost)
             .field("mode", &self.mode)
+            .field("charging", &self.charging)
             .field("on_missing", &self.on_missing)
+            .field("on_failure", &self.on_failure)
             .finish_non_exhaustive()
     }
-}
-
-/// Why a rule does not fit the limits, or the rules before it.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RuleError {
-    /// The limit is not known, or the cost is above its burst.
-    #[error(transparent)]
-    Limiter(LimiterError),
-    /// What the extractor finds is not in the format of the limit's ids.
-    #[error(
-        "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
-         another extractor, or give the limit another format"
-    )]
-    Format {
-        /// The limit.
-        limit: String,
-        /// The format of its ids.
-        format: IdFormat,
-    },
-    /// The costs of all rules of one limit are above its burst together.
-    #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
-    Sum(LimiterError),
-    /// Two rules of one limit have different modes, so that their charges could not be added up.
-    #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
-    MixedModes {
-        /// The limit.
-        limit: String,
-        /// The modes.
-        modes: [Mode; 2],
-    },
-}
-
-/// The rules of a layer. The limits are held to what they take for granted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rules(Vec<Held>);
-
-#[derive(Clone, Debug)]
-struct Held {
-    rule: Rule,
-    /// How ids of its limit look, which no reload changes.
-    format: IdFormat,
-    _claim: Arc<Claim>,
-}
-
-impl Rules {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn push(&mut self, rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
-        let limits = limiter.limits();
-        let fits = rule.claim(rule.cost).check(&limits);
-        fits.map_err(RuleError::Limiter)?;
-        let named = limits.get(&rule.limit);
-        let format = named.map_or_else(IdFormat::default, |named| named.name.format());
-        if !rule.extractor.fits(format) {
-            let limit = rule.limit.to_string();
-            return Err(RuleError::Format { limit, format });
-        }
-        let others = || self.iter().filter(|other| other.limit == rule.limit);
-        if let Some(other) = others().find(|other| other.mode != rule.mode) {
-            let (limit, modes) = (rule.limit.to_string(), [other.mode, rule.mode]);
-            return Err(RuleError::MixedModes { limit, modes });
-        }
-        // They may all meet in one bucket.
-        let sum = others().fold(rule.cost, |sum, other| sum.saturating_add(other.cost));
-        let claim = limiter.claim(rule.claim(sum)).map_err(RuleError::Sum)?;
-        self.0.push(Held {
-            rule,
-            format,
-            _claim: claim,
-        });
-        Ok(())
-    }
-
-    /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
-    pub(crate) fn charge(&self, parts: &Parts, charges: &mut Charges) -> Result<(), Missing> {
-        for (i, Held { rule, format, .. }) in self.0.iter().enumerate() {
-            let Some(id) = rule.id(parts, *format)? else {
-                continue;
-            };
-            let meets = |charge: &&mut Charge| {
-                self.rule(charge).limit == rule.limit && is_same(*format, &charge.id, &id)
-            };
-            match charges.iter_mut().find(meets) {
-                Some(charge) => charge.cost = charge.cost.saturating_add(rule.cost),
-                None => charges.push(Charge {
-                    rule: i,
-                    id,
-                    cost: rule.cost,
-                }),
-            }
-        }
-        Ok(())
-    }
-
-    /// The name of the limit that is charged.
-    pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
-        &self.rule(charge).limit
-    }
-
-    /// How it is charged.
-    pub(crate) fn mode(&self, charge: &Charge) -> Mode {
-        self.rule(charge).mode
-    }
-
-    /// The transaction of a charge.
-    pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
-        let Rule { limit, mode, .. } = self.rule(charge);
-        charged(limit, &charge.id).cost(charge.cost).mode(*mode)
-    }
-
-    /// The transactions of a request's charges.
-    pub(crate) fn transactions<'a>(
-        &'a self,
-        charges: &'a [Charge],
-    ) -> SmallVec<[Transaction<'a>; 4]> {
-        charges
-            .iter()
-            .map(|charge| self.transaction(charge))
-            .collect()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.0.iter().map(|held| &held.rule)
-    }
-
-    fn rule(&self, charge: &Charge) -> &Rule {
-        &self.0[charge.rule].rule
-    }
-}
-
-/// The transaction of an id that a rule has found.
-pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
-    match id.as_str() {
-        Id::MISSING => Transaction::missing(limit),
-        id => Transaction::new(limit, id),
-    }
-}
-
-/// Whether two ids are of one client.
-fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
-    let folded = |id| IdFormat::fold(format, Id::as_str(id)).ok();
-    a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
-}
-
-pub(crate) type Charges = SmallVec<[Charge; 4]>;
-
-/// What one request is charged in one bucket.
-#[derive(Clone, Debug)]
-pub(crate) struct Charge {
-    /// The first rule that met there.
-    pub(crate) rule: usize,
-    pub(crate) id: Id,
-    pub(crate) cost: u32,
 }

@@ -109,7 +109,8 @@ impl Outcome {
         outcome
     }
 
-    /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
+    /// Says that the members were decided by other algorithms than theirs, without the store: one for each, in their
+    /// order.
     #[must_use]
     pub fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         self.algorithms = Some(algorithms.into_iter().collect());
@@ -175,6 +176,7 @@ impl Outcome {
         let circumstances = Circumstances {
             now: self.now,
             passes: self.passes(batch),
+            local: self.algorithms.is_some(),
         };
         (0..batch.members.len().min(self.answers.len()))
             .map(move |i| self.decision(batch, i, circumstances))
@@ -211,6 +213,8 @@ fn may_deny(operation: Operation, member: &Member<'_>) -> bool {
 pub(super) struct Circumstances {
     pub(super) now: Timestamp,
     pub(super) passes: bool,
+    /// Whether it was decided without the store.
+    pub(super) local: bool,
 }
 
 /// What becomes of one member if the batch passes.

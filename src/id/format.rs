@@ -61,6 +61,15 @@ impl IdFormat {
         }
     }
 
+    /// The formats of the two ids that its ids are made of, if they are.
+    pub(crate) fn pair(self) -> Option<(Self, Self)> {
+        match self {
+            Self::RegIdDomain => Some((Self::RegId, Self::Domain)),
+            Self::RegIdFqdnSet => Some((Self::RegId, Self::FqdnSet)),
+            _ => None,
+        }
+    }
+
     /// Folds an id into the text that its bucket is kept under.
     ///
     /// Nothing is allocated but for names of more than 88 characters with capital letters in them, and for

@@ -4,7 +4,7 @@ use http::request::Parts;
 
 use super::{
     Extracted, KeyExtractor,
-    address::{Address, Proxies},
+    address::{Address, Proxies, RangeError, Ranges},
 };
 use crate::id::{Id, IdFormat, masked};
 
@@ -77,6 +77,30 @@ impl ClientIp {
     pub fn exact(mut self) -> Self {
         self.exact = true;
         self
+    }
+
+    /// Says of requests whether they come from one of these addresses, in CIDR notation, or as an address for that alone:
+    /// for lists of those who are not limited, or not let in. An IPv6 address is compared whole. Of a request whose
+    /// address is not known, it says no.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule};
+    ///
+    /// let monitoring = ClientIp::peer().within(["192.0.2.0/24", "2001:db8:77::/48"])?;
+    /// let rule = Rule::new("requests", ClientIp::peer()).skip_if(monitoring);
+    /// # let _ = rule;
+    /// # Ok::<_, tollgate::key::RangeError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an entry is neither address nor range, has bits set beyond its prefix, or is IPv4-mapped.
+    pub fn within<T: AsRef<str>>(
+        &self,
+        ranges: impl IntoIterator<Item = T>,
+    ) -> Result<impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static, RangeError> {
+        let (address, ranges) = (self.address.clone(), Ranges::parse(ranges)?);
+        Ok(move |parts: &Parts| address.find(parts).is_ok_and(|ip| ranges.contains(ip)))
     }
 }
 

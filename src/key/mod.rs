@@ -6,7 +6,9 @@
 //! | [`Ipv6Range`] | the /48 (or another range) of such an address, if it is an IPv6 one | skipped for IPv4, 500 for no address |
 //! | [`HeaderId`] | a header's value, such as an account | 400 |
 //! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run |
+//! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (all without a route are one) |
 //! | [`Everyone`] | one for all | – |
+//! | two to four of these in a tuple | theirs, with colons between them: `12345678:/users/{id}` | what the first does that has none |
 //! | a closure | what it returns: `Option` of an id or of text | skipped |
 //!
 //! What happens without an id can be changed for each [`Rule`](crate::Rule), by
@@ -51,6 +53,9 @@ mod everyone;
 mod extension;
 mod header;
 mod ipv6_range;
+mod joined;
+#[cfg(feature = "axum")]
+mod matched_path;
 
 use std::borrow::Cow;
 
@@ -58,8 +63,10 @@ use http::request::Parts;
 
 use crate::id::{Id, IdError, IdFormat};
 
+#[cfg(feature = "axum")]
+pub use self::matched_path::MatchedPath;
 pub use self::{
-    address::{Proxies, ProxiesError, ProxyHeader},
+    address::{Proxies, ProxiesError, ProxyHeader, RangeError},
     client_ip::ClientIp,
     everyone::Everyone,
     extension::ExtensionId,

@@ -1,43 +1,54 @@
-use std::sync::Arc;
+use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use smallvec::SmallVec;
 
 use crate::{
     decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules, charged},
-    transaction::{Mode, Transaction},
+    transaction::{Mode, Operation, Transaction},
 };
 
 /// What rate limiting layers have decided on a request: among the extensions of the request, for
 /// handlers, and of the response, for outer layers. Layers inside others add to it.
 ///
+/// A handler spends more by it, gives back, or corrects what was charged to what it really was:
+///
 /// ```
 /// use axum::{Extension, http::StatusCode};
-/// use tollgate::{Transaction, layer::Assessment};
+/// use tollgate::layer::Assessment;
 ///
 /// async fn upload(Extension(assessment): Extension<Assessment>, body: String) -> StatusCode {
-///     let Some(client) = assessment.iter().next() else { return StatusCode::OK };
+///     let Some(bytes) = assessment.of("bytes") else { return StatusCode::OK };
 ///     // Each kilobyte counts.
-///     let kilobytes = Transaction::new("bytes", client.id.as_str()).cost(body.len() as u32 / 1024);
-///     match client.limiter.spend(&kilobytes).await {
-///         Ok(decision) if decision.allowed() => StatusCode::OK,
-///         Ok(_) => StatusCode::TOO_MANY_REQUESTS,
+///     match bytes.settle(body.len() as u32 / 1024).await {
+///         Ok(()) => StatusCode::OK,
 ///         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Assessment(Arc<[Assessed]>);
+pub struct Assessment {
+    outer: Option<Arc<Self>>,
+    ours: Arc<[Assessed]>,
+}
 
 /// What was decided for one limit.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Assessed {
     /// The limit's name.
     pub limit: Arc<str>,
     /// Whose bucket it is.
     pub id: Id,
-    /// What was charged, or would have been.
+    /// What was asked for.
     pub cost: u32,
     /// How it took part.
     pub mode: Mode,
@@ -45,61 +56,82 @@ pub struct Assessed {
     pub decision: Decision,
     /// The limiter that decided.
     pub limiter: Limiter,
-    charged: bool,
+    /// What is taken from the bucket as far as this request is concerned.
+    charged: AtomicU32,
 }
 
 impl Assessment {
-    /// Adds a layer's decisions to those of the layers outside of it.
+    /// A layer's own decisions.
     pub(super) fn new<'a>(
-        outer: Option<&Self>,
         limiter: &Limiter,
         rules: &Rules,
         decisions: impl Iterator<Item = (&'a Charge, &'a Decision)>,
         allowed: bool,
     ) -> Self {
-        let ours = decisions.map(|(charge, decision)| Assessed {
-            limit: Arc::clone(rules.limit(charge)),
-            id: charge.id.clone(),
-            cost: charge.cost,
-            mode: rules.mode(charge),
-            decision: decision.clone(),
-            limiter: limiter.clone(),
-            charged: allowed && decision.allowed(),
+        let ours = decisions.map(|(charge, decision)| {
+            let mode = rules.mode(charge);
+            let takes = allowed && mode.spends() && decision.limited();
+            Assessed {
+                limit: Arc::clone(rules.limit(charge)),
+                id: charge.id.clone(),
+                cost: charge.cost,
+                mode,
+                decision: decision.clone(),
+                limiter: limiter.clone(),
+                charged: AtomicU32::new(if takes { decision.granted() } else { 0 }),
+            }
         });
-        match outer {
-            Some(Self(outer)) => Self(outer.iter().cloned().chain(ours).collect()),
-            None => Self(ours.collect()),
+        Self {
+            outer: None,
+            ours: ours.collect(),
         }
+    }
+
+    /// The same, added to what layers outside have decided.
+    pub(super) fn within(mut self, outer: Option<&Self>) -> Self {
+        self.outer = outer.cloned().map(Arc::new);
+        self
     }
 
     /// Each limit with its decision: those of outer layers first, then in the order of rules.
     pub fn iter(&self) -> impl Iterator<Item = &Assessed> {
-        self.0.iter()
+        let outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
+        let mut layers: SmallVec<[&[Assessed]; 2]> = outwards.map(|layer| &*layer.ours).collect();
+        layers.reverse();
+        layers.into_iter().flatten()
+    }
+
+    /// What was decided for a limit, by the innermost layer that has it.
+    #[must_use]
+    pub fn of(&self, limit: &str) -> Option<&Assessed> {
+        let mut outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
+        outwards.find_map(|layer| layer.ours.iter().find(|assessed| *assessed.limit == *limit))
     }
 
     /// Gives back everything that the request was charged, as when what it asked for has failed. What
-    /// [tiers](crate::tiers) have granted stays so.
-    ///
-    /// It is for the caller to do so once.
+    /// [tiers](crate::tiers) have granted stays so. Once it is given back, it is not given back again.
     ///
     /// # Errors
     ///
     /// The first error of a limiter. All others have given back nevertheless.
     pub async fn refund(&self) -> Result<(), LimiterError> {
         let mut result = Ok(());
-        for assessed in self.0.iter().filter(|assessed| assessed.is_refundable()) {
-            let refunded = assessed.limiter.refund(&assessed.transaction()).await;
-            result = result.and(refunded.map(drop));
+        for assessed in self
+            .iter()
+            .filter(|assessed| !assessed.decision.has_tiers())
+        {
+            result = result.and(assessed.settle(0).await);
         }
         result
+    }
+
+    /// What was decided in a place among a layer's own.
+    pub(super) fn own(&self, place: usize) -> &Assessed {
+        &self.ours[place]
     }
 }
 
 impl Assessed {
-    fn is_refundable(&self) -> bool {
-        self.charged && !self.decision.has_tiers()
-    }
-
     /// The transaction by which the same would be charged again.
     #[must_use]
     pub fn transaction(&self) -> Transaction<'_> {
@@ -107,4 +139,87 @@ impl Assessed {
             .cost(self.cost)
             .mode(self.mode)
     }
+
+    /// What is taken from the bucket as far as this request is concerned.
+    #[must_use]
+    pub fn charged(&self) -> u32 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
+    /// Corrects what the request is charged to `cost`: the difference is given back, or taken, into debt if need be.
+    /// From [tiers](crate::tiers) there is taken what they grant.
+    ///
+    /// It may be called again, and at the same time by several: in the end, what was said last is charged. After an
+    /// error, which leaves open what the store has done, the difference is not tried again.
+    ///
+    /// # Errors
+    ///
+    /// If the backend does not answer, or if tiers were to give something back.
+    pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
+        match self.correction(cost) {
+            Some((operation, transaction)) => {
+                let decided = self.limiter.decide(operation, &transaction).await;
+                decided.map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Does the same without waiting, or says what is to be waited for: the change that is left.
+    pub(super) fn try_settle(&self, cost: u32) -> Result<Result<(), LimiterError>, Correction> {
+        let Some((operation, transaction)) = self.correction(cost) else {
+            return Ok(Ok(()));
+        };
+        match self.limiter.try_decide(operation, &transaction) {
+            Some(decided) => Ok(decided.map(drop)),
+            None => Err(Correction {
+                operation,
+                cost: transaction.cost,
+            }),
+        }
+    }
+
+    /// Makes a change that [`try_settle`](Self::try_settle) has left.
+    pub(super) async fn correct(&self, correction: Correction) -> Result<(), LimiterError> {
+        let Correction { operation, cost } = correction;
+        let transaction = self.change(operation, cost);
+        let decided = self.limiter.decide(operation, &transaction).await;
+        decided.map(drop)
+    }
+
+    /// Notes that `cost` is charged, and returns what is left to do for it.
+    fn correction(&self, cost: u32) -> Option<(Operation, Transaction<'_>)> {
+        if !self.decision.limited() || self.decision.blocked() {
+            return None;
+        }
+        // What was taken while the store was away is not in the store.
+        if self.decision.is_local() && cost < self.charged() {
+            return None;
+        }
+        let before = self.charged.swap(cost, Ordering::Relaxed);
+        let (operation, difference) = match cost.checked_sub(before) {
+            Some(0) => return None,
+            Some(more) => (Operation::Spend, more),
+            None => (Operation::Refund, before - cost),
+        };
+        Some((operation, self.change(operation, difference)))
+    }
+
+    fn change(&self, operation: Operation, cost: u32) -> Transaction<'_> {
+        let transaction = charged(&self.limit, &self.id).cost(cost);
+        match operation {
+            Operation::Spend if self.decision.has_tiers() => {
+                transaction.mode(Mode::SpendOnly).min_cost(1)
+            }
+            Operation::Spend => transaction.mode(Mode::Debit),
+            _ => transaction,
+        }
+    }
+}
+
+/// A change of what is charged that has to be waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Correction {
+    operation: Operation,
+    cost: u32,
 }

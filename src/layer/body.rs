@@ -1,11 +1,16 @@
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
+use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+
+use super::settlement::{Settlement, detach};
+use crate::rule::Ending;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): the inner service's, or that
@@ -21,7 +26,7 @@ pin_project! {
     #[project = KindProj]
     #[derive(Debug)]
     enum Kind<B> {
-        Inner { #[pin] body: B },
+        Inner { #[pin] body: B, watch: Option<Box<Watch>> },
         Refusal { bytes: Option<Bytes> },
     }
 }
@@ -29,7 +34,28 @@ pin_project! {
 impl<B> ResponseBody<B> {
     pub(super) fn inner(body: B) -> Self {
         Self {
-            kind: Kind::Inner { body },
+            kind: Kind::Inner { body, watch: None },
+        }
+    }
+
+    /// A body whose end settles what the request was charged.
+    pub(super) fn watched(body: B, head: Parts, settlement: Settlement) -> Self
+    where
+        B: Body<Data = Bytes>,
+    {
+        let mut watch = Watch {
+            head,
+            settlement,
+            sent: 0,
+        };
+        if body.is_end_stream() {
+            watch.close(true);
+        }
+        Self {
+            kind: Kind::Inner {
+                body,
+                watch: Some(Box::new(watch)),
+            },
         }
     }
 
@@ -38,6 +64,49 @@ impl<B> ResponseBody<B> {
             kind: Kind::Refusal {
                 bytes: Some(bytes).filter(|bytes| !bytes.is_empty()),
             },
+        }
+    }
+}
+
+/// What waits for a body's end.
+#[derive(Debug)]
+struct Watch {
+    head: Parts,
+    settlement: Settlement,
+    sent: u64,
+}
+
+impl Watch {
+    fn see<E>(&mut self, frame: Option<&Result<Frame<Bytes>, E>>, is_last: impl Fn() -> bool) {
+        match frame {
+            Some(Ok(frame)) => {
+                self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+                if is_last() {
+                    self.close(true);
+                }
+            }
+            Some(Err(_)) => self.close(false),
+            None => self.close(true),
+        }
+    }
+
+    fn close(&mut self, complete: bool) {
+        if self.settlement.is_closed() {
+            return;
+        }
+        let ending = Ending::with(&self.head, self.sent, complete);
+        if let Some(closing) = self.settlement.close(&ending, true) {
+            detach(closing);
+        }
+    }
+}
+
+/// The body was dropped half-way.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let closed = catch_unwind(AssertUnwindSafe(|| self.close(false)));
+        if closed.is_err() {
+            tracing::error!("a rule's closure has panicked on a response that was dropped");
         }
     }
 }
@@ -57,21 +126,27 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProj::Inner { body } => body.poll_frame(cx),
+            KindProj::Inner { mut body, watch } => {
+                let frame = body.as_mut().poll_frame(cx);
+                if let (Some(watch), Poll::Ready(frame)) = (watch, &frame) {
+                    watch.see(frame.as_ref(), || body.is_end_stream());
+                }
+                frame
+            }
             KindProj::Refusal { bytes } => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
+            Kind::Inner { body, .. } => body.is_end_stream(),
             Kind::Refusal { bytes } => bytes.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
+            Kind::Inner { body, .. } => body.size_hint(),
             Kind::Refusal { bytes } => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }

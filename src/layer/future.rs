@@ -14,6 +14,7 @@ use tower_service::Service;
 use super::{
     body::ResponseBody,
     plan::{Conclusion, Mark, Waiting},
+    settlement::{Closing, detached},
 };
 
 pin_project! {
@@ -35,6 +36,7 @@ pin_project! {
     {
         Waiting { waiting: Waiting, held: Option<Held<S, ReqBody>> },
         Inner { #[pin] future: S::Future, mark: Mark },
+        Closing { closing: Closing, ended: Option<(Result<S::Response, S::Error>, Mark)> },
         Refused { response: Option<Box<Response<Bytes>>> },
     }
 }
@@ -116,9 +118,25 @@ where
                     State::after(&mut inner, parts, body, conclusion)
                 }
                 StateProj::Inner { future, mark } => {
-                    let response = ready!(future.poll(cx))?;
-                    let response = std::mem::take(mark).put_on(response);
-                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                    let ended = ready!(future.poll(cx));
+                    let mut mark = std::mem::take(mark);
+                    if mark.settlement.is_none() {
+                        return Poll::Ready(mark.put_on_inner(ended));
+                    }
+                    let (ended, closing) = mark.settle(ended);
+                    match closing {
+                        // The client is to be answered when what it did is counted.
+                        Some(closing) => State::Closing {
+                            closing: detached(closing),
+                            ended: Some((ended, mark)),
+                        },
+                        None => return Poll::Ready(mark.put_on_inner(ended)),
+                    }
+                }
+                StateProj::Closing { closing, ended } => {
+                    ready!(closing.as_mut().poll(cx));
+                    let (ended, mark) = ended.take().expect("polled again after it was ready");
+                    return Poll::Ready(mark.put_on_inner(ended));
                 }
                 StateProj::Refused { response } => {
                     let response = response.take().expect("polled again after it was ready");

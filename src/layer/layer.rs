@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Response, request::Parts};
 use tower_layer::Layer;
 
 use super::{plan::Plan, service::RateLimit};
 use crate::{
     limiter::Limiter,
     response::{Denial, Policy, Responder},
-    rule::{Rule, RuleError, Rules},
+    rule::{Predicates, Rule, RuleError, Rules},
 };
 
 /// Limits the requests to the services that it wraps.
@@ -33,6 +33,8 @@ impl RateLimitLayer {
             responder: Responder::default(),
             headers: true,
             extensions: true,
+            exempt: Predicates::default(),
+            settles: false,
             health: Arc::default(),
         };
         Self {
@@ -62,8 +64,29 @@ impl RateLimitLayer {
     pub fn try_rule(mut self, rule: Rule) -> Result<Self, RuleError> {
         let plan = self.plan_mut();
         plan.rules.push(rule, &plan.limiter)?;
-        plan.policies.push(Policy::default());
+        plan.policies
+            .resize_with(plan.rules.targets(), Policy::default);
+        plan.settles = plan.rules.wait_for_endings();
         Ok(self)
+    }
+
+    /// Lets requests for which this is true pass, whatever the rules say, and charges them nothing. Any of several is
+    /// enough.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, RateLimitLayer};
+    /// # use tollgate::{Limiter, Limits, MemoryBackend};
+    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    ///
+    /// let ours = ClientIp::peer().within(["10.0.0.0/8", "fd00::/8"])?;
+    /// let layer = RateLimitLayer::new(limiter).skip_if(ours);
+    /// # let _ = layer;
+    /// # Ok::<_, tollgate::key::RangeError>(())
+    /// ```
+    #[must_use]
+    pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.plan_mut().exempt.push(skip);
+        self
     }
 
     /// Sets whether responses carry `RateLimit` and `RateLimit-Policy`. They do by default.

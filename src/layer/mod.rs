@@ -40,6 +40,7 @@ mod health;
 mod layer;
 mod plan;
 mod service;
+mod settlement;
 
 pub use self::{
     assessment::{Assessed, Assessment},

@@ -62,6 +62,8 @@ pub(crate) struct Claim {
     limit: Arc<str>,
     cost: u32,
     mode: Mode,
+    /// Whether what is charged may be corrected later, which tiers cannot do.
+    corrects: bool,
     meets: Box<Meets>,
 }
 
@@ -74,8 +76,14 @@ impl Claim {
             limit,
             cost,
             mode,
+            corrects: false,
             meets,
         }
+    }
+
+    pub(crate) fn with_corrections(mut self) -> Self {
+        self.corrects = true;
+        self
     }
 
     pub(crate) fn check(&self, limits: &Limits) -> Result<(), LimiterError> {
@@ -98,6 +106,10 @@ impl Claim {
             Mode::Debit if has_tiers => Err(LimiterError::NotWithTiers {
                 limit: name,
                 verb: "debited",
+            }),
+            _ if self.corrects && has_tiers => Err(LimiterError::NotWithTiers {
+                limit: name,
+                verb: "refunded",
             }),
             _ if cost == 0 && has_tiers => Err(LimiterError::NoSuchGroup {
                 limit: name,

@@ -18,7 +18,12 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use self::peer::Peer;
-pub use self::{proxies::Proxies, proxy_header::ProxyHeader, ranges::ProxiesError};
+pub(super) use self::ranges::Ranges;
+pub use self::{
+    proxies::Proxies,
+    proxy_header::ProxyHeader,
+    ranges::{ProxiesError, RangeError},
+};
 use super::Missing;
 
 /// A way to find a client's address.

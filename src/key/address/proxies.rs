@@ -56,7 +56,7 @@ impl Proxies {
         ranges: impl IntoIterator<Item = T>,
         header: ProxyHeader,
     ) -> Result<Self, ProxiesError> {
-        let ranges = Ranges::parse(ranges)?;
+        let ranges = Ranges::of_proxies(ranges)?;
         Ok(Self::new(Trust::Ranges(ranges, header)))
     }
 

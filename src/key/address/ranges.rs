@@ -1,4 +1,4 @@
-//! The addresses that are trusted to be proxies.
+//! Ranges of addresses: those that are trusted to be proxies, or whose requests are treated in another way.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,28 +12,9 @@ pub enum ProxiesError {
     /// The list is empty.
     #[error("the list of trusted proxies is empty: name them, or use `ClientIp::peer()`")]
     Empty,
-    /// An entry is neither an address nor a range.
-    #[error("`{entry}` is no address or range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`")]
-    Syntax {
-        /// The entry.
-        entry: String,
-    },
-    /// A range has bits set where its addresses differ.
-    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or the one address alone")]
-    HostBits {
-        /// The entry.
-        entry: String,
-        /// The range that it lies in.
-        range: String,
-    },
-    /// An entry is of IPv4-mapped addresses, which are IPv4 ones before they are compared.
-    #[error("`{entry}` is IPv4-mapped: write `{range}`")]
-    Mapped {
-        /// The entry.
-        entry: String,
-        /// The same in IPv4.
-        range: String,
-    },
+    /// An entry is not a range.
+    #[error(transparent)]
+    Range(#[from] RangeError),
     /// A range holds every address.
     #[error(
         "`{entry}` trusts everyone, so that clients choose their address: name the ranges of the \
@@ -45,38 +26,82 @@ pub enum ProxiesError {
     },
 }
 
+/// Why a text is not a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RangeError {
+    /// It is neither an address nor a range.
+    #[error("`{entry}` is no address or range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`")]
+    Syntax {
+        /// The entry.
+        entry: String,
+    },
+    /// It has bits set where its addresses differ.
+    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or the one address alone")]
+    HostBits {
+        /// The entry.
+        entry: String,
+        /// The range that it lies in.
+        range: String,
+    },
+    /// It is of IPv4-mapped addresses, which are IPv4 ones before they are compared.
+    #[error("`{entry}` is IPv4-mapped: write `{range}`")]
+    Mapped {
+        /// The entry.
+        entry: String,
+        /// The same in IPv4.
+        range: String,
+    },
+}
+
 /// Ranges of addresses, in canonical form.
 #[derive(Clone, Debug)]
-pub(super) struct Ranges(Arc<[IpNet]>);
+pub(in crate::key) struct Ranges(Arc<[IpNet]>);
 
 impl Ranges {
-    pub(super) fn parse<T: AsRef<str>>(
+    /// The ranges that are written in CIDR notation, or as an address for that alone.
+    pub(in crate::key) fn parse<T: AsRef<str>>(
+        entries: impl IntoIterator<Item = T>,
+    ) -> Result<Self, RangeError> {
+        let entries = entries.into_iter().map(|entry| range(entry.as_ref()));
+        entries.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The ranges of proxies, which are not everyone's.
+    pub(super) fn of_proxies<T: AsRef<str>>(
         entries: impl IntoIterator<Item = T>,
     ) -> Result<Self, ProxiesError> {
-        let ranges: Arc<[_]> = entries
-            .into_iter()
-            .map(|entry| range(entry.as_ref()))
-            .collect::<Result<_, _>>()?;
-        if ranges.is_empty() {
+        let entries = entries.into_iter().map(|entry| of_proxies(entry.as_ref()));
+        let ranges = Self(entries.collect::<Result<_, _>>()?);
+        if ranges.0.is_empty() {
             return Err(ProxiesError::Empty);
         }
-        let whole = IpNet::aggregate(&ranges.to_vec());
+        let whole = IpNet::aggregate(&ranges.0.to_vec());
         if let Some(whole) = whole.iter().find(|range| range.prefix_len() == 0) {
             let entry = whole.to_string();
             return Err(ProxiesError::Everyone { entry });
         }
-        Ok(Self(ranges))
+        Ok(ranges)
     }
 
-    pub(super) fn contains(&self, ip: IpAddr) -> bool {
+    pub(in crate::key) fn contains(&self, ip: IpAddr) -> bool {
         self.0.iter().any(|range| range.contains(&ip))
     }
 }
 
-fn range(text: &str) -> Result<IpNet, ProxiesError> {
+fn of_proxies(text: &str) -> Result<IpNet, ProxiesError> {
+    let written = parse(text).map(unmapped);
+    if written.is_some_and(|range| range.prefix_len() == 0) {
+        let entry = text.into();
+        return Err(ProxiesError::Everyone { entry });
+    }
+    Ok(range(text)?)
+}
+
+fn range(text: &str) -> Result<IpNet, RangeError> {
     let entry = text.to_owned();
     let Some(written) = parse(text) else {
-        return Err(ProxiesError::Syntax { entry });
+        return Err(RangeError::Syntax { entry });
     };
     let unmapped = unmapped(written);
     let canonical = unmapped.trunc();
@@ -85,12 +110,10 @@ fn range(text: &str) -> Result<IpNet, ProxiesError> {
     } else {
         canonical.addr().to_string()
     };
-    if canonical.prefix_len() == 0 {
-        Err(ProxiesError::Everyone { entry })
-    } else if unmapped != written {
-        Err(ProxiesError::Mapped { entry, range })
+    if unmapped != written {
+        Err(RangeError::Mapped { entry, range })
     } else if canonical != written {
-        Err(ProxiesError::HostBits { entry, range })
+        Err(RangeError::HostBits { entry, range })
     } else {
         Ok(canonical)
     }

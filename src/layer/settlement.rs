@@ -1,0 +1,152 @@
+//! What is charged by how a request ends: corrected exactly once, whatever becomes of the request.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+};
+
+use smallvec::SmallVec;
+
+use super::{
+    assessment::{Assessment, Correction},
+    plan::Plan,
+};
+use crate::rule::Ending;
+
+/// What is open until a request has ended. Dropped, it is closed as abandoned.
+#[derive(Debug)]
+pub(super) struct Settlement {
+    plan: Arc<Plan>,
+    assessment: Assessment,
+    open: SmallVec<[Open; 2]>,
+}
+
+/// A charge that is open: its place in the assessment, and its rule.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    place: usize,
+    rule: usize,
+}
+
+/// Corrections that have to be waited for.
+pub(super) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Settlement {
+    /// The charges that depend on how the request ends, by their places in the assessment and their rules, if there are
+    /// any.
+    pub(super) fn new(
+        plan: &Arc<Plan>,
+        assessment: &Assessment,
+        open: impl Iterator<Item = (usize, usize)>,
+    ) -> Option<Self> {
+        let open: SmallVec<_> = open.map(|(place, rule)| Open { place, rule }).collect();
+        (!open.is_empty()).then(|| Self {
+            plan: Arc::clone(plan),
+            assessment: assessment.clone(),
+            open,
+        })
+    }
+
+    /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
+    pub(super) fn close(&mut self, ending: &Ending<'_>, is_end: bool) -> Option<Closing> {
+        let rules = &self.plan.rules;
+        let (due, open) = self.open.drain(..).partition(|open: &Open| {
+            let by_end = rules.is_by_end(open.rule);
+            is_end || !by_end
+        });
+        self.open = open;
+        let left = self.correct(due, ending);
+        if left.is_empty() {
+            return None;
+        }
+        let assessment = self.assessment.clone();
+        Some(Box::pin(async move {
+            for (place, correction) in left {
+                told(assessment.own(place).correct(correction).await);
+            }
+        }))
+    }
+
+    /// Whether nothing is open any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Makes the corrections that need no waiting, and returns the others.
+    fn correct(
+        &self,
+        due: SmallVec<[Open; 2]>,
+        ending: &Ending<'_>,
+    ) -> SmallVec<[(usize, Correction); 2]> {
+        let mut left = SmallVec::new();
+        for Open { place, rule } in due {
+            let assessed = self.assessment.own(place);
+            let Some(cost) = self.plan.rules.due(rule, assessed.cost, ending) else {
+                continue;
+            };
+            match assessed.try_settle(cost) {
+                Ok(settled) => told(settled),
+                Err(correction) => left.push((place, correction)),
+            }
+        }
+        left
+    }
+}
+
+/// The request was abandoned: the client went away, or the service has panicked.
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        if self.is_closed() {
+            return;
+        }
+        // A second panic while the first one unwinds would abort the process.
+        let closed = catch_unwind(AssertUnwindSafe(|| self.close(&Ending::ABANDONED, true)));
+        match closed {
+            Ok(Some(closing)) => detach(closing),
+            Ok(None) => {}
+            Err(_) => tracing::error!("a rule's closure has panicked on an abandoned request"),
+        }
+    }
+}
+
+fn told(settled: Result<(), crate::limiter::LimiterError>) {
+    if let Err(error) = settled {
+        tracing::debug!(%error, "what a request was charged could not be corrected");
+    }
+}
+
+/// Lets corrections go on by themselves.
+pub(super) fn detach(closing: Closing) {
+    #[cfg(feature = "tokio")]
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(closing);
+        return;
+    }
+    drop(closing);
+    tracing::warn!(
+        "what a request was charged is not corrected: there is no tokio runtime to do it in"
+    );
+}
+
+/// Runs a future to its end, even if nobody waits for it any more.
+pub(super) fn detached<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = T> + Send>> {
+    #[cfg(feature = "tokio")]
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let task = runtime.spawn(future);
+        return Box::pin(async move {
+            match task.await {
+                Ok(value) => value,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime is shutting down, and this with it.
+                    Err(_) => std::future::pending().await,
+                },
+            }
+        });
+    }
+    Box::pin(future)
+}

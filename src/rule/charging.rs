@@ -1,0 +1,159 @@
+//! When a rule charges: before, or by how a request has ended.
+
+use std::{fmt, sync::Arc};
+
+use http::{StatusCode, response::Parts};
+
+use crate::transaction::Mode;
+
+/// How a request has ended, for the rules that are charged by it.
+///
+/// A request ends once, in one of three ways: with a [response](Self::response); with an error of the service
+/// ([`failed`](Self::failed)); or [abandoned](Self::is_abandoned), because its client went away before there was a response,
+/// or the service has panicked.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending<'a> {
+    outcome: Outcome<'a>,
+    sent: u64,
+    complete: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Outcome<'a> {
+    Response(&'a Parts),
+    Failed,
+    Abandoned,
+}
+
+impl<'a> Ending<'a> {
+    pub(crate) const FAILED: Self = Self::without_response(Outcome::Failed);
+    pub(crate) const ABANDONED: Self = Self::without_response(Outcome::Abandoned);
+
+    const fn without_response(outcome: Outcome<'a>) -> Self {
+        Self {
+            outcome,
+            sent: 0,
+            complete: false,
+        }
+    }
+
+    /// The end with a response, of whose body so many bytes were taken so far.
+    pub(crate) const fn with(response: &'a Parts, sent: u64, complete: bool) -> Self {
+        Self {
+            outcome: Outcome::Response(response),
+            sent,
+            complete,
+        }
+    }
+
+    /// The head of the response, if there was one. Its extensions are where a handler leaves what the closure is to
+    /// know, such as how many tokens an answer took.
+    #[must_use]
+    pub fn response(&self) -> Option<&'a Parts> {
+        match self.outcome {
+            Outcome::Response(parts) => Some(parts),
+            Outcome::Failed | Outcome::Abandoned => None,
+        }
+    }
+
+    /// The response's status, if there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<StatusCode> {
+        self.response().map(|parts| parts.status)
+    }
+
+    /// The gRPC status in the response's head, which has it if the call has failed before anything was sent.
+    #[must_use]
+    pub fn grpc_status(&self) -> Option<i32> {
+        let status = self.response()?.headers.get("grpc-status")?;
+        status.to_str().ok()?.parse().ok()
+    }
+
+    /// Whether the service has failed with an error instead of a response.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed)
+    }
+
+    /// Whether there was neither a response nor an error.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self.outcome, Outcome::Abandoned)
+    }
+
+    /// How many bytes of the response's body were taken to be sent. 0 before its end.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the response's body was taken to its end.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+type Judge = dyn Fn(&Ending<'_>) -> bool + Send + Sync;
+type Price = dyn Fn(&Ending<'_>) -> u32 + Send + Sync;
+
+/// When a rule charges.
+#[derive(Clone, Default)]
+pub(super) enum Charging {
+    /// Before the request goes on.
+    #[default]
+    Before,
+    /// After the response's head, if this says so. Before, it is checked.
+    After(Arc<Judge>),
+    /// Before, and given back after the response's head if this says so.
+    GivenBack(Arc<Judge>),
+    /// Before, and corrected to what this says after the response's end.
+    Settled(Arc<Price>),
+}
+
+impl Charging {
+    /// Whether it is done once the request goes on.
+    pub(super) fn is_before(&self) -> bool {
+        matches!(self, Self::Before)
+    }
+
+    /// Whether it may give something back, or charge more than was asked for.
+    pub(super) fn corrects(&self) -> bool {
+        matches!(self, Self::GivenBack(_) | Self::Settled(_))
+    }
+
+    /// Whether it waits for the end of the response's body.
+    pub(super) fn is_by_end(&self) -> bool {
+        matches!(self, Self::Settled(_))
+    }
+
+    /// The mode in which a request is decided.
+    pub(super) fn mode(&self, mode: Mode) -> Mode {
+        match (self, mode) {
+            (Self::After(_), Mode::CheckAndSpend) => Mode::CheckOnly,
+            (Self::After(_), Mode::SpendOnly | Mode::Debit) => Mode::Observe,
+            _ => mode,
+        }
+    }
+
+    /// What is to be charged in the end, if that is to change.
+    pub(super) fn due(&self, cost: u32, ending: &Ending<'_>) -> Option<u32> {
+        match self {
+            Self::Before => None,
+            Self::After(judge) => judge(ending).then_some(cost),
+            Self::GivenBack(judge) => judge(ending).then_some(0),
+            Self::Settled(price) => Some(price(ending)),
+        }
+    }
+}
+
+impl fmt::Debug for Charging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Before => "Before",
+            Self::After(_) => "After",
+            Self::GivenBack(_) => "GivenBack",
+            Self::Settled(_) => "Settled",
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! The rules of a layer, and what they make of a request.
+
+use std::{ops::Range, sync::Arc};
+
+use http::request::Parts;
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use super::{Ending, Rule};
+use crate::{
+    id::{Id, IdFormat},
+    key::Missing,
+    limiter::{Claim, Limiter, LimiterError},
+    transaction::{Mode, OnFailure, Transaction},
+};
+
+/// Why a rule does not fit the limits, or the rules before it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// The limit is not known, or the cost is above its burst.
+    #[error(transparent)]
+    Limiter(LimiterError),
+    /// What the extractor finds is not in the format of the limit's ids.
+    #[error(
+        "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
+         another extractor, or give the limit another format"
+    )]
+    Format {
+        /// The limit.
+        limit: String,
+        /// The format of its ids.
+        format: IdFormat,
+    },
+    /// The costs of all rules of one limit are above its burst together.
+    #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
+    Sum(LimiterError),
+    /// Two rules of one limit are charged by how requests end, or one is.
+    #[error(
+        "limit `{limit}` has several rules, of which one is charged by how a request ends, so that they cannot be \
+         added up: give it one rule, or two limits"
+    )]
+    MixedCharging {
+        /// The limit.
+        limit: String,
+    },
+    /// Two rules of one limit have different modes, so that their charges could not be added up.
+    #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
+    MixedModes {
+        /// The limit.
+        limit: String,
+        /// The modes.
+        modes: [Mode; 2],
+    },
+}
+
+/// The rules of a layer. The limits are held to what they take for granted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    held: Vec<Held>,
+    targets: Vec<Target>,
+}
+
+/// A rule, and where its limits are among the targets.
+#[derive(Clone, Debug)]
+struct Held {
+    rule: Rule,
+    targets: Range<usize>,
+}
+
+/// A limit that a rule may charge.
+#[derive(Clone, Debug)]
+struct Target {
+    limit: Arc<str>,
+    /// How ids of its limit look, which no reload changes.
+    format: IdFormat,
+    _claim: Arc<Claim>,
+}
+
+impl Rules {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// How many limits the rules may charge, one that has several rules each time.
+    pub(crate) fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Whether any rule is charged by how a request ends.
+    pub(crate) fn wait_for_endings(&self) -> bool {
+        let mut held = self.held.iter();
+        held.any(|held| !held.rule.charging.is_before())
+    }
+
+    pub(crate) fn push(&mut self, rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
+        let first = self.targets.len();
+        let targets = rule.limits();
+        let targets = targets.map(|limit| self.target(&rule, limit, limiter));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        self.targets.extend(targets);
+        let targets = first..self.targets.len();
+        self.held.push(Held { rule, targets });
+        Ok(())
+    }
+
+    fn target(
+        &self,
+        rule: &Rule,
+        limit: &Arc<str>,
+        limiter: &Limiter,
+    ) -> Result<Target, RuleError> {
+        let limits = limiter.limits();
+        let fits = rule.claim(limit, rule.fixed_cost()).check(&limits);
+        fits.map_err(RuleError::Limiter)?;
+        let named = limits.get(limit);
+        let format = named.map_or_else(IdFormat::default, |named| named.name.format());
+        let name = || limit.to_string();
+        if !rule.extractor.fits(format) {
+            let limit = name();
+            return Err(RuleError::Format { limit, format });
+        }
+        let others = || {
+            let others = self.held.iter().map(|held| &held.rule);
+            others.filter(|other| other.limits().any(|other| other == limit))
+        };
+        let waits = |rule: &Rule| !rule.charging.is_before();
+        if others().next().is_some() && (waits(rule) || others().any(waits)) {
+            return Err(RuleError::MixedCharging { limit: name() });
+        }
+        if let Some(other) = others().find(|other| other.mode != rule.mode) {
+            let (limit, modes) = (name(), [other.mode, rule.mode]);
+            return Err(RuleError::MixedModes { limit, modes });
+        }
+        // They may all meet in one bucket.
+        let sum = others().fold(rule.fixed_cost(), |sum, other| {
+            sum.saturating_add(other.fixed_cost())
+        });
+        let claim = limiter.claim(rule.claim(limit, sum));
+        Ok(Target {
+            limit: Arc::clone(limit),
+            format,
+            _claim: claim.map_err(RuleError::Sum)?,
+        })
+    }
+
+    /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
+    pub(crate) fn charge(
+        &self,
+        parts: &Parts,
+        limiter: &Limiter,
+        charges: &mut Charges,
+    ) -> Result<(), Missing> {
+        for (i, Held { rule, targets }) in self.held.iter().enumerate() {
+            if rule.skips(parts) {
+                continue;
+            }
+            let cost = rule.cost_of(parts);
+            // A rule whose cost is found per request may find that there is none.
+            if cost == 0 && !rule.has_fixed_cost() {
+                continue;
+            }
+            let (target, id) = match self.find(rule, targets, parts) {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                // A limit in shadow mode refuses nobody, for whatever reason.
+                Err(_) if self.are_shadow(targets, limiter) => continue,
+                Err(missing) => return Err(missing),
+            };
+            let on_failure = rule.on_failure;
+            match charges
+                .iter_mut()
+                .find(|charge| self.meets(charge, target, &id))
+            {
+                Some(charge) => {
+                    charge.cost = charge.cost.saturating_add(cost);
+                    charge.on_failure = stricter(charge.on_failure, on_failure);
+                }
+                None => charges.push(Charge {
+                    rule: i,
+                    target,
+                    id,
+                    cost,
+                    on_failure,
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    /// The limit that a rule charges a request to, and the bucket.
+    #[inline]
+    fn find(
+        &self,
+        rule: &Rule,
+        targets: &Range<usize>,
+        parts: &Parts,
+    ) -> Result<Option<(usize, Id)>, Missing> {
+        let mut target = targets.start;
+        if let Some(chosen) = rule.chosen(parts) {
+            let limits = &self.targets[targets.clone()];
+            let Some(i) = limits.iter().position(|target| *target.limit == *chosen) else {
+                let unknown = Missing::server(format!(
+                    "the rule has chosen the limit `{chosen}`: name it in `limit_by` too"
+                ));
+                let found = rule.without_id(unknown)?;
+                return Ok(found.map(|id| (target, id)));
+            };
+            target += i;
+        }
+        let found = rule.id(parts, self.targets[target].format)?;
+        Ok(found.map(|id| (target, id)))
+    }
+
+    fn meets(&self, charge: &Charge, target: usize, id: &Id) -> bool {
+        let target = &self.targets[target];
+        *self.targets[charge.target].limit == *target.limit
+            && is_same(target.format, &charge.id, id)
+    }
+
+    fn are_shadow(&self, targets: &Range<usize>, limiter: &Limiter) -> bool {
+        let mut targets = self.targets[targets.clone()].iter();
+        targets.all(|target| limiter.is_shadow(&target.limit))
+    }
+
+    /// The name of the limit that is charged.
+    pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
+        &self.targets[charge.target].limit
+    }
+
+    /// How it is charged before the request goes on.
+    pub(crate) fn mode(&self, charge: &Charge) -> Mode {
+        let Rule { charging, mode, .. } = self.rule(charge.rule);
+        charging.mode(*mode)
+    }
+
+    /// The transaction of a charge.
+    pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
+        let transaction = charged(self.limit(charge), &charge.id).cost(charge.cost);
+        let transaction = transaction.mode(self.mode(charge));
+        match charge.on_failure {
+            Some(on_failure) => transaction.on_failure(on_failure),
+            None => transaction,
+        }
+    }
+
+    /// The transactions of a request's charges.
+    pub(crate) fn transactions<'a>(
+        &'a self,
+        charges: &'a [Charge],
+    ) -> SmallVec<[Transaction<'a>; 4]> {
+        let charges = charges.iter();
+        charges.map(|charge| self.transaction(charge)).collect()
+    }
+
+    /// Whether a charge depends on how the request ends.
+    pub(crate) fn waits_for_ending(&self, charge: &Charge) -> bool {
+        !self.rule(charge.rule).charging.is_before()
+    }
+
+    /// Whether a rule charges by the end of the response's body, not by its head.
+    pub(crate) fn is_by_end(&self, rule: usize) -> bool {
+        self.rule(rule).charging.is_by_end()
+    }
+
+    /// What a rule charges in the end for what cost this before, if that is to change.
+    pub(crate) fn due(&self, rule: usize, cost: u32, ending: &Ending<'_>) -> Option<u32> {
+        self.rule(rule).charging.due(cost, ending)
+    }
+
+    fn rule(&self, i: usize) -> &Rule {
+        &self.held[i].rule
+    }
+}
+
+/// The transaction of an id that a rule has found.
+pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
+    match id.as_str() {
+        Id::MISSING => Transaction::missing(limit),
+        id => Transaction::new(limit, id),
+    }
+}
+
+/// Whether two ids are of one client.
+fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
+    let folded = |id| IdFormat::fold(format, Id::as_str(id)).ok();
+    a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
+}
+
+/// Of what two rules say of one bucket, what lets fewer pass.
+fn stricter(a: Option<OnFailure>, b: Option<OnFailure>) -> Option<OnFailure> {
+    let strictness = |on_failure: &OnFailure| match on_failure {
+        OnFailure::Allow => 0,
+        OnFailure::Local => 1,
+        OnFailure::Refuse => 2,
+    };
+    a.into_iter().chain(b).max_by_key(strictness)
+}
+
+pub(crate) type Charges = SmallVec<[Charge; 4]>;
+
+/// What one request is charged in one bucket.
+#[derive(Clone, Debug)]
+pub(crate) struct Charge {
+    /// The first rule that met there.
+    pub(crate) rule: usize,
+    /// The limit, among those of all rules.
+    pub(crate) target: usize,
+    pub(crate) id: Id,
+    pub(crate) cost: u32,
+    on_failure: Option<OnFailure>,
+}
