@@ -98,9 +98,12 @@ impl ClientIp {
     pub fn within<T: AsRef<str>>(
         &self,
         ranges: impl IntoIterator<Item = T>,
-    ) -> Result<impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static, RangeError> {
+    ) -> Result<Box<dyn Fn(&Parts) -> bool + Send + Sync>, RangeError> {
         let (address, ranges) = (self.address.clone(), Ranges::parse(ranges)?);
-        Ok(move |parts: &Parts| address.find(parts).is_ok_and(|ip| ranges.contains(ip)))
+        Ok(Box::new(move |parts| {
+            let ip = address.find(parts);
+            ip.is_ok_and(|ip| ranges.contains(ip))
+        }))
     }
 }
 

@@ -40,9 +40,9 @@ impl fmt::Debug for Predicates {
 /// ```
 pub fn methods(
     methods: impl IntoIterator<Item = Method>,
-) -> impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static {
+) -> Box<dyn Fn(&Parts) -> bool + Send + Sync> {
     let methods: Vec<_> = methods.into_iter().collect();
-    move |parts| methods.contains(&parts.method)
+    Box::new(move |parts| methods.contains(&parts.method))
 }
 
 /// Says of requests whether they have one of these paths. One that ends in `/*` is all that lies below it, and not
@@ -65,12 +65,15 @@ pub fn methods(
 #[track_caller]
 pub fn paths<T: Into<String>>(
     paths: impl IntoIterator<Item = T>,
-) -> impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static {
+) -> Box<dyn Fn(&Parts) -> bool + Send + Sync> {
     let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
     if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
         panic!("the path `{path}` matches no request: begin it with `/`");
     }
-    move |parts| paths.iter().any(|path| lies_at(path, parts.uri.path()))
+    Box::new(move |parts| {
+        let mut paths = paths.iter();
+        paths.any(|path| lies_at(path, parts.uri.path()))
+    })
 }
 
 fn lies_at(pattern: &str, path: &str) -> bool {
