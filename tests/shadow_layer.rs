@@ -106,13 +106,15 @@ async fn without_shadow_the_same_rules_refuse() {
         let request = request(account, cost);
         layer.layer(Hello).oneshot(request).await.unwrap().status()
     };
-    let memory = || layer(&limits(), MemoryBackend::new());
-    assert_eq!(statuses(memory(), Some("1"), None).await, 429);
-    assert_eq!(statuses(memory(), None, None).await, 400);
-    assert_eq!(
-        statuses(layer(&limits(), Broken), Some("1"), None).await,
-        503
-    );
+    let (open, closed) = (limits(Limit::per_hour(1)), limits(Limit::BLOCKED));
+    let memory = |limits| layer(limits, MemoryBackend::new());
+    assert_eq!(statuses(memory(&open), Some("1"), None).await, 200);
+    assert_eq!(statuses(memory(&open), None, None).await, 400);
+    assert_eq!(statuses(memory(&open), Some("666"), None).await, 429);
+    assert_eq!(statuses(memory(&closed), Some("1"), None).await, 429);
+    assert_eq!(statuses(layer(&open, Broken), Some("1"), None).await, 503);
+    // Whom the limits block is denied without asking the store.
+    assert_eq!(statuses(layer(&closed, Broken), Some("1"), None).await, 429);
 }
 
 #[tokio::test]
