@@ -6,6 +6,7 @@
 //! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
 
 mod bucket;
+mod fate;
 mod outcome;
 mod stored;
 
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 use self::{bucket::Bucket, outcome::Circumstances};
 pub(crate) use self::{
     bucket::Quota,
+    fate::Fate,
     outcome::{judge_gcra, judge_tiers},
     stored::Seen,
 };
@@ -33,8 +35,22 @@ use crate::{
 #[derive(Clone, PartialEq, Eq)]
 pub struct Decision {
     verdict: Verdict,
-    local: bool,
+    source: Source,
     bucket: Option<Bucket>,
+}
+
+/// Who has decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Where the bucket is kept.
+    #[default]
+    Store,
+    /// What is remembered of the store's denials: a [`DenyCache`](crate::backend::DenyCache).
+    Cache,
+    /// What this process alone knows, because the store did not answer
+    /// ([`OnFailure::Local`](crate::transaction::OnFailure::Local)).
+    Local,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +70,7 @@ impl Decision {
     /// The decision where no limit is configured.
     pub const NOT_LIMITED: Self = Self {
         verdict: Verdict::Allowed,
-        local: false,
+        source: Source::Store,
         bucket: None,
     };
 
@@ -74,7 +90,7 @@ impl Decision {
         let is_charged = answer.passed && passes && is_hypothetical(operation, member);
         Self {
             verdict,
-            local: circumstances.local,
+            source: circumstances.source,
             bucket: match bucket {
                 Some(bucket) if is_charged => Some(bucket.charged(member)),
                 bucket => bucket,
@@ -95,11 +111,10 @@ impl Decision {
         self.verdict == Verdict::WouldDeny
     }
 
-    /// Whether it was decided by what this process alone knows, because the store did not answer. See
-    /// [`OnFailure::Local`](crate::transaction::OnFailure::Local).
+    /// Who has decided.
     #[must_use]
-    pub fn is_local(&self) -> bool {
-        self.local
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// Whether nothing passes, whatever is waited for: the limit is [`BLOCKED`](crate::Limit::BLOCKED) for this client.
@@ -217,7 +232,7 @@ impl Decision {
     pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
         Self {
             verdict: Verdict::of(operation, false, shadow),
-            local: false,
+            source: Source::Store,
             bucket: Some(Bucket::Blocked),
         }
     }

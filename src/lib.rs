@@ -47,6 +47,7 @@
 //! | `axum` | yes | finds the peer address that axum passes on |
 //! | `yaml` | yes | reads limits from YAML files; those in JSON need no feature |
 //! | `toml` | | reads limits from TOML files |
+//! | `metrics` | | counts, by the facade of the crate `metrics` |
 //! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
@@ -67,6 +68,11 @@ pub mod key;
 pub mod layer;
 pub mod limit;
 pub mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/off.rs"]
+mod metrics;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;

@@ -1,5 +1,6 @@
 //! The engine: from limit names and ids to decisions. It does no I/O of its own and knows no HTTP.
 
+mod note;
 mod reload;
 mod resolve;
 
@@ -9,15 +10,17 @@ use arc_swap::ArcSwap;
 
 pub(crate) use self::reload::Claim;
 use self::{
+    note::Note,
     reload::Claims,
     resolve::{Found, Resolved, Rooms, look_up, only},
 };
 pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
-    backend::Backend,
+    backend::{Backend, BackendError, Stats},
     clock::{Clock, Timestamp},
-    decision::{BatchDecision, Decision},
+    decision::{BatchDecision, Decision, Outcome},
     limit::Limits,
+    metrics::Durations,
     transaction::{Batch, Operation, Transaction},
 };
 
@@ -61,6 +64,7 @@ pub struct Limiter {
 struct Shared {
     limits: ArcSwap<Limits>,
     claims: Claims,
+    durations: Durations,
     backend: Box<dyn Backend>,
 }
 
@@ -70,6 +74,7 @@ impl Limiter {
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),
             claims: Claims::default(),
+            durations: Durations::default(),
             backend: Box::new(backend),
         };
         Self {
@@ -86,6 +91,12 @@ impl Limiter {
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
+    }
+
+    /// How the backend stands: how many buckets it holds, and the like.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.backend.stats()
     }
 
     /// The limits in force.
@@ -231,20 +242,19 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
         let limits = self.shared.limits.load();
+        let note = Note::start(&self.shared.durations, &limits, operation);
         let mut room = None;
-        let member = match look_up(&limits, operation, transaction, &mut room) {
+        let found = look_up(&limits, operation, transaction, &mut room);
+        let member = match found {
             Ok(Found::Member(member)) => member,
-            Ok(Found::Off) => return Some(Ok(Decision::NOT_LIMITED)),
-            Ok(Found::Refused { shadow }) => return Some(Ok(Decision::refused(operation, shadow))),
+            Ok(other) => return Some(Ok(note.without_backend(transaction, &other))),
             Err(error) => return Some(Err(error)),
         };
         let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
-        match self.shared.backend.try_apply(&batch) {
-            Some(Ok(ref outcome)) => Some(only(&batch, outcome)),
-            Some(Err(error)) => Some(Err(error.into())),
-            None => None,
-        }
+        let applied = self.shared.backend.try_apply(&batch)?;
+        let decided = conclude(applied, |outcome| only(&batch, outcome));
+        Some(note.decision(transaction, decided))
     }
 
     fn try_decide_batch(
@@ -253,6 +263,7 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let limits = self.shared.limits.load();
+        let note = Note::start(&self.shared.durations, &limits, operation);
         let mut rooms = Rooms::new();
         let resolved = match Resolved::new(&limits, operation, transactions, &mut rooms) {
             Ok(resolved) => resolved,
@@ -260,13 +271,11 @@ impl Limiter {
         };
         let batch = resolved.batch(operation, self.now());
         if let Some(decision) = resolved.at_once(operation) {
-            return Some(Ok(decision));
+            return Some(note.batch(transactions, Ok(decision)));
         }
-        match self.shared.backend.try_apply(&batch) {
-            Some(Ok(ref outcome)) => Some(resolved.conclude(&batch, outcome)),
-            Some(Err(error)) => Some(Err(error.into())),
-            None => None,
-        }
+        let applied = self.shared.backend.try_apply(&batch)?;
+        let decided = conclude(applied, |outcome| resolved.conclude(&batch, outcome));
+        Some(note.batch(transactions, decided))
     }
 
     async fn wait(
@@ -275,15 +284,17 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.limits();
+        let note = Note::start(&self.shared.durations, &limits, operation);
         let mut room = None;
         let member = match look_up(&limits, operation, transaction, &mut room)? {
             Found::Member(member) => member,
-            Found::Off => return Ok(Decision::NOT_LIMITED),
-            Found::Refused { shadow } => return Ok(Decision::refused(operation, shadow)),
+            other => return Ok(note.without_backend(transaction, &other)),
         };
         let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
-        only(&batch, &self.shared.backend.apply(&batch).await?)
+        let applied = self.shared.backend.apply(&batch).await;
+        let decided = conclude(applied, |outcome| only(&batch, outcome));
+        note.decision(transaction, decided)
     }
 
     /// Decides a batch for which [`try_spend_batch`](Self::try_spend_batch) had no answer.
@@ -293,15 +304,17 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.limits();
+        let note = Note::start(&self.shared.durations, &limits, operation);
         let mut rooms = Rooms::new();
         let resolved = Resolved::new(&limits, operation, transactions, &mut rooms)?;
         let batch = resolved.batch(operation, self.now());
         if let Some(decision) = resolved.at_once(operation) {
-            return Ok(decision);
+            return note.batch(transactions, Ok(decision));
         }
-        resolved.conclude(&batch, &self.shared.backend.apply(&batch).await?)
+        let applied = self.shared.backend.apply(&batch).await;
+        let decided = conclude(applied, |outcome| resolved.conclude(&batch, outcome));
+        note.batch(transactions, decided)
     }
-
     /// Whether the limit of this name is in shadow mode.
     pub(crate) fn is_shadow(&self, name: &str) -> bool {
         let limits = self.shared.limits.load();
@@ -311,6 +324,18 @@ impl Limiter {
 
     fn now(&self) -> Option<Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
+    }
+}
+
+/// What a backend's answer means.
+#[inline(always)]
+fn conclude<T>(
+    applied: Result<Outcome, BackendError>,
+    judge: impl FnOnce(&Outcome) -> Result<T, LimiterError>,
+) -> Result<T, LimiterError> {
+    match applied {
+        Ok(ref outcome) => judge(outcome),
+        Err(error) => Err(error.into()),
     }
 }
 

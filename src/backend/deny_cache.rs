@@ -13,12 +13,12 @@ use async_trait::async_trait;
 use smallvec::SmallVec;
 
 use super::{
-    Backend, BackendError,
+    Backend, BackendError, Stats,
     memory::fingerprint::{Fingerprint, Fingerprints},
 };
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, Outcome, State},
+    decision::{Answer, Outcome, Source, State},
     tiers::Tiers,
     transaction::{Algorithm, Batch, Member, Operation},
 };
@@ -178,7 +178,7 @@ impl<B: Backend> DenyCache<B> {
                 Answer::new(state, false)
             })
             .collect();
-        is_denied.then(|| Outcome::new(now, answers))
+        is_denied.then(|| Outcome::new(now, answers).by(Source::Cache))
     }
 
     /// How a member's bucket stands, if it is known to deny the member.
@@ -324,6 +324,10 @@ impl<B: Backend> Backend for DenyCache<B> {
                 Some(answer)
             }
         }
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
     }
 }
 

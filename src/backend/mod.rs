@@ -109,6 +109,23 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         let _ = batch;
         None
     }
+
+    /// How it stands, for gauges. A wrapper answers for what it wraps, and adds what it knows itself.
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+}
+
+/// How a backend stands, as far as it can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// How many buckets are held in this process, among them such that are full again but not yet replaced.
+    pub buckets: Option<usize>,
+    /// How many buckets were forgotten for want of room, since the start.
+    pub evictions: Option<u64>,
+    /// Whether a breaker is open, so that a store is not asked.
+    pub is_open: Option<bool>,
 }
 
 #[async_trait]
@@ -119,6 +136,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         (**self).try_apply(batch)
+    }
+
+    fn stats(&self) -> Stats {
+        (**self).stats()
     }
 }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{
-    Decision,
+    Decision, Source,
     stored::{Seen, Stored},
 };
 use crate::{
@@ -84,6 +84,7 @@ pub struct Outcome {
     answers: SmallVec<[Answer; 4]>,
     /// The algorithms by which it was decided, if they are not the members'.
     algorithms: Option<Box<[Algorithm]>>,
+    source: Source,
 }
 
 impl Outcome {
@@ -94,6 +95,7 @@ impl Outcome {
             now,
             answers: answers.into_iter().collect(),
             algorithms: None,
+            source: Source::Store,
         }
     }
 
@@ -104,13 +106,20 @@ impl Outcome {
             now,
             answers: SmallVec::new(),
             algorithms: None,
+            source: Source::Store,
         };
         outcome.answers.push(answer);
         outcome
     }
 
-    /// Says that the members were decided by other algorithms than theirs, without the store: one for each, in their
-    /// order.
+    /// Says who has decided, if it is not where the buckets are kept.
+    #[must_use]
+    pub fn by(mut self, source: Source) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
     #[must_use]
     pub fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         self.algorithms = Some(algorithms.into_iter().collect());
@@ -176,7 +185,7 @@ impl Outcome {
         let circumstances = Circumstances {
             now: self.now,
             passes: self.passes(batch),
-            local: self.algorithms.is_some(),
+            source: self.source,
         };
         (0..batch.members.len().min(self.answers.len()))
             .map(move |i| self.decision(batch, i, circumstances))
@@ -213,8 +222,7 @@ fn may_deny(operation: Operation, member: &Member<'_>) -> bool {
 pub(super) struct Circumstances {
     pub(super) now: Timestamp,
     pub(super) passes: bool,
-    /// Whether it was decided without the store.
-    pub(super) local: bool,
+    pub(super) source: Source,
 }
 
 /// What becomes of one member if the batch passes.

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Extracted, KeyExtractor,
+    Extracted, KeyExtractor, Predicate,
     address::{Address, Proxies, RangeError, Ranges},
 };
 use crate::id::{Id, IdFormat, masked};
@@ -98,7 +98,7 @@ impl ClientIp {
     pub fn within<T: AsRef<str>>(
         &self,
         ranges: impl IntoIterator<Item = T>,
-    ) -> Result<Box<dyn Fn(&Parts) -> bool + Send + Sync>, RangeError> {
+    ) -> Result<Predicate, RangeError> {
         let (address, ranges) = (self.address.clone(), Ranges::parse(ranges)?);
         Ok(Box::new(move |parts| {
             let ip = address.find(parts);

@@ -117,6 +117,9 @@ where
     }
 }
 
+/// A question about requests, for what is skipped by the answer.
+pub type Predicate = Box<dyn Fn(&Parts) -> bool + Send + Sync>;
+
 /// What a [`KeyExtractor`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

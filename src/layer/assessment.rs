@@ -9,7 +9,7 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    decision::Decision,
+    decision::{Decision, Source},
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules, charged},
@@ -193,7 +193,7 @@ impl Assessed {
             return None;
         }
         // What was taken while the store was away is not in the store.
-        if self.decision.is_local() && cost < self.charged() {
+        if self.decision.source() == Source::Local && cost < self.charged() {
             return None;
         }
         let before = self.charged.swap(cost, Ordering::Relaxed);

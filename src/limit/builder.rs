@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{
     file::{Definition, Document, Group, Language, Listed, Source},
     limit::Limit,
-    limits::Limits,
+    limits::{Limits, Settings},
     mistake::{LimitsError, Mistake},
     name::LimitName,
 };
@@ -39,7 +39,7 @@ pub struct LimitsBuilder {
     overrides: Vec<CodedOverride>,
     defaults_sources: Vec<Source>,
     overrides_sources: Vec<Source>,
-    shadow: bool,
+    settings: Settings,
 }
 
 #[derive(Clone, Debug)]
@@ -106,7 +106,14 @@ impl LimitsBuilder {
 
     /// Puts all limits in shadow mode, as [`LimitName::shadow`] does one.
     pub fn shadow(mut self, shadow: bool) -> Self {
-        self.shadow = shadow;
+        self.settings.shadow = shadow;
+        self
+    }
+
+    /// Shows ids in events as hashes, by which a client can be followed within one process and not be found out. Events of
+    /// level `DEBUG` and below hold ids.
+    pub fn redact_ids(mut self, redact_ids: bool) -> Self {
+        self.settings.redact_ids = redact_ids;
         self
     }
 
@@ -131,7 +138,7 @@ impl LimitsBuilder {
 
     pub(crate) fn assemble(&self, documents: &Documents) -> Result<Limits, LimitsError> {
         let mut assembly = Assembly {
-            limits: Limits::of(self.digest(documents), self.shadow),
+            limits: Limits::of(self.digest(documents), self.settings),
             numbers: HashMap::new(),
             defined: HashSet::new(),
             is_closed: !self.names.is_empty(),
@@ -166,10 +173,10 @@ impl LimitsBuilder {
             names,
             limits,
             overrides,
-            shadow,
+            settings,
             ..
         } = self;
-        let code = format!("{names:?}{limits:?}{overrides:?}{shadow}");
+        let code = format!("{names:?}{limits:?}{overrides:?}{settings:?}");
         let texts = documents.defaults.iter().chain(&documents.overrides);
         for text in iter::once(&*code).chain(texts.map(Document::text)) {
             hash.update((text.len() as u64).to_le_bytes());

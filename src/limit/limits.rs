@@ -9,14 +9,21 @@ use super::{
     name::LimitName,
     overrides::{Override, Overrides},
 };
-use crate::id::Folded;
+use crate::{id::Folded, metrics::Meter};
 
 /// All limits that an application knows: for each name a default, and overrides for some clients.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
     digest: [u8; 32],
-    shadow: bool,
+    settings: Settings,
+}
+
+/// What holds for all limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Settings {
+    pub(super) shadow: bool,
+    pub(super) redact_ids: bool,
 }
 
 impl Limits {
@@ -44,13 +51,20 @@ impl Limits {
     #[must_use]
     #[inline]
     pub fn is_shadow(&self, named: &NamedLimit) -> bool {
-        self.shadow || named.name.is_shadow()
+        self.settings.shadow || named.name.is_shadow()
     }
 
     /// Whether all limits are in shadow mode.
     #[must_use]
     pub fn is_all_shadow(&self) -> bool {
-        self.shadow
+        self.settings.shadow
+    }
+
+    /// Whether events show ids as hashes.
+    #[must_use]
+    #[inline]
+    pub fn redacts_ids(&self) -> bool {
+        self.settings.redact_ids
     }
 
     /// A hash of all that they were made of: within one process, equal hashes are of equal limits.
@@ -60,10 +74,10 @@ impl Limits {
     }
 
     /// Limits that are to be made of what has this hash.
-    pub(super) fn of(digest: [u8; 32], shadow: bool) -> Self {
+    pub(super) fn of(digest: [u8; 32], settings: Settings) -> Self {
         Self {
             digest,
-            shadow,
+            settings,
             ..Self::default()
         }
     }
@@ -76,6 +90,7 @@ impl Limits {
             limit: None,
             is_defined: false,
             overrides: Overrides::default(),
+            meter: Meter::default(),
         };
         self.named.insert(key, named);
     }
@@ -120,6 +135,7 @@ pub struct NamedLimit {
     /// Whether it was said what the default is, or that there is none.
     is_defined: bool,
     overrides: Overrides,
+    meter: Meter,
 }
 
 impl NamedLimit {
@@ -154,6 +170,12 @@ impl NamedLimit {
     /// The override of the client with a folded id.
     pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
         self.overrides.get(folded)
+    }
+
+    /// Counts what becomes of its transactions.
+    #[inline]
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub(crate) fn is_defined(&self) -> bool {

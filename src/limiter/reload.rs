@@ -11,6 +11,7 @@ use thiserror::Error;
 use super::{Limiter, LimiterError};
 use crate::{
     limit::{Limit, LimitName, Limits, NamedLimit},
+    metrics,
     transaction::{Algorithm, Mode},
 };
 
@@ -29,6 +30,15 @@ impl Limiter {
     /// or if a name has another number or another format of ids, so that its buckets would be lost.
     /// Then the old limits stay.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
+        let reloaded = self.put_in_force(limits);
+        metrics::reloaded(match reloaded {
+            Ok(()) => "applied",
+            Err(_) => "refused",
+        });
+        reloaded
+    }
+
+    fn put_in_force(&self, limits: Limits) -> Result<(), ReloadError> {
         let claims = self.shared.claims.lock();
         let before = self.shared.limits.load();
         for claim in claims.iter().filter_map(Weak::upgrade) {

@@ -4,11 +4,13 @@ use std::{fmt, sync::Arc};
 
 use http::{Method, request::Parts};
 
+use crate::key::Predicate;
+
 /// What requests may be, in one way or another.
 #[derive(Clone, Default)]
-pub(crate) struct Predicates(Vec<Arc<Predicate>>);
+pub(crate) struct Predicates(Vec<Shared>);
 
-type Predicate = dyn Fn(&Parts) -> bool + Send + Sync;
+type Shared = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
 impl Predicates {
     pub(crate) fn push(&mut self, predicate: impl Fn(&Parts) -> bool + Send + Sync + 'static) {
@@ -38,9 +40,7 @@ impl fmt::Debug for Predicates {
 /// let writes = Rule::new("writes", ClientIp::peer()).skip_if(methods([Method::GET, Method::HEAD]));
 /// # let _ = writes;
 /// ```
-pub fn methods(
-    methods: impl IntoIterator<Item = Method>,
-) -> Box<dyn Fn(&Parts) -> bool + Send + Sync> {
+pub fn methods(methods: impl IntoIterator<Item = Method>) -> Predicate {
     let methods: Vec<_> = methods.into_iter().collect();
     Box::new(move |parts| methods.contains(&parts.method))
 }
@@ -63,9 +63,7 @@ pub fn methods(
 ///
 /// If one does not begin with a slash.
 #[track_caller]
-pub fn paths<T: Into<String>>(
-    paths: impl IntoIterator<Item = T>,
-) -> Box<dyn Fn(&Parts) -> bool + Send + Sync> {
+pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Predicate {
     let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
     if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
         panic!("the path `{path}` matches no request: begin it with `/`");

@@ -12,6 +12,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::metrics;
+
 /// The pause after which a store is tried again for the first time, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
@@ -77,9 +79,14 @@ impl Breaker {
         Instant::now() >= self.lock().retry_at
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
     fn close(&self) {
         self.failures.store(0, Ordering::Relaxed);
         if self.is_open.swap(false, Ordering::AcqRel) {
+            metrics::circuit_is("closed");
             tracing::info!("the rate limit store answers again");
         }
     }
@@ -96,6 +103,7 @@ impl Breaker {
         if !self.is_open.swap(true, Ordering::AcqRel) {
             open.pause = PAUSES.0;
             open.retry_at = Instant::now() + varied(open.pause);
+            metrics::circuit_is("open");
             tracing::warn!(%error, failures, "the rate limit store does not answer: deciding without it");
         }
     }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::{
     backend::{BackendError, MemoryBackend},
-    decision::{Answer, Outcome},
+    decision::{Answer, Outcome, Source},
     gcra::Gcra,
     transaction::{Algorithm, Batch, Member},
 };
@@ -111,7 +111,9 @@ impl Local {
             true => answers.next().unwrap_or(Answer::UNKNOWN),
             false => Answer::UNKNOWN,
         });
-        Ok(Outcome::new(decided.now, answers).decided_by(shares))
+        Ok(Outcome::new(decided.now, answers)
+            .decided_by(shares)
+            .by(Source::Local))
     }
 }
 

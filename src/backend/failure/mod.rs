@@ -16,9 +16,10 @@ use self::{
     breaker::Breaker,
     local::{Local, Share},
 };
-use super::{Backend, BackendError, MemoryBackend};
+use super::{Backend, BackendError, MemoryBackend, Stats};
 use crate::{
     decision::Outcome,
+    metrics,
     transaction::{Batch, Member, OnFailure},
 };
 
@@ -159,10 +160,13 @@ impl<B: Backend> FailurePolicy<B> {
             .iter()
             .any(|member| policy(member) == OnFailure::Refuse)
         {
+            metrics::fell_back("refuse");
             return Err(BackendError::unavailable(Refused));
         }
-        self.local
-            .decide(batch, |member| policy(member) == OnFailure::Local)
+        let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
+        let locally = batch.members.iter().any(is_local);
+        metrics::fell_back(if locally { "local" } else { "allow" });
+        self.local.decide(batch, is_local)
     }
 
     fn is_full(&self) -> bool {
@@ -205,6 +209,15 @@ impl<B: Backend> Backend for FailurePolicy<B> {
                 Some(self.meanwhile(batch))
             }
             decided => Some(decided),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let (inner, local) = (self.inner.stats(), self.local.memory.stats());
+        Stats {
+            buckets: inner.buckets.or(local.buckets),
+            evictions: inner.evictions.or(local.evictions),
+            is_open: Some(self.breaker.is_open()),
         }
     }
 }

@@ -28,6 +28,7 @@ pub(super) struct Histories {
     bytes: usize,
     /// The record that was looked at last.
     hand: usize,
+    evictions: u64,
 }
 
 #[derive(Debug, Default)]
@@ -116,8 +117,14 @@ impl Histories {
         });
         if let Some((_, place)) = sample.min() {
             self.remove(place);
+            self.evictions += 1;
         }
         self.hand += 1;
+    }
+
+    /// How many were evicted.
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     /// When the record at the next place lapses.

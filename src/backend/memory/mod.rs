@@ -10,7 +10,7 @@ use self::{
     fingerprint::{Fingerprint, Fingerprints},
     shard::Shards,
 };
-use super::{Backend, BackendError};
+use super::{Backend, BackendError, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Seen, State, judge_gcra},
@@ -90,6 +90,13 @@ impl MemoryBackend {
     #[must_use]
     pub fn buckets(&self) -> usize {
         self.shards.buckets()
+    }
+
+    /// How many buckets were forgotten for want of room, since the start. Takes the locks as
+    /// [`buckets`](Self::buckets) does.
+    #[must_use]
+    pub fn evictions(&self) -> u64 {
+        self.shards.evictions()
     }
 
     /// Takes over what another backend has answered for a member: of GCRA what is stored, which only a refund or a reset
@@ -207,5 +214,13 @@ impl Backend for MemoryBackend {
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         Some(self.decide(batch))
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            buckets: Some(self.buckets()),
+            evictions: Some(self.evictions()),
+            ..Stats::default()
+        }
     }
 }

@@ -54,6 +54,13 @@ impl Shards {
         self.0.iter().map(|shard| shard.lock().len()).sum()
     }
 
+    pub(super) fn evictions(&self) -> u64 {
+        let shards = self.0.iter().map(Shard::lock);
+        shards
+            .map(|buckets| buckets.table.evictions() + buckets.histories.evictions())
+            .sum()
+    }
+
     /// Locks the shard of one bucket.
     #[inline]
     pub(super) fn lock(&self, print: &Fingerprint) -> MutexGuard<'_, Buckets> {

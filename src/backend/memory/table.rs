@@ -39,6 +39,8 @@ pub(super) struct Table {
     size: usize,
     /// The row that was swept last.
     hand: usize,
+    /// How many buckets were forgotten for want of room.
+    evictions: u64,
 }
 
 /// The slots of a row: their tags, zero where there is no bucket, and their buckets.
@@ -75,6 +77,7 @@ impl Table {
             cap,
             size: cap,
             hand: 0,
+            evictions: 0,
         }
     }
 
@@ -85,6 +88,11 @@ impl Table {
         if self.rows.len() > most + most / 8 {
             self.move_to(most, now);
         }
+    }
+
+    /// How many buckets were forgotten for want of room.
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     pub(super) fn occupied(&self) -> usize {
@@ -254,6 +262,7 @@ impl Table {
         let nearest = self
             .nearest_to_full(rows.into_iter().chain(following), now)
             .expect("a table at its cap holds a bucket");
+        self.evictions += 1;
         let Some(free) = self.free(rows) else {
             return nearest;
         };
@@ -267,6 +276,7 @@ impl Table {
         let following = (1..=rows).map(|i| (self.hand + i) % rows);
         if let Some(nearest) = self.nearest_to_full(following, now) {
             self.hand = nearest.row();
+            self.evictions += 1;
             self.forget(nearest);
         }
     }
@@ -291,7 +301,7 @@ impl Table {
 
     fn move_to(&mut self, rows: usize, now: Timestamp) -> bool {
         let mut table = Self::new(self.size);
-        table.cap = self.cap;
+        (table.cap, table.evictions) = (self.cap, self.evictions);
         table.rows = vec![Row::default(); rows];
         for place in self.occupied_in(0..self.rows.len()) {
             let bucket = *self.bucket(place);

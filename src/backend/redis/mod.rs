@@ -71,7 +71,11 @@ pub use self::{
     keys::{KeyForm, KeyFormError},
 };
 use super::{Backend, BackendError, async_trait};
-use crate::{decision::Outcome, transaction::Batch};
+use crate::{
+    decision::Outcome,
+    metrics::{self, Stopwatch},
+    transaction::Batch,
+};
 
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
 ///
@@ -169,7 +173,18 @@ impl RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Ok(self.decide(batch).await?)
+        let since = Stopwatch::start();
+        let decided = self.decide(batch).await.map_err(BackendError::from);
+        let result = match &decided {
+            Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
+            Err(BackendError::Moving(_)) => "moving",
+            Err(BackendError::Unavailable(error)) => match error.downcast_ref() {
+                Some(RedisError::Timeout) => "timeout",
+                _ => "error",
+            },
+        };
+        metrics::answered(batch.operation, result, since);
+        decided
     }
 }
 

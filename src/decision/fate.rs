@@ -1,0 +1,61 @@
+use super::{Bucket, Decision, Source, Verdict};
+use crate::transaction::Mode;
+
+/// What became of a transaction, in the words that operators read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Charged, or checked and found to fit.
+    Acquired,
+    /// Denied, and with it the batch.
+    Rejected,
+    /// What would have been denied, were the limit not in shadow mode.
+    ShadowRejected,
+    /// Denied because the client is blocked.
+    Blocked,
+    /// Denied without asking the store.
+    CacheRejected,
+    /// Charged in this process, because the store did not answer.
+    FallbackAcquired,
+    /// Denied in this process, because the store did not answer.
+    FallbackRejected,
+    /// It would have passed, but another member of its batch was denied.
+    Withheld,
+    /// It has no vote, and did not fit.
+    Skipped,
+    /// It was not decided.
+    Error,
+}
+
+impl Fate {
+    /// The fate of what is limited, in a batch that passed or not; `None` for what is not limited.
+    pub(crate) fn of(decision: &Decision, mode: Mode, passes: bool) -> Option<Self> {
+        let bucket = decision.bucket.as_ref()?;
+        Some(match (decision.verdict, decision.source) {
+            (Verdict::WouldDeny, _) => Self::ShadowRejected,
+            (Verdict::Denied, _) if matches!(bucket, Bucket::Blocked) => Self::Blocked,
+            (Verdict::Denied, _) if !mode.votes() && !passes => Self::Withheld,
+            (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
+            (Verdict::Denied, Source::Store) => Self::Rejected,
+            (Verdict::Denied, Source::Cache) => Self::CacheRejected,
+            (Verdict::Denied, Source::Local) => Self::FallbackRejected,
+            _ if !passes => Self::Withheld,
+            (_, Source::Local) => Self::FallbackAcquired,
+            _ => Self::Acquired,
+        })
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::Rejected => "rejected",
+            Self::ShadowRejected => "shadow_rejected",
+            Self::Blocked => "blocked",
+            Self::CacheRejected => "cache_rejected",
+            Self::FallbackAcquired => "fallback_acquired",
+            Self::FallbackRejected => "fallback_rejected",
+            Self::Withheld => "withheld",
+            Self::Skipped => "skipped",
+            Self::Error => "error",
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What operators count: metrics by the facade of the [`metrics`](::metrics) crate, for whatever exporter the application
+//! installs.
+//!
+//! | name | kind | labels | what |
+//! |---|---|---|---|
+//! | [`REQUESTS`] | counter | `policy`, `result` | transactions decided |
+//! | [`DECISION_DURATION`] | histogram, seconds | `operation` | how long decisions took, store and all |
+//! | [`STORE_DURATION`] | histogram, seconds | `call`, `result` | how long the Redis backend took |
+//! | [`CIRCUIT_TRANSITIONS`] | counter | `to` | how often the breaker has opened and closed |
+//! | [`FALLBACK_REQUESTS`] | counter | `action` | batches decided without the store |
+//! | [`OVERRIDE_UTILIZATION`] | histogram, 0 to 1 | `policy` | how much of their buckets clients with an override have used up |
+//! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were put in force, or refused |
+//! | [`BUCKETS`] | gauge | | buckets held in memory |
+//! | [`EVICTIONS`] | counter | | buckets that were forgotten for want of room |
+//! | [`CIRCUIT_STATE`] | gauge | | 0 while the store is asked, 1 while it is not |
+//!
+//! The names, and what they are called after, are those of OpenTelemetry's conventions; an exporter for Prometheus writes them with
+//! underscores and puts the unit and `_total` at their ends. `policy` is the limit's name. No label ever holds an id: there would
+//! be as many series as clients.
+//!
+//! | `result` | |
+//! |---|---|
+//! | `acquired` | charged, or checked and found to fit |
+//! | `rejected` | denied |
+//! | `blocked` | denied because the client is blocked |
+//! | `cache_rejected` | denied by the deny cache, without asking the store |
+//! | `fallback_acquired`, `fallback_rejected` | decided locally, because the store did not answer |
+//! | `shadow_rejected` | would have been denied, were the limit not in shadow mode |
+//! | `withheld` | would have passed, but for another limit of the batch |
+//! | `skipped` | without a vote, and did not fit |
+//! | `error` | not decided: the store did not answer |
+//!
+//! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
+//! Recorders are asked for each series once, at its first use, so install the exporter before the first request.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+use metrics::{
+    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+
+use crate::{backend::Stats, decision::Fate, transaction::Operation};
+
+/// Transactions decided.
+pub const REQUESTS: &str = "rate_limiting.requests";
+/// How long decisions took, in seconds.
+pub const DECISION_DURATION: &str = "rate_limiting.decision.duration";
+/// How long the Redis backend took, in seconds.
+pub const STORE_DURATION: &str = "rate_limiting.store.duration";
+/// How often the breaker of a [`FailurePolicy`](crate::backend::FailurePolicy) has opened and closed.
+pub const CIRCUIT_TRANSITIONS: &str = "rate_limiting.circuit.transitions";
+/// Batches decided without the store.
+pub const FALLBACK_REQUESTS: &str = "rate_limiting.fallback.requests";
+/// How much of their buckets clients with an override have used up, from 0 to 1.
+pub const OVERRIDE_UTILIZATION: &str = "rate_limiting.override.utilization";
+/// Limits that were put in force, or refused.
+pub const CONFIG_RELOADS: &str = "rate_limiting.config.reloads";
+/// Buckets held in memory.
+pub const BUCKETS: &str = "rate_limiting.buckets";
+/// Buckets that were forgotten for want of room.
+pub const EVICTIONS: &str = "rate_limiting.evictions";
+/// 0 while the store is asked, 1 while it is not.
+pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
+
+/// Tells the recorder what the metrics are, and their units. Call it once, after the exporter is installed.
+pub fn describe() {
+    let seconds = Unit::Seconds;
+    describe_counter!(REQUESTS, Unit::Count, "Transactions decided");
+    describe_histogram!(DECISION_DURATION, seconds, "How long decisions took");
+    describe_histogram!(STORE_DURATION, seconds, "How long the Redis backend took");
+    describe_counter!(
+        CIRCUIT_TRANSITIONS,
+        Unit::Count,
+        "Times that the breaker has opened or closed"
+    );
+    describe_counter!(
+        FALLBACK_REQUESTS,
+        Unit::Count,
+        "Batches decided without the store"
+    );
+    describe_histogram!(
+        OVERRIDE_UTILIZATION,
+        "How much of their buckets clients with an override have used up"
+    );
+    describe_counter!(
+        CONFIG_RELOADS,
+        Unit::Count,
+        "Limits put in force, or refused"
+    );
+    describe_gauge!(BUCKETS, Unit::Count, "Buckets held in memory");
+    describe_counter!(EVICTIONS, Unit::Count, "Buckets forgotten for want of room");
+    describe_gauge!(
+        CIRCUIT_STATE,
+        "0 while the store is asked, 1 while it is not"
+    );
+}
+
+/// Sets the metrics of states: buckets held, evictions, and whether the breaker is open. What a
+/// backend does not know is left out.
+///
+/// ```
+/// use tollgate::{Limiter, Limits, MemoryBackend, metrics};
+///
+/// let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+/// // Before each scrape:
+/// metrics::publish(&limiter.stats());
+/// ```
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+pub fn publish(stats: &Stats) {
+    if let Some(buckets) = stats.buckets {
+        gauge!(BUCKETS).set(buckets as f64);
+    }
+    if let Some(evictions) = stats.evictions {
+        counter!(EVICTIONS).absolute(evictions);
+    }
+    if let Some(is_open) = stats.is_open {
+        gauge!(CIRCUIT_STATE).set(f64::from(u8::from(is_open)));
+    }
+}
+
+const FATES: usize = Fate::Error as usize + 1;
+
+/// The series of one limit, each asked for at its first use.
+#[derive(Default)]
+pub(crate) struct Meter(Arc<Series>);
+
+#[derive(Default)]
+struct Series {
+    requests: [OnceLock<Counter>; FATES],
+    utilization: OnceLock<Histogram>,
+}
+
+impl Meter {
+    #[inline]
+    pub(crate) fn decided(&self, policy: &str, fate: Fate) {
+        let new = || counter!(REQUESTS, "policy" => policy.to_owned(), "result" => fate.as_str());
+        self.0.requests[fate as usize].get_or_init(new).increment(1);
+    }
+
+    /// Notes how much a client with an override has left of what it may have at most.
+    #[expect(clippy::float_arithmetic, reason = "it is a ratio")]
+    pub(crate) fn used(&self, policy: &str, remaining: u32, most: u32) {
+        let new = || histogram!(OVERRIDE_UTILIZATION, "policy" => policy.to_owned());
+        let used = 1.0 - f64::from(remaining) / f64::from(most.max(1));
+        self.0.utilization.get_or_init(new).record(used);
+    }
+}
+
+/// Other limits of the same name count where these did.
+impl Clone for Meter {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
+}
+
+/// The series of how long decisions take, for each operation.
+#[derive(Default)]
+pub(crate) struct Durations([OnceLock<Histogram>; 4]);
+
+impl Durations {
+    #[inline]
+    pub(crate) fn record(&self, operation: Operation, since: Stopwatch) {
+        let new = || histogram!(DECISION_DURATION, "operation" => name(operation));
+        let series = self.0[operation as usize].get_or_init(new);
+        series.record(since.0.elapsed());
+    }
+}
+
+/// When something began.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[inline]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+/// Notes how long a store took to answer.
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "there is no store")
+)]
+pub(crate) fn answered(operation: Operation, result: &'static str, since: Stopwatch) {
+    let labels = [("call", name(operation)), ("result", result)];
+    histogram!(STORE_DURATION, &labels).record(since.0.elapsed());
+}
+
+/// Notes that a breaker has opened or closed.
+#[cfg(feature = "failure-policy")]
+pub(crate) fn circuit_is(to: &'static str) {
+    counter!(CIRCUIT_TRANSITIONS, "to" => to).increment(1);
+}
+
+/// Notes that a batch was decided without the store.
+#[cfg(feature = "failure-policy")]
+pub(crate) fn fell_back(action: &'static str) {
+    counter!(FALLBACK_REQUESTS, "action" => action).increment(1);
+}
+
+/// Notes that other limits were put in force, or refused.
+pub(crate) fn reloaded(outcome: &'static str) {
+    counter!(CONFIG_RELOADS, "outcome" => outcome).increment(1);
+}
+
+fn name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Check => "check",
+        Operation::Spend => "spend",
+        Operation::Refund => "refund",
+        Operation::Reset => "reset",
+    }
+}
