@@ -36,6 +36,8 @@ const OVERRIDES: &str = "
 - Partners: {burst: 1, count: 1, period: 1s, ids: [acme, --odd]}
 ";
 
+const JSON: [&str; 2] = ["--format", "json"];
+
 /// Writes a file that no other test uses, and returns its path.
 fn file(extension: &str, text: &str) -> String {
     static FILES: AtomicU32 = AtomicU32::new(0);
@@ -71,7 +73,8 @@ fn json_of(output: &Output, code: i32) -> Value {
     assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
     assert_eq!(stderr(output), "");
     assert_eq!(stdout(output).lines().count(), 1);
-    serde_json::from_str(stdout(output)).expect(stdout(output))
+    let text = stdout(output);
+    serde_json::from_str(text).expect(text)
 }
 
 /// Expects this text on standard output, and success.
@@ -107,7 +110,7 @@ fn good_files_are_summed_up() {
         },
         "overrides": {"count": 6, "blocked": 1, "unlimited": 1},
     });
-    assert_eq!(json_of(&check(&["--format", "json"]), 0), summed);
+    assert_eq!(json_of(&check(&JSON), 0), summed);
 }
 
 #[test]
@@ -128,62 +131,79 @@ fn toml_is_read() {
     );
 }
 
+/// What is asked, and what is told below it.
+const CLIENTS: [([&str; 2], &str); 8] = [
+    (
+        ["Address", "::ffff:10.0.0.3"],
+        "limit: 10 per 1s, 20 at once\n  from: the default\n  bucket: 1:10.0.0.3",
+    ),
+    (
+        ["Address", "2001:DB8:0::1"],
+        "limit: 20 per 1s, 30 at once\n  from: the override for `2001:0db8::1` (our own probe)\n  \
+         bucket: 1:2001:db8::1",
+    ),
+    (
+        ["Range", "2001:db8::7"],
+        "limit: unlimited\n  from: the override for `2001:db8::/48`\n  bucket: 2:2001:db8::/48\n  \
+         shadow mode: it refuses nobody",
+    ),
+    (
+        ["Domain", "www.Example.com"],
+        "limit: 50 per 168h0m0s, 50 at once\n  from: the default\n  bucket: 5:example.com",
+    ),
+    (
+        ["Account", "666"],
+        "limit: blocked\n  from: the override for `666` (stolen key)\n  bucket: 6:666",
+    ),
+    (
+        ["Account", "7"],
+        "limit: not limited\n  from: neither a default nor an override\n  bucket: 6:7",
+    ),
+    (
+        ["Partners", "x y"],
+        "limit: blocked\n  from: the default\n  bucket: Partners:x y",
+    ),
+    (
+        ["Bursts", "x"],
+        "limit: 5 per 1s for infinite, then 50 per 5s for 5s\n  from: the default\n  bucket: Bursts:x",
+    ),
+];
+
 #[test]
 fn clients_are_told_in_text() {
-    let cases = [
-        (
-            ["Address", "::ffff:10.0.0.3"],
-            "limit: 10 per 1s, 20 at once\n  from: the default\n  bucket: 1:10.0.0.3",
-        ),
-        (
-            ["Address", "2001:DB8:0::1"],
-            "limit: 20 per 1s, 30 at once\n  from: the override for `2001:0db8::1` (our own probe)\n  \
-             bucket: 1:2001:db8::1",
-        ),
-        (
-            ["Range", "2001:db8::7"],
-            "limit: unlimited\n  from: the override for `2001:db8::/48`\n  bucket: 2:2001:db8::/48\n  \
-             shadow mode: it refuses nobody",
-        ),
-        (
-            ["Domain", "www.Example.com"],
-            "limit: 50 per 168h0m0s, 50 at once\n  from: the default\n  bucket: 5:example.com",
-        ),
-        (
-            ["Account", "666"],
-            "limit: blocked\n  from: the override for `666` (stolen key)\n  bucket: 6:666",
-        ),
-        (
-            ["Account", "7"],
-            "limit: not limited\n  from: neither a default nor an override\n  bucket: 6:7",
-        ),
-        (
-            ["Partners", "x y"],
-            "limit: blocked\n  from: the default\n  bucket: Partners:x y",
-        ),
-        (
-            ["Bursts", "x"],
-            "limit: 5 per 1s for infinite, then 50 per 5s for 5s\n  from: the default\n  bucket: Bursts:x",
-        ),
-    ];
     let mut told = Vec::new();
-    for (asked, text) in cases {
+    for (asked, text) in CLIENTS {
         told.push(format!("{} {}\n  {text}\n", asked[0], asked[1]));
         expect_text(&check(&asked), &told[told.len() - 1]);
     }
-    let all = cases.map(|(asked, _)| asked);
+    let all = CLIENTS.map(|(asked, _)| asked);
     expect_text(&check(&all.concat()), &told.concat());
 }
 
 #[test]
 fn clients_are_told_in_json() {
-    let output = check(&[
-        "--format",
-        "json",
-        "Address",
-        "10.0.0.2",
-        "Range",
-        "2001:db8:1::1",
+    let asked = ["Address", "10.0.0.2", "Range", "2001:db8:1::1"];
+    let told = json_of(&check(&[&JSON, &asked[..]].concat()), 0);
+    let address = json!({
+        "limit": "Address", "id": "10.0.0.2", "key": "1:10.0.0.2",
+        "values": {"burst": 30, "count": 20, "period": "1s"},
+        "summary": "20 per 1s, 30 at once",
+        "override": {"id": "10.0.0.2", "comment": null},
+        "shadow": false,
+    });
+    let range = json!({
+        "limit": "Range", "id": "2001:db8:1::1", "key": "2:2001:db8:1::/48",
+        "values": {"burst": 500, "count": 500, "period": "3h0m0s"},
+        "summary": "500 per 3h0m0s, 500 at once",
+        "override": null,
+        "shadow": true,
+    });
+    assert_eq!(told, json!({"ok": true, "clients": [address, range]}));
+}
+
+#[test]
+fn values_of_all_kinds_are_told_in_json() {
+    let asked = [
         "Account",
         "666",
         "Account",
@@ -192,34 +212,18 @@ fn clients_are_told_in_json() {
         "x",
         "Monitoring",
         "x",
-    ]);
-    let told = json_of(&output, 0);
-    assert_eq!(told["ok"], true);
-    let address = json!({
-        "limit": "Address", "id": "10.0.0.2", "key": "1:10.0.0.2",
-        "values": {"burst": 30, "count": 20, "period": "1s"},
-        "summary": "20 per 1s, 30 at once",
-        "override": {"id": "10.0.0.2", "comment": null},
-        "shadow": false,
-    });
-    assert_eq!(told["clients"][0], address);
-    let range = json!({
-        "limit": "Range", "id": "2001:db8:1::1", "key": "2:2001:db8:1::/48",
-        "values": {"burst": 500, "count": 500, "period": "3h0m0s"},
-        "summary": "500 per 3h0m0s, 500 at once",
-        "override": null,
-        "shadow": true,
-    });
-    assert_eq!(told["clients"][1], range);
-    assert_eq!(told["clients"][2]["values"], json!({"blocked": true}));
-    assert_eq!(told["clients"][2]["override"]["comment"], "stolen key");
-    assert_eq!(told["clients"][3]["values"], json!(null));
-    let tiers = json!({"tiers": [
+    ];
+    let told = json_of(&check(&[&JSON, &asked[..]].concat()), 0);
+    let [blocked, none, tiers, unlimited] = [0, 1, 2, 3].map(|i| &told["clients"][i]);
+    assert_eq!(blocked["values"], json!({"blocked": true}));
+    assert_eq!(blocked["override"]["comment"], "stolen key");
+    assert_eq!(none["values"], json!(null));
+    let values = json!({"tiers": [
         {"limit": 5, "window": "1s", "active": "infinite", "cooldown": "0s", "skippable": false},
         {"limit": 50, "window": "5s", "active": "5s", "cooldown": "15s", "skippable": false},
     ]});
-    assert_eq!(told["clients"][4]["values"], tiers);
-    assert_eq!(told["clients"][5]["values"], json!({"unlimited": true}));
+    assert_eq!(tiers["values"], values);
+    assert_eq!(unlimited["values"], json!({"unlimited": true}));
 }
 
 #[test]
@@ -228,61 +232,31 @@ fn id_may_begin_like_an_option() {
     assert_eq!(told["clients"][0]["override"]["id"], "--odd");
 }
 
+/// Expects a mistake in a file, in text and in JSON, told with its place.
+#[track_caller]
+fn expect_mistake(args: &[&str], file: &str, line: u64, limit: &str, id: Option<&str>, text: &str) {
+    let place = format!("{file}:{line}: limit `{limit}`: ");
+    expect_refusal(&run(args), 1, &["check_limits: ", &place, text]);
+    let told = json_of(&run(&[args, &JSON].concat()), 1);
+    let message = told["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with(&place) && message.contains(text));
+    let error = json!({"message": message, "file": file, "line": line, "limit": limit, "id": id});
+    assert_eq!(told, json!({"ok": false, "error": error}));
+}
+
 #[test]
 fn mistakes_are_told_with_their_place() {
-    let defaults = file("yml", "a: {burst: 1, count: 1,\n    perod: 1s}\n");
-    let good = file("yml", DEFAULTS);
-    let overrides = file(
-        "yml",
-        "- Domain:\n    unlimited: true\n    ids:\n      - www.example.com\n",
-    );
-    let in_defaults = ["--defaults", &*defaults];
-    let in_overrides = ["--defaults", &*good, "--overrides", &overrides];
-    let place = format!("{defaults}:2: limit `a`: ");
-    expect_refusal(
-        &run(&in_defaults),
-        1,
-        &["check_limits: ", &place, "did you mean `period`?"],
-    );
-    let told = json_of(&run(&[&in_defaults[..], &["--format", "json"]].concat()), 1);
-    assert_eq!(told["ok"], false);
-    let error = &told["error"];
-    assert_eq!(
-        (
-            &error["file"],
-            &error["line"],
-            &error["limit"],
-            &error["id"]
-        ),
-        (&json!(defaults), &json!(2), &json!("a"), &json!(null))
-    );
-    assert!(
-        error["message"]
-            .as_str()
-            .is_some_and(|text| text.starts_with(&place))
-    );
+    let bad = "a: {burst: 1, count: 1,\n    perod: 1s}\n";
+    let (good, defaults) = (file("yml", DEFAULTS), file("yml", bad));
+    let args = ["--defaults", &*defaults];
+    expect_mistake(&args, &defaults, 2, "a", None, "did you mean `period`?");
 
-    let place = format!("{overrides}:4: limit `Domain`: `www.example.com` is not an id");
-    expect_refusal(&run(&in_overrides), 1, &[&place]);
-    let told = json_of(
-        &run(&[&in_overrides[..], &["--format", "json"]].concat()),
-        1,
-    );
-    let error = &told["error"];
-    assert_eq!(
-        (
-            &error["file"],
-            &error["line"],
-            &error["limit"],
-            &error["id"]
-        ),
-        (
-            &json!(overrides),
-            &json!(4),
-            &json!("Domain"),
-            &json!("www.example.com")
-        )
-    );
+    let id = "www.example.com";
+    let bad = format!("- Domain:\n    unlimited: true\n    ids:\n      - {id}\n");
+    let overrides = file("yml", &bad);
+    let args = ["--defaults", &*good, "--overrides", &overrides];
+    let text = "`www.example.com` is not an id in the format domain";
+    expect_mistake(&args, &overrides, 4, "Domain", Some(id), text);
 }
 
 #[test]
@@ -293,7 +267,7 @@ fn files_that_cannot_be_read_are_mistakes() {
         1,
         &["/nowhere/limits.yml: ", "cannot read it"],
     );
-    let told = json_of(&run(&[&nowhere[..], &["--format", "json"]].concat()), 1);
+    let told = json_of(&run(&[&nowhere[..], &JSON].concat()), 1);
     assert_eq!(told["error"]["file"], "/nowhere/limits.yml");
     assert_eq!(told["error"]["line"], json!(null));
     let text = file("txt", DEFAULTS);
@@ -308,7 +282,7 @@ fn what_is_asked_for_has_to_be_there() {
         1,
         &["unknown limit `Adress`: known are Account, Address, "],
     );
-    let told = json_of(&check(&[&["--format", "json"][..], &unknown].concat()), 1);
+    let told = json_of(&check(&[&JSON[..], &unknown].concat()), 1);
     assert_eq!(
         (&told["error"]["limit"], &told["error"]["id"]),
         (&json!("Adress"), &json!("10.0.0.1"))

@@ -80,7 +80,11 @@ impl Given {
             "--overrides" => (&mut self.overrides, "--overrides"),
             "--format" => (&mut self.format, "--format"),
             // An id may begin like an option.
-            "--" => return rest.try_for_each(|word| Ok(self.words.push(word?))),
+            "--" => {
+                let words = rest.collect::<Result<Vec<_>, _>>()?;
+                self.words.extend(words);
+                return Ok(());
+            }
             _ if arg.starts_with("--") => return Err(ArgsError::Unknown(arg)),
             _ => {
                 self.words.push(arg);

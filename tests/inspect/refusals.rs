@@ -10,83 +10,87 @@ use tollgate::{
 
 use crate::server::{Admin, limits};
 
+/// A request, and the status, the code and a part of the message that it gets.
+const MISTAKES: [(Method, &str, u16, &str, &str); 11] = [
+    (
+        Method::GET,
+        "/buckets/others/x",
+        404,
+        "unknown_limit",
+        KNOWN,
+    ),
+    (
+        Method::DELETE,
+        "/buckets/others/x",
+        404,
+        "unknown_limit",
+        KNOWN,
+    ),
+    (
+        Method::GET,
+        "/buckets/accounts/x",
+        400,
+        "invalid_id",
+        "format regId",
+    ),
+    (
+        Method::DELETE,
+        "/buckets/accounts/07",
+        400,
+        "invalid_id",
+        "format regId",
+    ),
+    (
+        Method::GET,
+        "/buckets/ranges/10.0.0.1",
+        400,
+        "invalid_id",
+        "limit `ranges`: ",
+    ),
+    (
+        Method::GET,
+        "/buckets/any/%FF",
+        400,
+        "invalid_path",
+        "in UTF-8",
+    ),
+    (
+        Method::GET,
+        "/buckets/any",
+        404,
+        "not_found",
+        "/buckets/{limit}/{id}",
+    ),
+    (
+        Method::GET,
+        "/buckets/any/",
+        404,
+        "not_found",
+        "/buckets/{limit}/{id}",
+    ),
+    (Method::GET, "/", 404, "not_found", "there is /limits"),
+    (
+        Method::POST,
+        "/limits",
+        405,
+        "method_not_allowed",
+        "GET /limits",
+    ),
+    (
+        Method::PUT,
+        "/buckets/any/x",
+        405,
+        "method_not_allowed",
+        "GET or DELETE",
+    ),
+];
+
+const KNOWN: &str = "known are accounts, any";
+
 #[tokio::test]
 async fn mistakes_are_told_with_what_to_change() {
     let admin = Admin::start().await;
-    let cases = [
-        (
-            Method::GET,
-            "/buckets/others/x",
-            404,
-            "unknown_limit",
-            "known are accounts, any",
-        ),
-        (
-            Method::DELETE,
-            "/buckets/others/x",
-            404,
-            "unknown_limit",
-            "known are accounts, any",
-        ),
-        (
-            Method::GET,
-            "/buckets/accounts/x",
-            400,
-            "invalid_id",
-            "format regId",
-        ),
-        (
-            Method::DELETE,
-            "/buckets/accounts/07",
-            400,
-            "invalid_id",
-            "format regId",
-        ),
-        (
-            Method::GET,
-            "/buckets/ranges/10.0.0.1",
-            400,
-            "invalid_id",
-            "limit `ranges`: ",
-        ),
-        (
-            Method::GET,
-            "/buckets/any/%FF",
-            400,
-            "invalid_path",
-            "in UTF-8",
-        ),
-        (
-            Method::GET,
-            "/buckets/any",
-            404,
-            "not_found",
-            "/buckets/{limit}/{id}",
-        ),
-        (
-            Method::GET,
-            "/buckets/any/",
-            404,
-            "not_found",
-            "/buckets/{limit}/{id}",
-        ),
-        (Method::GET, "/", 404, "not_found", "there is /limits"),
-        (
-            Method::POST,
-            "/limits",
-            405,
-            "method_not_allowed",
-            "GET /limits",
-        ),
-        (
-            Method::PUT,
-            "/buckets/any/x",
-            405,
-            "method_not_allowed",
-            "GET or DELETE",
-        ),
-    ];
-    for (method, path, status, code, text) in cases {
+    for (method, path, status, code, text) in MISTAKES {
         let (answered, body) = admin.ask(method, path).await;
         assert_eq!(answered.as_u16(), status, "{path}: {body}");
         assert_eq!(body["error"]["code"], code, "{path}");
