@@ -14,7 +14,7 @@
 //! Copy `admin.rs` and what it needs beside your own router. How to protect it:
 //!
 //! - It is off unless `ADMIN_TOKEN` is set, and does not start with a short one.
-//! - It has a listener of its own, `ADMIN_ADDR`, by default on the loopback interface. On any other it belongs into a
+//! - It has a listener of its own, `ADMIN_ADDR`, by default on the loopback interface. On any other it belongs in a
 //!   private network, with TLS in front: the token is sent with each request.
 //! - Never nest it in the public router, nor behind a public proxy. Limits and overrides tell who your clients are, and
 //!   what an attacker may do without being noticed.
@@ -24,6 +24,10 @@
 //! the limit, slashes and colons included; write `%25`, `%3F` and `%23` for `%`, `?` and `#` in it, and let your
 //! client keep paths as they are (`curl --path-as-is`) if an id has `/../`. It is taken as a request brings it:
 //! `2001:db8::1` is in `2001:db8::/48`.
+//!
+//! A look at a bucket charges nothing. A bucket of tokens is asked whether a cost of 0 would pass, and shows what it holds. Tiers
+//! cannot be asked for nothing: they are asked for one unit, which is not granted (`asked` is 1), and show what would be
+//! after it.
 //!
 //! With a `RedisBackend`, the buckets are those of the whole fleet. A `DenyCache` in another process may deny a client for
 //! five seconds after a reset.

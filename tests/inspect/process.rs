@@ -1,6 +1,6 @@
 //! The example as it is started: nothing for admins, unless there is a token.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 
 use serde_json::json;
 
@@ -37,8 +37,10 @@ fn admins_have_a_server_of_their_own() {
 
 #[test]
 fn nothing_is_there_without_a_token() {
-    let free = TcpListener::bind(ANYWHERE).unwrap().local_addr().unwrap();
-    let variables = [("ADDR", ANYWHERE), ("ADMIN_ADDR", &*free.to_string())];
+    // It would not start if it listened there.
+    let taken = TcpListener::bind(ANYWHERE).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let variables = [("ADDR", ANYWHERE), ("ADMIN_ADDR", &*address)];
     let program = Program::start_in("inspect", &variables);
     let public = program.next_server();
     assert_eq!(public.get("/", "").status, 200);
@@ -50,7 +52,15 @@ fn nothing_is_there_without_a_token() {
             404
         );
     }
-    TcpStream::connect(free).unwrap_err();
+    drop(program);
+    let with_token = [&variables[..], &[("ADMIN_TOKEN", TOKEN)]].concat();
+    let output = run_in("inspect", &with_token);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("ADMIN_ADDR: cannot listen on"),
+        "{message}"
+    );
 }
 
 #[test]
