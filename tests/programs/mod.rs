@@ -37,6 +37,13 @@ impl Program {
         Self::spawn(command)
     }
 
+    /// Starts one that is told what to do by variables of its environment.
+    pub(crate) fn start_in(name: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = command(name);
+        command.envs(variables.iter().copied());
+        Self::spawn(command)
+    }
+
     fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
         let mut child = command.spawn().expect("the example starts");
@@ -58,6 +65,13 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Runs an example with variables with which it must end by itself.
+pub(crate) fn run_in(name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = command(name);
+    command.envs(variables.iter().copied());
+    command.output().expect("the example starts")
 }
 
 /// Runs an example with arguments with which it must end by itself.

@@ -1,0 +1,120 @@
+//! What is told: of good files and their clients, or of the mistake.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::json;
+use tollgate::{Limits, limit::LimitsError};
+
+use crate::{args::Format, client::Client, summary::Summary};
+
+/// What the files say.
+pub(crate) enum Report {
+    Summary(Summary),
+    Clients(Vec<Client>),
+}
+
+impl Report {
+    /// Tells of the clients that are asked for or, if there are none, of all in short.
+    pub(crate) fn new(limits: &Limits, clients: &[(String, String)]) -> Result<Self, Mistake> {
+        if clients.is_empty() {
+            return Ok(Self::Summary(Summary::of(limits)));
+        }
+        let clients = clients.iter().map(|(limit, id)| client(limits, limit, id));
+        clients.collect::<Result<_, _>>().map(Self::Clients)
+    }
+
+    pub(crate) fn write(&self, format: Format) -> String {
+        match (format, self) {
+            (Format::Text, Self::Summary(summary)) => summary.to_string(),
+            (Format::Text, Self::Clients(clients)) => {
+                let texts: Vec<_> = clients.iter().map(text).collect();
+                texts.join("\n")
+            }
+            (Format::Json, Self::Summary(Summary { limits, overrides })) => {
+                json!({"ok": true, "limits": limits, "overrides": overrides}).to_string()
+            }
+            (Format::Json, Self::Clients(clients)) => {
+                json!({"ok": true, "clients": clients}).to_string()
+            }
+        }
+    }
+}
+
+fn client(limits: &Limits, limit: &str, id: &str) -> Result<Client, Mistake> {
+    let mistake = |message| Mistake {
+        message,
+        file: None,
+        line: None,
+        limit: Some(limit.to_owned()),
+        id: Some(id.to_owned()),
+    };
+    let Some(named) = limits.get(limit) else {
+        let known = limits.names().join(", ");
+        return Err(mistake(format!(
+            "unknown limit `{limit}`: known are {known}"
+        )));
+    };
+    Client::look_up(limits, named, id).map_err(|error| mistake(format!("limit `{limit}`: {error}")))
+}
+
+fn text(client: &Client) -> String {
+    let Client {
+        limit,
+        id,
+        key,
+        summary,
+        ..
+    } = client;
+    let from = match &client.own {
+        None if client.values.is_none() => "neither a default nor an override".to_owned(),
+        None => "the default".to_owned(),
+        Some(own) => {
+            let comment = own.comment.as_ref();
+            let comment = comment.map_or_else(String::new, |comment| format!(" ({comment})"));
+            format!("the override for `{}`{comment}", own.id)
+        }
+    };
+    let shadow = match client.shadow {
+        true => "\n  shadow mode: it refuses nobody",
+        false => "",
+    };
+    format!("{limit} {id}\n  limit: {summary}\n  from: {from}\n  bucket: {key}{shadow}")
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Serialize)]
+pub(crate) struct Mistake {
+    message: String,
+    file: Option<String>,
+    line: Option<u64>,
+    limit: Option<String>,
+    id: Option<String>,
+}
+
+impl Mistake {
+    pub(crate) fn write(&self, format: Format) -> String {
+        match format {
+            Format::Text => format!("check_limits: {self}"),
+            Format::Json => json!({"ok": false, "error": self}).to_string(),
+        }
+    }
+}
+
+impl From<LimitsError> for Mistake {
+    fn from(error: LimitsError) -> Self {
+        Self {
+            message: error.to_string(),
+            file: error.path().map(|path| path.display().to_string()),
+            line: error.line(),
+            limit: error.limit().map(str::to_owned),
+            id: error.id().map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,93 @@
+//! The routes for admins.
+
+use axum::{
+    Json, Router,
+    extract::{Path, Request, State, rejection::PathRejection},
+    http::StatusCode,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde_json::{Value, json};
+use tollgate::{Limiter, Transaction};
+
+use crate::{bucket::BucketState, client::Client, refusal::Refusal, stream, token::Token};
+
+/// A limit and an id. The id is all that is left of the path, so that it may have slashes.
+type BucketPath = Result<Path<(String, String)>, PathRejection>;
+
+/// All that admins may ask, for those who bring the token.
+pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
+    Router::new()
+        .route("/limits", get(limits))
+        .route("/buckets/{limit}/{*id}", get(show).delete(reset))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(not_found)
+        // Around all of them: nobody learns what is there without it.
+        .layer(middleware::from_fn_with_state(token, authorize))
+        .with_state(limiter)
+}
+
+async fn authorize(
+    State(token): State<Token>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    match token.is_in(request.headers()) {
+        true => Ok(next.run(request).await),
+        false => Err(Refusal::unauthorized()),
+    }
+}
+
+async fn limits(State(limiter): State<Limiter>) -> Response {
+    stream::respond(limiter.limits())
+}
+
+async fn show(
+    State(limiter): State<Limiter>,
+    path: BucketPath,
+) -> Result<Json<BucketState>, Refusal> {
+    let client = client(&limiter, path)?;
+    Ok(Json(BucketState::ask(&limiter, client).await?))
+}
+
+async fn reset(State(limiter): State<Limiter>, path: BucketPath) -> Result<Json<Value>, Refusal> {
+    let client = client(&limiter, path)?;
+    let transaction = Transaction::new(&client.limit, &client.id);
+    limiter.reset(&[transaction]).await?;
+    tracing::info!(limit = client.limit, key = client.key, "a bucket was reset");
+    Ok(Json(json!({"reset": true, "key": client.key})))
+}
+
+/// Finds who is meant.
+fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
+    let Path((limit, id)) = path.map_err(|error| {
+        let message = format!("{error}: write the id in UTF-8, percent-encoded");
+        Refusal::bad_request("invalid_path", message)
+    })?;
+    let limits = limiter.limits();
+    let Some(named) = limits.get(&limit) else {
+        let known = limits.names().join(", ");
+        return Err(Refusal::unknown_limit(format!(
+            "unknown limit `{limit}`: known are {known}"
+        )));
+    };
+    Client::look_up(&limits, named, &id)
+        .map_err(|error| Refusal::bad_request("invalid_id", format!("limit `{limit}`: {error}")))
+}
+
+async fn method_not_allowed() -> impl IntoResponse {
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "GET /limits, and GET or DELETE /buckets/{limit}/{id}",
+    )
+}
+
+async fn not_found() -> impl IntoResponse {
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "there is /limits, and /buckets/{limit}/{id}",
+    )
+}

@@ -1,0 +1,57 @@
+//! How a bucket stands, without a charge.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate::{Decision, Limiter, Transaction, limiter::LimiterError, transaction::Mode};
+
+use crate::client::Client;
+
+/// A client, and its bucket.
+#[derive(Serialize)]
+pub(crate) struct BucketState {
+    #[serde(flatten)]
+    client: Client,
+    /// What the figures are for. A bucket of tokens is asked with 0: it shows what it holds. Tiers cannot be asked for
+    /// nothing: they show what would be if they granted one unit more.
+    asked: u32,
+    /// Whether that would pass, if the limit were not in shadow mode.
+    passes: bool,
+    limited: bool,
+    remaining: Option<u32>,
+    /// When it would pass.
+    next_after_us: Option<u64>,
+    /// When there is a token more; of tiers, when there is more room or another tier.
+    next_token_after_us: Option<u64>,
+    reset_after_us: Option<u64>,
+}
+
+impl BucketState {
+    /// Asks for the state of a client's bucket.
+    pub(crate) async fn ask(limiter: &Limiter, client: Client) -> Result<Self, LimiterError> {
+        let tiers = client
+            .values
+            .as_ref()
+            .and_then(|values| values.get("tiers"));
+        let asked = u32::from(tiers.is_some());
+        let transaction = Transaction::new(&client.limit, &client.id).cost(asked);
+        let decision = limiter.check(&transaction.mode(Mode::CheckOnly)).await?;
+        let limited = decision.limited();
+        Ok(Self {
+            asked,
+            passes: decision.allowed() && !decision.would_be_denied(),
+            limited,
+            remaining: decision.remaining(),
+            next_after_us: micros(decision.next_after()).filter(|_| limited),
+            next_token_after_us: decision.next_token_after().and_then(micros),
+            reset_after_us: micros(decision.reset_after()).filter(|_| limited),
+            client,
+        })
+    }
+}
+
+/// A wait, or nothing if it does not end.
+fn micros(wait: Duration) -> Option<u64> {
+    let ends = wait != Decision::NEVER;
+    ends.then(|| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
+}

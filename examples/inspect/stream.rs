@@ -1,0 +1,87 @@
+//! The limits in force, written while they are sent: a million overrides are never in memory as one text.
+
+use std::{
+    convert::Infallible,
+    io::{self, BufWriter, Write},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+};
+use http_body::Frame;
+use serde::Serialize;
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    task,
+};
+use tollgate::Limits;
+
+/// How much is sent at once.
+const CHUNK: usize = 64 << 10;
+
+/// How many chunks may wait for a client that reads slowly.
+const WAITING: usize = 2;
+
+/// Both in the form of their files.
+#[derive(Serialize)]
+struct InForce<D, O> {
+    /// Whether all limits are in shadow mode, whatever each says.
+    all_shadow: bool,
+    defaults: D,
+    overrides: O,
+}
+
+/// Answers with the limits. They are written on a thread of their own, as long as somebody reads.
+pub(crate) fn respond(limits: Arc<Limits>) -> Response {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    task::spawn_blocking(move || {
+        let mut chunks = BufWriter::with_capacity(CHUNK, Chunks(sender));
+        let in_force = InForce {
+            all_shadow: limits.is_all_shadow(),
+            defaults: limits.as_defaults(),
+            overrides: limits.as_overrides(),
+        };
+        let written = serde_json::to_writer(&mut chunks, &in_force).map_err(io::Error::from);
+        if let Err(error) = written.and_then(|()| chunks.flush()) {
+            tracing::debug!(%error, "nobody reads the limits any more");
+        }
+    });
+    let body = Body::new(ChunkedBody(receiver));
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Where the chunks are written to.
+struct Chunks(Sender<Bytes>);
+
+impl Write for Chunks {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        let sent = self.0.blocking_send(Bytes::copy_from_slice(chunk));
+        sent.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(chunk.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where they come out.
+struct ChunkedBody(Receiver<Bytes>);
+
+impl http_body::Body for ChunkedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let chunk = self.0.poll_recv(cx);
+        chunk.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+}

@@ -1,0 +1,70 @@
+//! The secret that each request has to bring.
+
+use std::{fmt, hint::black_box};
+
+use axum::http::{HeaderMap, header::AUTHORIZATION};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+/// How short a secret may be, in bytes.
+const SHORTEST: usize = 16;
+
+/// A bearer token. Only its hash is kept.
+#[derive(Clone)]
+pub(crate) struct Token([u8; 32]);
+
+impl Token {
+    pub(crate) fn new(secret: &str) -> Result<Self, TokenError> {
+        match secret.len() {
+            SHORTEST.. if secret.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Ok(Self(hash(secret.as_bytes())))
+            }
+            SHORTEST.. => Err(TokenError::Characters),
+            _ => Err(TokenError::Short),
+        }
+    }
+
+    /// Whether a request brings it, as `Authorization: Bearer <token>`, once.
+    pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return false;
+        };
+        let Some((scheme, brought)) = value.as_bytes().split_at_checked(BEARER.len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(BEARER) && self.is(brought)
+    }
+
+    /// Compares hashes, all of them: how long it takes tells nothing of the secret, nor of its length.
+    fn is(&self, brought: &[u8]) -> bool {
+        let pairs = self.0.into_iter().zip(hash(brought));
+        let differences = pairs.fold(0, |all, (ours, theirs)| black_box(all | (ours ^ theirs)));
+        differences == 0
+    }
+}
+
+const BEARER: &[u8] = b"Bearer ";
+
+fn hash(text: &[u8]) -> [u8; 32] {
+    Sha256::digest(text).into()
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Why a text is no secret.
+#[derive(Debug, Error)]
+pub(crate) enum TokenError {
+    #[error(
+        "ADMIN_TOKEN has less than {SHORTEST} characters: make one, as by `openssl rand -hex 32`"
+    )]
+    Short,
+    #[error(
+        "ADMIN_TOKEN has characters that no header takes: use ASCII letters, digits and signs, without spaces"
+    )]
+    Characters,
+}
