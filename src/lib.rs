@@ -38,6 +38,8 @@
 //!       gcra, tiers   the arithmetic, pure
 //!       id            whose bucket it is, and what ids look like
 //!       clock         what time it is
+//!       check         mistakes that only traffic shows
+//!       metrics       what operators count
 //! ```
 //!
 //! # Features
@@ -60,6 +62,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod backend;
+pub mod check;
 pub mod clock;
 pub mod decision;
 pub mod gcra;

@@ -315,6 +315,16 @@ impl Limiter {
         let decided = conclude(applied, |outcome| resolved.conclude(&batch, outcome));
         note.batch(transactions, decided)
     }
+    /// Whether two handles are on the same limiter.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether there is no other handle.
+    pub(crate) fn is_last(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
     /// Whether the limit of this name is in shadow mode.
     pub(crate) fn is_shadow(&self, name: &str) -> bool {
         let limits = self.shared.limits.load();

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Extracted, KeyExtractor, Predicate,
+    Extracted, KeyExtractor, Nature, Predicate,
     address::{Address, Proxies, RangeError, Ranges},
 };
 use crate::id::{Id, IdFormat, masked};
@@ -118,6 +118,10 @@ impl KeyExtractor for ClientIp {
 
     fn fits(&self, format: IdFormat) -> bool {
         matches!(format, IdFormat::Opaque | IdFormat::IpAddress)
+    }
+
+    fn nature(&self) -> Nature {
+        self.address.nature()
     }
 
     fn can_find(&self, folded: &str) -> bool {

@@ -1,6 +1,6 @@
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor};
+use super::{Extracted, KeyExtractor, Nature};
 use crate::id::IdFormat;
 
 /// One bucket for all requests: what the server itself can bear.
@@ -12,6 +12,10 @@ const ID: &str = "everyone";
 impl KeyExtractor for Everyone {
     fn extract(&self, _: &Parts) -> Extracted {
         ID.into()
+    }
+
+    fn nature(&self) -> Nature {
+        Nature::OneForAll
     }
 
     fn can_find(&self, folded: &str) -> bool {

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Extracted, KeyExtractor,
+    Extracted, KeyExtractor, Nature,
     address::{Address, Proxies},
 };
 use crate::id::{IdFormat, network};
@@ -95,6 +95,10 @@ impl KeyExtractor for Ipv6Range {
             IdFormat::Ipv6Range => self.prefix == 48,
             format => format == IdFormat::Opaque,
         }
+    }
+
+    fn nature(&self) -> Nature {
+        self.address.nature()
     }
 
     fn can_find(&self, folded: &str) -> bool {

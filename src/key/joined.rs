@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, Missing};
+use super::{Extracted, KeyExtractor, Missing, Nature};
 use crate::id::{IdError, IdFormat};
 
 macro_rules! joined {
@@ -37,6 +37,10 @@ macro_rules! joined {
                     }
                     None => format == IdFormat::Opaque,
                 }
+            }
+
+            fn nature(&self) -> Nature {
+                [$(self.$place.nature()),+].into_iter().fold(self.$end.nature(), Nature::max)
             }
 
             fn invalid(&self, error: &IdError) -> Missing {

@@ -101,6 +101,11 @@ pub trait KeyExtractor: Send + Sync + 'static {
         true
     }
 
+    /// Says what it goes by, for the [checks](crate::check).
+    fn nature(&self) -> Nature {
+        Nature::Unknown
+    }
+
     /// Says what is wrong with a request whose id is not in the limit's format. It has no id then.
     fn invalid(&self, error: &IdError) -> Missing {
         Missing::client(error.to_string())
@@ -115,6 +120,23 @@ where
     fn extract(&self, parts: &Parts) -> Extracted {
         self(parts).into()
     }
+}
+
+/// What a [`KeyExtractor`] goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Nature {
+    /// All requests have one id, and shall.
+    OneForAll,
+    /// That is not known.
+    #[default]
+    Unknown,
+    /// What certain proxies say.
+    Proxies,
+    /// The address at the other end of the connection.
+    Peer,
+    /// What anyone says.
+    Anyone,
 }
 
 /// A question about requests, for what is skipped by the answer.

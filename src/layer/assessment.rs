@@ -140,6 +140,12 @@ impl Assessed {
             .mode(self.mode)
     }
 
+    /// Whether both were charged to one bucket.
+    pub(super) fn is_same_bucket(&self, other: &Self) -> bool {
+        let same = self.limit == other.limit && self.id == other.id;
+        same && self.limiter.is_same(&other.limiter)
+    }
+
     /// What is taken from the bucket as far as this request is concerned.
     #[must_use]
     pub fn charged(&self) -> u32 {

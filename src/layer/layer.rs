@@ -4,8 +4,9 @@ use bytes::Bytes;
 use http::{Response, request::Parts};
 use tower_layer::Layer;
 
-use super::{plan::Plan, service::RateLimit};
+use super::{plan::Plan, service::RateLimit, traffic::Traffic};
 use crate::{
+    check::Checks,
     limiter::Limiter,
     response::{Denial, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
@@ -27,6 +28,7 @@ impl RateLimitLayer {
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
         let plan = Plan {
+            traffic: Arc::new(Traffic::new(&limiter, Checks::new())),
             limiter,
             rules: Rules::default(),
             policies: Vec::new(),
@@ -67,6 +69,7 @@ impl RateLimitLayer {
         plan.policies
             .resize_with(plan.rules.targets(), Policy::default);
         plan.settles = plan.rules.wait_for_endings();
+        plan.verify().map_err(RuleError::Check)?;
         Ok(self)
     }
 
@@ -86,6 +89,22 @@ impl RateLimitLayer {
     #[must_use]
     pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.plan_mut().exempt.push(skip);
+        self
+    }
+
+    /// Sets what mistakes are looked for, and what is made of them. See [`check`](crate::check).
+    ///
+    /// # Panics
+    ///
+    /// If the checks are strict, and find something in the rules that there are.
+    #[must_use]
+    #[track_caller]
+    pub fn checks(mut self, checks: Checks) -> Self {
+        let plan = self.plan_mut();
+        plan.traffic = Arc::new(Traffic::new(&plan.limiter, checks));
+        if let Err(finding) = plan.verify() {
+            panic!("{finding}");
+        }
         self
     }
 

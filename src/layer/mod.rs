@@ -41,6 +41,7 @@ mod layer;
 mod plan;
 mod service;
 mod settlement;
+mod traffic;
 
 pub use self::{
     assessment::{Assessed, Assessment},

@@ -15,8 +15,10 @@ use super::{
     body::ResponseBody,
     health::Health,
     settlement::{Closing, Settlement, detached},
+    traffic::Traffic,
 };
 use crate::{
+    check::{Check, Finding},
     decision::{BatchDecision, Decision},
     limiter::{Limiter, LimiterError},
     response::{Denial, Fields, Policy, Responder, Shown},
@@ -39,6 +41,7 @@ pub(super) struct Plan {
     /// Whether a rule is charged by how requests end.
     pub(super) settles: bool,
     pub(super) health: Arc<Health>,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 /// How far a request has come.
@@ -69,6 +72,22 @@ impl Conclusion {
 }
 
 impl Plan {
+    /// Tells what is known at start to be a mistake, or refuses it.
+    pub(super) fn verify(&self) -> Result<(), Finding> {
+        const CHECK: Check = Check::EveryoneTrusted;
+        let checks = self.traffic.checks();
+        for limit in self.rules.gullible().filter(|_| checks.has(CHECK)) {
+            let seen =
+                format!("the rule of limit `{limit}` believes whoever sends a proxy's header");
+            let finding = Finding::new(CHECK, seen);
+            if checks.is_strict() {
+                return Err(finding);
+            }
+            self.traffic.tell(&finding);
+        }
+        Ok(())
+    }
+
     /// Decides a request, or begins to if the backend has to wait.
     pub(super) fn assess(self: &Arc<Self>, request: &Parts) -> Progress {
         if self.exempt.any(request) {
@@ -81,6 +100,7 @@ impl Plan {
         if charges.is_empty() {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
         }
+        self.traffic.look(request, &self.rules, &charges);
         match self.try_spend(request, &charges) {
             Some(conclusion) => Progress::Decided(conclusion),
             None => Progress::Waiting(Waiting::new(Arc::clone(self), charges)),
@@ -191,6 +211,9 @@ impl Plan {
         }
         if self.extensions {
             let outer = request.extensions.get();
+            if let Some((outer, ours)) = outer.zip(taken.assessment.as_ref()) {
+                self.traffic.look_at_outer(outer, ours);
+            }
             mark.assessment = taken.assessment.map(|ours| ours.within(outer));
         }
         mark

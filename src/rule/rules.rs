@@ -8,8 +8,9 @@ use thiserror::Error;
 
 use super::{Ending, Rule};
 use crate::{
+    check::Finding,
     id::{Id, IdFormat},
-    key::Missing,
+    key::{Missing, Nature},
     limiter::{Claim, Limiter, LimiterError},
     transaction::{Mode, OnFailure, Transaction},
 };
@@ -35,6 +36,9 @@ pub enum RuleError {
     /// The costs of all rules of one limit are above its burst together.
     #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
     Sum(LimiterError),
+    /// A [check](crate::check) has found something, and they are strict.
+    #[error(transparent)]
+    Check(Finding),
     /// Two rules of one limit are charged by how requests end, or one is.
     #[error(
         "limit `{limit}` has several rules, of which one is charged by how a request ends, so that they cannot be \
@@ -226,6 +230,18 @@ impl Rules {
     /// The name of the limit that is charged.
     pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
         &self.targets[charge.target].limit
+    }
+
+    /// What the extractor of a charge goes by.
+    pub(crate) fn nature(&self, charge: &Charge) -> Nature {
+        self.rule(charge.rule).extractor.nature()
+    }
+
+    /// The limits whose rules believe anyone about who is asking.
+    pub(crate) fn gullible(&self) -> impl Iterator<Item = &Arc<str>> {
+        let held = self.held.iter().map(|held| &held.rule);
+        let gullible = held.filter(|rule| rule.extractor.nature() == Nature::Anyone);
+        gullible.map(|rule| &rule.limit)
     }
 
     /// How it is charged before the request goes on.

@@ -105,6 +105,11 @@ impl Cluster {
     }
 
     /// Waits until all slots have a master that is connected.
+    /// The links to the masters that are known.
+    pub(super) fn masters(&self) -> Vec<Arc<Link>> {
+        self.shared.table.load().links.clone()
+    }
+
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         loop {
             let table = self.shared.table.load_full();

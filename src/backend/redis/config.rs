@@ -196,6 +196,12 @@ pub(super) fn differences(client: &Client) -> Vec<String> {
     .collect()
 }
 
+/// How often somebody's own client sends a command again, if it does.
+pub(super) fn replays(client: &Client) -> Option<u32> {
+    let attempts = client.connection_config().max_command_attempts;
+    (attempts != 1).then_some(attempts)
+}
+
 fn too_long(name: &str, timeout: Duration) -> Option<String> {
     (timeout > INTERNAL_TIMEOUT)
         .then(|| format!("{name} is {timeout:?}: use at most {INTERNAL_TIMEOUT:?}"))

@@ -6,7 +6,7 @@ use fred::{
 };
 use thiserror::Error as ThisError;
 
-use crate::{backend::BackendError, clock::InvalidNow};
+use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
 /// Why Redis has not decided a batch. It is the source of a [`BackendError::Unavailable`].
 #[derive(Clone, Debug, ThisError)]
@@ -36,6 +36,9 @@ pub enum RedisError {
     /// The URL or the configuration is not one that a client can be made of.
     #[error("no Redis client can be made of this configuration: {0}")]
     Config(String),
+    /// A [check](crate::check) has found something, and they are strict.
+    #[error(transparent)]
+    Check(#[from] Finding),
 }
 
 impl RedisError {
@@ -59,7 +62,7 @@ impl RedisError {
             NO_SENTINEL,
         ];
         match self {
-            Self::Config(_) => true,
+            Self::Config(_) | Self::Check(_) => true,
             Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
             _ => false,
         }

@@ -87,7 +87,7 @@ impl Link {
         }
     }
 
-    fn client(&self) -> Arc<Client> {
+    pub(super) fn client(&self) -> Arc<Client> {
         match &self.route {
             Route::Own(line) => line.client(),
             Route::Borrowed(client) => Arc::clone(client),

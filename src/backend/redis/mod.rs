@@ -41,6 +41,7 @@ mod cluster;
 mod config;
 mod error;
 mod found;
+mod inspection;
 mod keys;
 mod link;
 mod script;
@@ -61,9 +62,11 @@ use tokio::{runtime::Handle, time};
 
 use self::{
     cluster::Cluster,
+    config::RECONNECT_DELAY,
     error::Failure,
     link::{Deadline, Link},
     script::Call,
+    upkeep::Task,
 };
 pub use self::{
     config::Source,
@@ -72,6 +75,7 @@ pub use self::{
 };
 use super::{Backend, BackendError, async_trait};
 use crate::{
+    check::{Check, Checks, Finding, Reporter},
     decision::Outcome,
     metrics::{self, Stopwatch},
     transaction::Batch,
@@ -82,9 +86,11 @@ use crate::{
 /// See the [module's documentation](self) for what it guarantees.
 #[derive(Debug)]
 pub struct RedisBackend {
-    servers: Servers,
+    servers: Arc<Servers>,
     form: KeyForm,
     timeout: Duration,
+    checks: Checks,
+    _inspection: Option<Task>,
 }
 
 #[derive(Debug)]
@@ -123,6 +129,7 @@ impl RedisBackend {
             form: KeyForm::default(),
             timeout: Duration::from_millis(250),
             connections: 1,
+            checks: Checks::new(),
         }
     }
 
@@ -134,10 +141,16 @@ impl RedisBackend {
     /// password is wrong, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         let connected = async {
-            match &self.servers {
-                Servers::Single(links) => links.connected().await,
-                Servers::Cluster(cluster) => cluster.connected().await,
-            }
+            self.servers.connected().await?;
+            let checks = self.checks;
+            let found = match checks.is_strict() {
+                true => self.servers.inspect(checks).await,
+                false => Vec::new(),
+            };
+            found
+                .into_iter()
+                .next()
+                .map_or(Ok(()), |finding| Err(finding.into()))
         };
         let Ok(connected) = time::timeout(timeout, connected).await else {
             return Err(self.problem().unwrap_or(RedisError::Timeout));
@@ -147,7 +160,7 @@ impl RedisBackend {
 
     /// Why there is no connection, as far as that is known.
     fn problem(&self) -> Option<RedisError> {
-        match &self.servers {
+        match &*self.servers {
             Servers::Single(links) => links.links.iter().find_map(Link::problem),
             Servers::Cluster(cluster) => cluster.problem(),
         }
@@ -157,7 +170,7 @@ impl RedisBackend {
         if let Some(now) = batch.now {
             now.validate()?;
         }
-        match &self.servers {
+        match &*self.servers {
             Servers::Single(links) => {
                 let deadline = Deadline::after(self.timeout);
                 let call = Call::new(batch.operation, batch.now, batch.members.iter(), &self.form);
@@ -231,6 +244,7 @@ pub struct RedisBackendBuilder {
     form: KeyForm,
     timeout: Duration,
     connections: usize,
+    checks: Checks,
 }
 
 impl RedisBackendBuilder {
@@ -257,22 +271,36 @@ impl RedisBackendBuilder {
         self
     }
 
+    /// Sets what mistakes are looked for, and what is made of them. See [`check`](crate::check).
+    #[must_use]
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
     /// Builds the backend.
     ///
     /// # Errors
     ///
-    /// As [`RedisBackend::new`], or if there shall be no connections.
+    /// As [`RedisBackend::new`], or if there shall be no connections, or the checks are strict and find something.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
+        let reporter = Reporter::new(self.checks);
         let servers = match self.source {
             Source::Url(url) => Servers::connect(config::parse(&url)?, self.connections)?,
             Source::Config(config) => Servers::connect(*config, self.connections)?,
-            Source::Client(client) => Servers::borrow(vec![client])?,
-            Source::Pool(pool) => Servers::borrow(pool.clients().to_vec())?,
+            Source::Client(client) => Servers::borrow(vec![client], &reporter)?,
+            Source::Pool(pool) => Servers::borrow(pool.clients().to_vec(), &reporter)?,
         };
+        let servers = Arc::new(servers);
+        let runtime = Handle::try_current().ok();
+        let inspection =
+            runtime.map(|runtime| Task::spawn(&runtime, Arc::clone(&servers).report(reporter)));
         Ok(RedisBackend {
             servers,
             form: self.form,
             timeout: self.timeout,
+            checks: self.checks,
+            _inspection: inspection,
         })
     }
 }
@@ -292,7 +320,51 @@ impl Servers {
         Ok(Self::Single(Links::new(links)))
     }
 
-    fn borrow(clients: Vec<Client>) -> Result<Self, RedisError> {
+    async fn connected(&self) -> Result<(), RedisError> {
+        match self {
+            Self::Single(links) => links.connected().await,
+            Self::Cluster(cluster) => cluster.connected().await,
+        }
+    }
+
+    /// Looks at the servers once they are connected, and tells what is to be said of them.
+    async fn report(self: Arc<Self>, reporter: Reporter) {
+        while self.connected().await.is_err() {
+            time::sleep(RECONNECT_DELAY).await;
+        }
+        for finding in self.inspect(reporter.checks()).await {
+            reporter.tell(&finding);
+        }
+    }
+
+    async fn inspect(&self, checks: Checks) -> Vec<Finding> {
+        let clients: Vec<_> = match self {
+            Self::Single(links) => vec![links.next().client()],
+            Self::Cluster(cluster) => {
+                let masters = cluster.masters();
+                masters.iter().map(|link| link.client()).collect()
+            }
+        };
+        let mut findings = Vec::new();
+        for client in clients {
+            findings.extend(inspection::inspect(&client, checks).await);
+        }
+        findings
+    }
+
+    fn borrow(clients: Vec<Client>, reporter: &Reporter) -> Result<Self, RedisError> {
+        const CHECK: Check = Check::ClientReplays;
+        let checks = reporter.checks();
+        if let Some(attempts) = clients.iter().find_map(config::replays)
+            && checks.has(CHECK)
+        {
+            let seen = format!("the Redis client makes up to {attempts} attempts at a command");
+            let finding = Finding::new(CHECK, seen);
+            if checks.is_strict() {
+                return Err(finding.into());
+            }
+            reporter.tell(&finding);
+        }
         if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
             return Self::connect(client.client_config(), 1);
         }

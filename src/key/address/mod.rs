@@ -24,7 +24,7 @@ pub use self::{
     proxy_header::ProxyHeader,
     ranges::{ProxiesError, RangeError},
 };
-use super::Missing;
+use super::{Missing, Nature};
 
 /// A way to find a client's address.
 #[derive(Clone, Debug)]
@@ -44,6 +44,16 @@ impl Address {
     /// The address that a user's function finds.
     pub(super) fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self::Peer(Peer::custom(find))
+    }
+
+    /// What it goes by.
+    pub(super) fn nature(&self) -> Nature {
+        match self {
+            Self::Peer(Peer::Known) => Nature::Peer,
+            Self::Peer(Peer::Custom(_)) => Nature::Unknown,
+            Self::Behind(proxies) if proxies.trust_anyone() => Nature::Anyone,
+            Self::Behind(_) => Nature::Proxies,
+        }
     }
 
     /// The client's address, an IPv4-mapped one unmapped.

@@ -111,6 +111,11 @@ impl Proxies {
         Self::new(Trust::Registry)
     }
 
+    /// Whether whoever sends a header is believed.
+    pub(super) fn trust_anyone(&self) -> bool {
+        matches!(self.trust, Trust::Registry)
+    }
+
     /// Finds the peer's address by a function, as
     /// [`ClientIp::from_fn`](crate::ClientIp::from_fn) does. [`hops`](Self::hops) need no peer.
     #[must_use]

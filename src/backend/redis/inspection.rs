@@ -1,0 +1,69 @@
+//! A look at a server that is connected, for settings by which buckets would be lost or times be wrong.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::{ClusterHash, CustomCommand},
+};
+
+use crate::check::{Check, Checks, Finding};
+
+/// How far apart clocks may be.
+const SKEW: Duration = Duration::from_secs(5);
+
+/// What is to be said of a server. Where its user may not ask, nothing is.
+pub(super) async fn inspect(client: &Client, checks: Checks) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if checks.has(Check::BucketsEvicted) {
+        findings.extend(eviction(client).await);
+    }
+    if checks.has(Check::ClockSkew) {
+        findings.extend(skew(client).await);
+    }
+    findings
+}
+
+async fn eviction(client: &Client) -> Option<Finding> {
+    let info: String = ask(client, "INFO", vec!["memory"]).await?;
+    let field = |name| {
+        let mut fields = info.lines().filter_map(|line| line.trim().split_once(':'));
+        fields
+            .find(|(field, _)| *field == name)
+            .map(|(_, value)| value)
+    };
+    let (most, policy) = (field("maxmemory")?, field("maxmemory_policy")?);
+    let seen = format!("the Redis server evicts by `{policy}` when it holds {most} bytes");
+    (most != "0" && policy != "noeviction").then(|| Finding::new(Check::BucketsEvicted, seen))
+}
+
+async fn skew(client: &Client) -> Option<Finding> {
+    let before = since_epoch();
+    let (secs, micros): (u64, u32) = ask(client, "TIME", Vec::new()).await?;
+    let after = since_epoch();
+    let theirs = Duration::new(secs, micros.checked_mul(1000)?);
+    let apart = theirs
+        .saturating_sub(after)
+        .max(before.saturating_sub(theirs));
+    let ahead = if theirs > after { "ahead" } else { "behind" };
+    let seen = format!("the Redis server's clock is {apart:.0?} {ahead} of this machine's");
+    (apart > SKEW).then(|| Finding::new(Check::ClockSkew, seen))
+}
+
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}
+
+async fn ask<T: fred::types::FromValue>(
+    client: &Client,
+    command: &'static str,
+    arguments: Vec<&'static str>,
+) -> Option<T> {
+    let command = CustomCommand::new_static(command, ClusterHash::FirstKey, false);
+    let answered = client.custom(command, arguments).await;
+    answered
+        .inspect_err(|error| tracing::debug!(%error, "a check could not ask the Redis server"))
+        .ok()
+}

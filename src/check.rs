@@ -1,0 +1,278 @@
+//! Mistakes in how a limiter is put to use, which show only while requests run.
+//!
+//! Each is looked for by default, logged once, as a warning with its code and what to do, and changes nothing
+//! about any response. The traffic is looked at until 10,000 requests have come; after that, it costs nothing.
+//!
+//! | code | what was seen |
+//! |---|---|
+//! | `forwarding-header-ignored` | a proxy's header, while the peer's address is the id: all clients of a proxy share one bucket |
+//! | `one-id` | a thousand requests of many different agents, and all with one id |
+//! | `id-per-request` | ten thousand requests, and no id came twice: whoever can choose it is not limited |
+//! | `charged-twice` | one request was charged twice in one bucket, because two layers have the rule |
+//! | `layer-rebuilt` | a hundred layers in a row were dropped after one request: each begins with full buckets |
+//! | `everyone-trusted` | whoever sends a proxy's header is believed |
+//! | `buckets-evicted` | the Redis server may evict buckets when its memory is full |
+//! | `clock-skew` | the clocks of this machine and of the Redis server are seconds apart |
+//! | `client-replays` | a Redis client of one's own sends commands again when a connection breaks |
+//!
+//! [`Checks`] switches some off, or makes those that can be known at start errors:
+//!
+//! ```
+//! use tollgate::check::{Check, Checks};
+//!
+//! let checks = Checks::new().without(Check::OneId).strict();
+//! // As an operator may write it.
+//! let checks = checks.without("id-per-request".parse()?);
+//! # let _ = checks;
+//! # Ok::<_, tollgate::check::UnknownCheck>(())
+//! ```
+//!
+//! [`RateLimitLayer::checks`](crate::RateLimitLayer::checks) and `RedisBackendBuilder::checks` take them.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::atomic::{AtomicU16, Ordering},
+};
+
+use thiserror::Error;
+
+/// Something that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Check {
+    /// A proxy's header, while the peer's address is the id.
+    ForwardingHeaderIgnored,
+    /// One id for requests of many different agents.
+    OneId,
+    /// As many ids as requests.
+    IdPerRequest,
+    /// One request charged twice in one bucket.
+    ChargedTwice,
+    /// Layers that are built for a request each.
+    LayerRebuilt,
+    /// Proxies that are believed whoever they are.
+    EveryoneTrusted,
+    /// A Redis server that may evict buckets.
+    BucketsEvicted,
+    /// Clocks that are apart.
+    ClockSkew,
+    /// A Redis client that sends commands again.
+    ClientReplays,
+}
+
+impl Check {
+    /// All checks.
+    pub const ALL: &'static [Self] = &[
+        Self::ForwardingHeaderIgnored,
+        Self::OneId,
+        Self::IdPerRequest,
+        Self::ChargedTwice,
+        Self::LayerRebuilt,
+        Self::EveryoneTrusted,
+        Self::BucketsEvicted,
+        Self::ClockSkew,
+        Self::ClientReplays,
+    ];
+
+    /// The code, which stays the same from version to version.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::ForwardingHeaderIgnored => "forwarding-header-ignored",
+            Self::OneId => "one-id",
+            Self::IdPerRequest => "id-per-request",
+            Self::ChargedTwice => "charged-twice",
+            Self::LayerRebuilt => "layer-rebuilt",
+            Self::EveryoneTrusted => "everyone-trusted",
+            Self::BucketsEvicted => "buckets-evicted",
+            Self::ClockSkew => "clock-skew",
+            Self::ClientReplays => "client-replays",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::ForwardingHeaderIgnored => {
+                "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, have clients' \
+                 headers removed, or switch this check off"
+            }
+            Self::OneId => {
+                "behind a proxy, use `ClientIp::behind(..)`; if all shall share a bucket, use `key::Everyone`"
+            }
+            Self::IdPerRequest => {
+                "use an id that a client cannot choose anew for each request, such as an account that is \
+                 authenticated, or `ClientIp`"
+            }
+            Self::ChargedTwice => "add the layer, or the rule, in one place only",
+            Self::LayerRebuilt => {
+                "build the `Limiter` and its layer once, at start, and clone them where they are needed"
+            }
+            Self::EveryoneTrusted => {
+                "use `Proxies::trusted` or `Proxies::hops`, so that clients cannot choose their address"
+            }
+            Self::BucketsEvicted => {
+                "set `maxmemory-policy noeviction` on the server, or keep buckets on one of their own"
+            }
+            Self::ClockSkew => "have the clocks of both machines set by NTP",
+            Self::ClientReplays => {
+                "set `max_command_attempts` of its `ConnectionConfig` to 1: a decision is sent once whatever it says, \
+                 and other writes are not"
+            }
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.code().fmt(f)
+    }
+}
+
+impl FromStr for Check {
+    type Err = UnknownCheck;
+
+    fn from_str(code: &str) -> Result<Self, UnknownCheck> {
+        let known = Self::ALL.iter().find(|check| check.code() == code);
+        known
+            .copied()
+            .ok_or_else(|| UnknownCheck(crate::id::shortened(code)))
+    }
+}
+
+/// The error of a code that no check has.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is not the code of a check: use one of {codes}", codes = codes())]
+pub struct UnknownCheck(String);
+
+fn codes() -> String {
+    let codes: Vec<_> = Check::ALL.iter().map(|check| check.code()).collect();
+    codes.join(", ")
+}
+
+/// What is looked for, and what is made of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "they do nothing until a layer or a backend has them"]
+pub struct Checks {
+    off: u16,
+    strict: bool,
+}
+
+impl Checks {
+    /// All checks, which warn.
+    pub const fn new() -> Self {
+        Self {
+            off: 0,
+            strict: false,
+        }
+    }
+
+    /// No checks.
+    pub const fn none() -> Self {
+        Self {
+            off: u16::MAX,
+            strict: false,
+        }
+    }
+
+    /// Switches one off.
+    pub const fn without(mut self, check: Check) -> Self {
+        self.off |= check.bit();
+        self
+    }
+
+    /// Makes what can be known at start an error there: `everyone-trusted` when a rule is added, `client-replays` when a
+    /// backend is built, `buckets-evicted` and `clock-skew` when it is waited for.
+    pub const fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Whether it is looked for.
+    #[must_use]
+    pub const fn has(&self, check: Check) -> bool {
+        self.off & check.bit() == 0
+    }
+
+    pub(crate) const fn is_strict(&self) -> bool {
+        self.strict
+    }
+}
+
+/// Something that was seen: which check, and what exactly.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{check}: {seen}: {}", .check.advice())]
+#[non_exhaustive]
+pub struct Finding {
+    /// The check.
+    pub check: Check,
+    /// What was seen.
+    pub seen: String,
+}
+
+impl Finding {
+    pub(crate) fn new(check: Check, seen: impl Into<String>) -> Self {
+        let seen = seen.into();
+        Self { check, seen }
+    }
+}
+
+/// Tells of each finding once.
+#[derive(Debug, Default)]
+pub(crate) struct Reporter {
+    checks: Checks,
+    told: AtomicU16,
+}
+
+impl Reporter {
+    pub(crate) fn new(checks: Checks) -> Self {
+        Self {
+            checks,
+            told: AtomicU16::new(0),
+        }
+    }
+
+    pub(crate) fn checks(&self) -> Checks {
+        self.checks
+    }
+
+    /// Whether it is still looked for.
+    #[inline]
+    pub(crate) fn wants(&self, check: Check) -> bool {
+        self.checks.has(check) && self.told.load(Ordering::Relaxed) & check.bit() == 0
+    }
+
+    #[cold]
+    pub(crate) fn tell(&self, finding: &Finding) {
+        let Finding { check, seen } = finding;
+        let before = self.told.fetch_or(check.bit(), Ordering::Relaxed);
+        if self.checks.has(*check) && before & check.bit() == 0 {
+            tracing::warn!(check = check.code(), seen, "{}", check.advice());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_as_they_are_written() {
+        for check in Check::ALL {
+            assert_eq!(check.code().parse(), Ok(*check));
+            assert!(!Checks::new().without(*check).has(*check));
+            assert!(Checks::new().has(*check) && !Checks::none().has(*check));
+        }
+        let error = "one_id".parse::<Check>().unwrap_err().to_string();
+        assert!(
+            error.contains("`one_id`") && error.contains("one-id, "),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! A look at the first requests of a layer, for mistakes in how it is put to use.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Mutex, TryLockError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use ahash::RandomState;
+use http::{header, request::Parts};
+
+use super::assessment::Assessment;
+use crate::{
+    check::{Check, Checks, Finding, Reporter},
+    key::Nature,
+    limiter::Limiter,
+    rule::{Charge, Rules},
+};
+
+/// After so many requests without an id that came twice, something is wrong with ids. Only a service with many million
+/// clients that come once would be wronged.
+const REQUESTS: u32 = 10_000;
+/// After so many with one id, by so many agents.
+const REQUESTS_OF_ONE: u32 = 1_000;
+const AGENTS: usize = 8;
+/// So many layers in a row that have seen one request.
+const LAYERS: u32 = 100;
+
+static REBUILT: AtomicU32 = AtomicU32::new(0);
+
+/// Where proxies say who the client is.
+const FORWARDING: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+
+/// What a layer has seen so far.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    limiter: Limiter,
+    reporter: Reporter,
+    seen: AtomicU32,
+    sample: Mutex<Sample>,
+}
+
+#[derive(Debug, Default)]
+struct Sample {
+    hasher: RandomState,
+    agents: HashSet<u64>,
+    /// For each limit of each rule, the ids that it was charged for.
+    ids: Vec<Ids>,
+}
+
+#[derive(Debug, Default)]
+struct Ids {
+    requests: u32,
+    distinct: HashSet<u64>,
+    /// Whether one has come again, so that there are not as many as requests.
+    repeated: bool,
+    /// Whether there are several.
+    several: bool,
+}
+
+impl Traffic {
+    pub(super) fn new(limiter: &Limiter, checks: Checks) -> Self {
+        let looks = [
+            Check::ForwardingHeaderIgnored,
+            Check::OneId,
+            Check::IdPerRequest,
+            Check::LayerRebuilt,
+        ];
+        let looks = looks.iter().any(|check| checks.has(*check));
+        Self {
+            limiter: limiter.clone(),
+            reporter: Reporter::new(checks),
+            seen: AtomicU32::new(if looks { 0 } else { REQUESTS }),
+            sample: Mutex::default(),
+        }
+    }
+
+    pub(super) fn checks(&self) -> Checks {
+        self.reporter.checks()
+    }
+
+    /// Tells of a mistake that is known at start.
+    pub(super) fn tell(&self, finding: &Finding) {
+        self.reporter.tell(finding);
+    }
+
+    /// Looks at a request and its charges, as long as there is something to find out.
+    #[inline]
+    pub(super) fn look(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
+        if self.seen.load(Ordering::Relaxed) < REQUESTS {
+            self.look_closely(request, rules, charges);
+        }
+    }
+
+    /// A request that another thread is just looking at one is not looked at: nobody waits for this.
+    #[cold]
+    fn look_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
+        let mut sample = match self.sample.try_lock() {
+            Ok(sample) => sample,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let seen = self.seen.load(Ordering::Relaxed).saturating_add(1);
+        for charge in charges {
+            self.look_at_headers(request, rules, charge);
+            if let Some(finding) = sample.add(request, rules, charge) {
+                self.reporter.tell(&finding);
+            }
+        }
+        if seen == REQUESTS {
+            *sample = Sample::default();
+        }
+        self.seen.store(seen, Ordering::Relaxed);
+    }
+
+    fn look_at_headers(&self, request: &Parts, rules: &Rules, charge: &Charge) {
+        const CHECK: Check = Check::ForwardingHeaderIgnored;
+        if !self.reporter.wants(CHECK) || rules.nature(charge) != Nature::Peer {
+            return;
+        }
+        let mut forwarding = FORWARDING.iter();
+        if let Some(header) = forwarding.find(|name| request.headers.contains_key(**name)) {
+            let limit = rules.limit(charge);
+            let seen = format!(
+                "a request has `{header}`, but limit `{limit}` counts by the peer's address"
+            );
+            self.reporter.tell(&Finding::new(CHECK, seen));
+        }
+    }
+
+    /// Looks whether what was charged had been charged by an outer layer already.
+    #[inline]
+    pub(super) fn look_at_outer(&self, outer: &Assessment, ours: &Assessment) {
+        const CHECK: Check = Check::ChargedTwice;
+        if !self.reporter.wants(CHECK) {
+            return;
+        }
+        let twice = ours
+            .iter()
+            .find(|ours| outer.iter().any(|outer| outer.is_same_bucket(ours)));
+        if let Some(twice) = twice {
+            let seen = format!("one request met limit `{}` in two layers", twice.limit);
+            self.reporter.tell(&Finding::new(CHECK, seen));
+        }
+    }
+}
+
+/// A layer that has seen one request only was perhaps built for it, and its limiter too.
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        if self.seen.load(Ordering::Relaxed) != 1 || !self.limiter.is_last() {
+            if self.seen.load(Ordering::Relaxed) > 1 {
+                REBUILT.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        if REBUILT.fetch_add(1, Ordering::Relaxed).saturating_add(1) == LAYERS {
+            let seen = format!("{LAYERS} layers in a row have been dropped after one request");
+            self.reporter.tell(&Finding::new(Check::LayerRebuilt, seen));
+        }
+    }
+}
+
+impl Sample {
+    /// Adds a request, and says what is to be found in all of them.
+    fn add(&mut self, request: &Parts, rules: &Rules, charge: &Charge) -> Option<Finding> {
+        let agent = [header::USER_AGENT, header::AUTHORIZATION, header::COOKIE];
+        let agent = agent.map(|name| request.headers.get(name).map(|value| value.as_bytes()));
+        if self.agents.len() < AGENTS {
+            self.agents.insert(self.hasher.hash_one(agent));
+        }
+        let id = self.hasher.hash_one(charge.id.as_str());
+        if self.ids.len() <= charge.target {
+            self.ids.resize_with(charge.target + 1, Ids::default);
+        }
+        let ids = &mut self.ids[charge.target];
+        ids.add(id);
+        let limit = rules.limit(charge);
+        let nature = rules.nature(charge);
+        let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;
+        if one && nature != Nature::OneForAll {
+            let seen = format!(
+                "{REQUESTS_OF_ONE} requests, by {AGENTS} agents and more, have one id for limit `{limit}`"
+            );
+            return Some(Finding::new(Check::OneId, seen));
+        }
+        if !ids.repeated && ids.requests == REQUESTS - 1 {
+            let seen = format!(
+                "{} requests have as many ids for limit `{limit}`",
+                ids.requests
+            );
+            return Some(Finding::new(Check::IdPerRequest, seen));
+        }
+        None
+    }
+}
+
+impl Ids {
+    fn add(&mut self, id: u64) {
+        self.requests += 1;
+        if !self.repeated {
+            self.repeated = !self.distinct.insert(id);
+            self.several |= self.distinct.len() > 1;
+            if self.repeated && self.several {
+                self.distinct = HashSet::new();
+            }
+        } else if !self.several {
+            self.several = self.distinct.insert(id);
+        }
+    }
+}
