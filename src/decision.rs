@@ -33,6 +33,8 @@ use crate::{
 #[derive(Clone, PartialEq, Eq)]
 pub struct Decision {
     verdict: Verdict,
+    /// Whether the limit is in shadow mode, of which clients are not told.
+    shadow: bool,
     bucket: Option<Bucket>,
 }
 
@@ -53,6 +55,7 @@ impl Decision {
     /// The decision where no limit is configured.
     pub const NOT_LIMITED: Self = Self {
         verdict: Verdict::Allowed,
+        shadow: false,
         bucket: None,
     };
 
@@ -72,6 +75,7 @@ impl Decision {
         let is_charged = answer.passed && passes && is_hypothetical(operation, member);
         Self {
             verdict,
+            shadow: member.shadow,
             bucket: match bucket {
                 Some(bucket) if is_charged => Some(bucket.charged(member)),
                 bucket => bucket,
@@ -207,8 +211,15 @@ impl Decision {
     pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
         Self {
             verdict: Verdict::of(operation, false, shadow),
+            shadow,
             bucket: Some(Bucket::Blocked),
         }
+    }
+
+    /// Whether the limit is in shadow mode.
+    #[inline]
+    pub(crate) fn in_shadow(&self) -> bool {
+        self.shadow
     }
 
     fn denied(&self) -> bool {
@@ -216,7 +227,7 @@ impl Decision {
     }
 
     /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
-    fn strictness(&self, other: &Self) -> Ordering {
+    pub(crate) fn strictness(&self, other: &Self) -> Ordering {
         let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
             return self.limited().cmp(&other.limited());
         };

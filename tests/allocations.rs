@@ -17,6 +17,7 @@ use tollgate::{
     clock::ManualClock,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
+    response::Headers,
     transaction::Mode,
 };
 use tower::{Layer, Service, service_fn};
@@ -225,7 +226,7 @@ fn layer_adds_no_allocation() {
         let plain = allocations_of(&mut service_fn(bare), peer, StatusCode::OK);
         let mut limited = RateLimitLayer::new(limiter())
             .rule(Rule::new("requests", ClientIp::peer()))
-            .headers(false)
+            .headers(Headers::None)
             .extensions(false)
             .layer(service_fn(bare));
         assert_eq!(
@@ -243,7 +244,7 @@ fn layer_with_two_rules_adds_no_allocation() {
     let mut limited = RateLimitLayer::new(limiter())
         .rule(Rule::new("requests", ClientIp::peer()))
         .rule(Rule::new("debits", ClientIp::peer()).mode(Mode::Debit))
-        .headers(false)
+        .headers(Headers::None)
         .extensions(false)
         .layer(service_fn(bare));
     assert_eq!(allocations_of(&mut limited, peer, StatusCode::OK), plain);
@@ -257,7 +258,7 @@ fn layer_with_three_rules_adds_no_allocation() {
         .rule(Rule::new("requests", ClientIp::peer()))
         .rule(Rule::new("debits", ClientIp::peer()).mode(Mode::Debit))
         .rule(Rule::new("one", ClientIp::peer()).mode(Mode::SpendOnly))
-        .headers(false)
+        .headers(Headers::None)
         .extensions(false)
         .layer(service_fn(bare));
     assert_eq!(allocations_of(&mut limited, peer, StatusCode::OK), plain);

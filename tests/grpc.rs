@@ -66,7 +66,7 @@ async fn is_exhausted_by_two_calls(address: SocketAddr) {
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(
         status.message(),
-        "rate limit `requests` exceeded: retry after 30s"
+        "too many requests (2 per 1m0s, 2 at once) from 127.0.0.1: retry in 30 s"
     );
     assert_eq!(status.metadata().get("retry-after").unwrap(), "30");
 }
@@ -106,7 +106,7 @@ async fn second_call(tier: Tier) -> Status {
 async fn call_that_tiers_deny_is_told_when_to_come_back_if_it_may() {
     let later = second_call(Tier::new(1, Duration::from_secs(30))).await;
     assert_eq!(later.code(), Code::ResourceExhausted);
-    assert!(later.message().contains("retry after 31s"), "{later}");
+    assert!(later.message().contains("retry in 31 s"), "{later}");
     assert_eq!(later.metadata().get("retry-after").unwrap(), "31");
     let never = second_call(Tier::new(1, Tier::FOREVER)).await;
     assert_eq!(never.code(), Code::ResourceExhausted);

@@ -1,13 +1,11 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::Response;
 use tower_layer::Layer;
 
 use super::{plan::Plan, service::RateLimit};
 use crate::{
     limiter::Limiter,
-    response::{Denial, Policy, Responder},
+    response::{Headers, Policy, Responder, ResponseFormat},
     rule::{Rule, RuleError, Rules},
 };
 
@@ -31,7 +29,7 @@ impl RateLimitLayer {
             rules: Rules::default(),
             policies: Vec::new(),
             responder: Responder::default(),
-            headers: true,
+            headers: Headers::default(),
             extensions: true,
             health: Arc::default(),
         };
@@ -66,9 +64,9 @@ impl RateLimitLayer {
         Ok(self)
     }
 
-    /// Sets whether responses carry `RateLimit` and `RateLimit-Policy`. They do by default.
+    /// Sets in which dialect responses say how much is left. It is [`Headers::Draft10`] by default.
     #[must_use]
-    pub fn headers(mut self, headers: bool) -> Self {
+    pub fn headers(mut self, headers: Headers) -> Self {
         self.plan_mut().headers = headers;
         self
     }
@@ -81,32 +79,27 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets the response to denied requests, but gRPC ones. `Retry-After` and
-    /// `Cache-Control: no-store` are added if it has none.
+    /// Sets how refusals look, but those of gRPC requests. It is [`Registry`](crate::response::Registry) by default.
     ///
     /// ```
-    /// use bytes::Bytes;
-    /// use tollgate::response::Denial;
+    /// use tollgate::response::Problem;
     /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
-    /// let layer = RateLimitLayer::new(limiter).on_denied(|denial: &Denial<'_>| {
-    ///     let advice = match denial.retry_after_secs() {
-    ///         Some(secs) => format!("slow down for {secs} s\n"),
-    ///         None => "not today\n".into(),
-    ///     };
-    ///     let mut response = http::Response::new(Bytes::from(advice));
-    ///     *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
-    ///     response
-    /// });
+    /// let layer = RateLimitLayer::new(limiter).respond_with(Problem::new());
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn on_denied(
-        mut self,
-        format: impl Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync + 'static,
-    ) -> Self {
-        self.plan_mut().responder = Responder::custom(Arc::new(format));
+    pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
+        self.plan_mut().responder.format = Arc::new(format);
+        self
+    }
+
+    /// Adds a random time of at most `jitter` to each refused client's wait, so that those who were refused together do not
+    /// come back together. None is added by default.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.plan_mut().responder.jitter = jitter;
         self
     }
 

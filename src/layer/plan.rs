@@ -13,7 +13,7 @@ use super::{assessment::Assessment, health::Health};
 use crate::{
     decision::{BatchDecision, Decision},
     limiter::{Limiter, LimiterError},
-    response::{Denial, Fields, Policy, Responder, Shown},
+    response::{Denial, Denials, Fields, Headers, Policy, Responder, Shown},
     rule::{Charge, Charges, Rules},
     transaction::Operation,
 };
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     /// For each rule, its limit's policy.
     pub(super) policies: Vec<Policy>,
     pub(super) responder: Responder,
-    pub(super) headers: bool,
+    pub(super) headers: Headers,
     pub(super) extensions: bool,
     pub(super) health: Arc<Health>,
 }
@@ -62,7 +62,9 @@ impl Plan {
     pub(super) fn assess(self: &Arc<Self>, request: &Parts) -> Progress {
         let mut charges = Charges::new();
         if let Err(missing) = self.rules.charge(request, &mut charges) {
-            return Progress::Decided(Conclusion::refuse(Responder::missing(request, &missing)));
+            return Progress::Decided(Conclusion::refuse(
+                self.responder.missing(request, &missing),
+            ));
         }
         if charges.is_empty() {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
@@ -111,19 +113,39 @@ impl Plan {
         let denied = strictest.filter(|i| !decisions[*i].allowed());
         let mark = self.mark(request, charges, decisions, denied.is_none());
         match denied {
-            Some(i) => Conclusion::refuse(mark.put_on(self.responder.denied(&Denial {
-                limit: self.rules.limit(&charges[i]),
-                id: charges[i].id.as_str(),
-                decision: &decisions[i],
-                request,
-            }))),
+            Some(i) => {
+                let response = self.refuse(request, charges, decisions, i);
+                Conclusion::refuse(mark.put_on(response))
+            }
             None => Conclusion::Proceed(mark),
         }
     }
 
+    fn refuse(
+        &self,
+        request: &Parts,
+        charges: &[Charge],
+        decisions: &[Decision],
+        strictest: usize,
+    ) -> Response<Bytes> {
+        let limits = self.limiter.limits();
+        let denial = |i: usize| {
+            let (charge, decision) = (&charges[i], &decisions[i]);
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
+            Denial::new(&limits, limit, id, charge.cost, decision)
+        };
+        let denies = |i: &usize| {
+            let votes = self.rules.mode(&charges[*i]).votes() && !decisions[*i].in_shadow();
+            votes && !decisions[*i].allowed()
+        };
+        let denials: Denials<'_> = (0..charges.len()).filter(denies).map(denial).collect();
+        self.responder.denied(request, denial(strictest), denials)
+    }
+
     fn fail(&self, request: &Parts, error: &LimiterError) -> Conclusion {
         self.health.failed(error);
-        Conclusion::refuse(Responder::failed(request, error))
+        let limits = self.limiter.limits();
+        Conclusion::refuse(self.responder.failed(request, error, &limits))
     }
 
     #[inline]
@@ -135,26 +157,19 @@ impl Plan {
         allowed: bool,
     ) -> Mark {
         let decided = charges.iter().zip(decisions);
-        let mut mark = Mark::default();
-        if self.headers {
-            mark.fields = Fields::new(decided.clone().map(|(charge, decision)| Shown {
+        let fields = self
+            .headers
+            .write(decided.clone().map(|(charge, decision)| Shown {
                 limit: self.rules.limit(charge),
                 decision,
                 policy: &self.policies[charge.rule],
                 votes: self.rules.mode(charge).votes(),
             }));
-        }
-        if self.extensions {
+        let assessment = self.extensions.then(|| {
             let outer = request.extensions.get();
-            mark.assessment = Some(Assessment::new(
-                outer,
-                &self.limiter,
-                &self.rules,
-                decided,
-                allowed,
-            ));
-        }
-        mark
+            Assessment::new(outer, &self.limiter, &self.rules, decided, allowed)
+        });
+        Mark { assessment, fields }
     }
 }
 
@@ -169,7 +184,7 @@ impl Mark {
     /// Puts the fields and, unless an inner layer has put its own, the assessment on a response.
     pub(super) fn put_on<B>(self, mut response: Response<B>) -> Response<B> {
         if let Some(fields) = self.fields {
-            fields.append_to(response.headers_mut());
+            fields.put_on(response.headers_mut());
         }
         if let Some(assessment) = self.assessment
             && response.extensions().get::<Assessment>().is_none()
