@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod cors;
+mod dialects;
+mod problems;
+mod structured;
 #[path = "../support/mod.rs"]
 mod support;
 
