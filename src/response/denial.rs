@@ -13,7 +13,7 @@ use crate::{
 pub struct Denial<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// Whose bucket it is. [`client`](Self::client) leaves out who is nobody.
+    /// Whose bucket it is. Of several clients without an id it is [`Id::MISSING`]: show [`client`](Self::client) instead.
     pub id: &'a str,
     /// What the request would have cost.
     pub cost: u32,
