@@ -36,6 +36,8 @@ use crate::{
 pub struct Decision {
     verdict: Verdict,
     source: Source,
+    /// Whether the limit is in shadow mode, of which clients are not told.
+    shadow: bool,
     bucket: Option<Bucket>,
 }
 
@@ -71,6 +73,7 @@ impl Decision {
     pub const NOT_LIMITED: Self = Self {
         verdict: Verdict::Allowed,
         source: Source::Store,
+        shadow: false,
         bucket: None,
     };
 
@@ -91,6 +94,7 @@ impl Decision {
         Self {
             verdict,
             source: circumstances.source,
+            shadow: member.shadow,
             bucket: match bucket {
                 Some(bucket) if is_charged => Some(bucket.charged(member)),
                 bucket => bucket,
@@ -233,8 +237,15 @@ impl Decision {
         Self {
             verdict: Verdict::of(operation, false, shadow),
             source: Source::Store,
+            shadow,
             bucket: Some(Bucket::Blocked),
         }
+    }
+
+    /// Whether the limit is in shadow mode.
+    #[inline]
+    pub(crate) fn in_shadow(&self) -> bool {
+        self.shadow
     }
 
     fn denied(&self) -> bool {
@@ -242,7 +253,7 @@ impl Decision {
     }
 
     /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
-    fn strictness(&self, other: &Self) -> Ordering {
+    pub(crate) fn strictness(&self, other: &Self) -> Ordering {
         let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
             return self.limited().cmp(&other.limited());
         };

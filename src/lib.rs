@@ -26,7 +26,7 @@
 //!
 //! ```text
 //! layer         a request comes in, a response goes out: tower
-//!   response      what a refused client sees, and the RateLimit fields
+//!   response      what a refused client sees, and how much is left
 //!   rule          which limits a request meets
 //!     key           who is asking
 //!   reload        limits that are read again when their files change
@@ -54,7 +54,7 @@
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
 //! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
-//! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService` |
+//! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService`, writes details of a gRPC status |
 //! | `tonic-tls` | | the same on TLS connections |
 //!
 //! Features only add. Without any, neither axum nor an async runtime comes in.

@@ -242,7 +242,8 @@ async fn nonsense_is_refused_with_what_to_change() {
     for account in ["0012", "me", "18446744073709551616"] {
         let (status, _, problem) = authority.order(account, &["example.com"]).await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
-        let message = problem["errors"][0]["message"].as_str().unwrap();
+        assert_eq!(problem["type"], "urn:ietf:params:acme:error:malformed");
+        let message = problem["detail"].as_str().unwrap();
         assert!(message.contains("regId: use a whole number"), "{message}");
     }
 }

@@ -12,7 +12,7 @@ use axum::{body::Body, extract::ConnectInfo};
 use criterion::Criterion;
 use governor::middleware::StateInformationMiddleware;
 use http::{Request, Response, StatusCode};
-use tollgate::{ClientIp, Limiter, MemoryBackend, RateLimitLayer, Rule};
+use tollgate::{ClientIp, Limiter, MemoryBackend, RateLimitLayer, Rule, response::Headers};
 use tollgate_benches::{LIMIT, Rate, poll_once};
 use tower::{Layer, Service, service_fn};
 use tower_governor::{
@@ -45,7 +45,7 @@ fn both(criterion: &mut Criterion, name: &str, rate: Rate, status: StatusCode) {
     let ours = tollgate(rate).layer(bare());
     bench(criterion, &format!("{name}/tollgate"), ours, status);
     let plain = tollgate(rate)
-        .headers(false)
+        .headers(Headers::None)
         .extensions(false)
         .layer(bare());
     bench(criterion, &format!("{name}/tollgate-plain"), plain, status);

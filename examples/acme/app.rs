@@ -7,6 +7,7 @@ use tollgate::{
     id::IdFormat,
     key::{HeaderId, Ipv6Range},
     limit::{LimitName, LimitsBuilder},
+    response::Problem,
 };
 
 use crate::order;
@@ -43,12 +44,13 @@ pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
     // A client is charged for its address and its range together, or for neither.
     let accounts = RateLimitLayer::new(limiter.clone())
         .rule(Rule::new("NewRegistrationsPerIPAddress", clients.address))
-        .rule(Rule::new("NewRegistrationsPerIPv6Range", clients.range));
+        .rule(Rule::new("NewRegistrationsPerIPv6Range", clients.range))
+        .respond_with(Problem::acme());
     // In production, the account is who has signed the request, not what a header says.
-    let orders = RateLimitLayer::new(limiter.clone()).rule(Rule::new(
-        "NewOrdersPerAccount",
-        HeaderId::new("x-account-id"),
-    ));
+    let account = HeaderId::new("x-account-id");
+    let orders = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("NewOrdersPerAccount", account))
+        .respond_with(Problem::acme());
     Router::new()
         .route("/new-account", post(new_account).layer(accounts))
         .route("/new-order", post(order::new_order).layer(orders))

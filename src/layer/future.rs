@@ -13,7 +13,8 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
-    plan::{Conclusion, Mark, Waiting},
+    mark::Mark,
+    plan::{Conclusion, Waiting},
     settlement::{Closing, detached},
 };
 

@@ -25,6 +25,8 @@ impl Health {
                     tracing::error!(%error, source, "rate limits cannot be decided");
                 }
             }
+            // The client asks for more than can be had, and is told so.
+            LimiterError::CostAboveBurst { .. } => {}
             error => {
                 if !self.misused.swap(true, Ordering::Relaxed) {
                     tracing::error!(%error, "requests are refused by a mistake in their rules");

@@ -1,14 +1,17 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::request::Parts;
 use tower_layer::Layer;
 
-use super::{plan::Plan, service::RateLimit, traffic::Traffic};
+use super::{
+    plan::{DenyList, Plan},
+    service::RateLimit,
+    traffic::Traffic,
+};
 use crate::{
     check::Checks,
     limiter::Limiter,
-    response::{Denial, Policy, Responder},
+    response::{Headers, Policy, Responder, ResponseFormat},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -33,9 +36,10 @@ impl RateLimitLayer {
             rules: Rules::default(),
             policies: Vec::new(),
             responder: Responder::default(),
-            headers: true,
+            headers: Headers::default(),
             extensions: true,
             exempt: Predicates::default(),
+            listed: Vec::new(),
             settles: false,
             health: Arc::default(),
         };
@@ -92,6 +96,34 @@ impl RateLimitLayer {
         self
     }
 
+    /// Refuses requests for which this is true, with 403, before the rules are asked. The name of the list is told to the
+    /// client. Those whom [`skip_if`](Self::skip_if) lets pass are let in all the same.
+    ///
+    /// One client of a limit is kept out by an override, [`Limit::BLOCKED`](crate::Limit::BLOCKED).
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, RateLimitLayer};
+    /// # use tollgate::{Limiter, Limits, MemoryBackend};
+    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    ///
+    /// let abusers = ClientIp::peer().within(["192.0.2.0/24", "2001:db8:bad::/48"])?;
+    /// let layer = RateLimitLayer::new(limiter).deny_if("abusers", abusers);
+    /// # let _ = layer;
+    /// # Ok::<_, tollgate::key::RangeError>(())
+    /// ```
+    #[must_use]
+    pub fn deny_if(
+        mut self,
+        list: &str,
+        holds: impl Fn(&Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.plan_mut().listed.push(DenyList {
+            name: list.into(),
+            holds: Arc::new(holds),
+        });
+        self
+    }
+
     /// Sets what mistakes are looked for, and what is made of them. See [`check`](crate::check).
     ///
     /// # Panics
@@ -108,9 +140,9 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets whether responses carry `RateLimit` and `RateLimit-Policy`. They do by default.
+    /// Sets in which dialect responses say how much is left. It is [`Headers::Draft10`] by default.
     #[must_use]
-    pub fn headers(mut self, headers: bool) -> Self {
+    pub fn headers(mut self, headers: Headers) -> Self {
         self.plan_mut().headers = headers;
         self
     }
@@ -123,32 +155,27 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets the response to denied requests, but gRPC ones. `Retry-After` and
-    /// `Cache-Control: no-store` are added if it has none.
+    /// Sets how refusals look, but those of gRPC requests. It is [`Registry`](crate::response::Registry) by default.
     ///
     /// ```
-    /// use bytes::Bytes;
-    /// use tollgate::response::Denial;
+    /// use tollgate::response::Problem;
     /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
-    /// let layer = RateLimitLayer::new(limiter).on_denied(|denial: &Denial<'_>| {
-    ///     let advice = match denial.retry_after_secs() {
-    ///         Some(secs) => format!("slow down for {secs} s\n"),
-    ///         None => "not today\n".into(),
-    ///     };
-    ///     let mut response = http::Response::new(Bytes::from(advice));
-    ///     *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
-    ///     response
-    /// });
+    /// let layer = RateLimitLayer::new(limiter).respond_with(Problem::new());
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn on_denied(
-        mut self,
-        format: impl Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync + 'static,
-    ) -> Self {
-        self.plan_mut().responder = Responder::custom(Arc::new(format));
+    pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
+        self.plan_mut().responder.format = Arc::new(format);
+        self
+    }
+
+    /// Adds a random time of at most `jitter` to each refused client's wait, so that those who were refused together do not
+    /// come back together. None is added by default.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.plan_mut().responder.jitter = jitter;
         self
     }
 

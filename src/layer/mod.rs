@@ -27,6 +27,26 @@
 //! Nested layers are each decided on their own, the outer one first: what it has charged stays
 //! charged if the inner one denies. Rules of one layer are decided together, all or nothing.
 //!
+//! # In traces
+//!
+//! What was decided is recorded on the current span, if that has the fields `rate_limiting.policy` (the limit) and
+//! `rate_limiting.result` (`acquired`, `rejected` and so on). With tower-http, such a span is made outside of the layer:
+//!
+//! ```
+//! use tower_http::trace::TraceLayer;
+//! use tracing::{Span, field::Empty, info_span};
+//!
+//! let trace = TraceLayer::new_for_http().make_span_with(|request: &http::Request<_>| {
+//!     let (method, path) = (request.method(), request.uri().path());
+//!     info_span!("request", %method, path, rate_limiting.policy = Empty, rate_limiting.result = Empty)
+//! });
+//! # let service = tower::service_fn(async |_: http::Request<String>| Ok::<_, std::convert::Infallible>(http::Response::new(String::new())));
+//! # let _ = tower::Layer::layer(&trace, service);
+//! ```
+//!
+//! Each decision is an event too, of level `DEBUG` if it denies and `TRACE` if not, with the limit, the id, the result and
+//! what remains. [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps ids out of them.
+//!
 //! # In handlers
 //!
 //! A handler finds the [`Assessment`] of its request among the extensions: what was decided, and the
@@ -38,6 +58,7 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
+mod mark;
 mod plan;
 mod service;
 mod settlement;

@@ -1,4 +1,5 @@
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     slice,
@@ -8,21 +9,21 @@ use std::{
 
 use bytes::Bytes;
 use http::{Response, request::Parts};
-use http_body::Body;
+use tracing::Span;
 
 use super::{
     assessment::Assessment,
-    body::ResponseBody,
     health::Health,
-    settlement::{Closing, Settlement, detached},
+    mark::Mark,
+    settlement::{Settlement, detached},
     traffic::Traffic,
 };
 use crate::{
     check::{Check, Finding},
-    decision::{BatchDecision, Decision},
+    decision::{BatchDecision, Decision, Fate},
     limiter::{Limiter, LimiterError},
-    response::{Denial, Fields, Policy, Responder, Shown},
-    rule::{Charge, Charges, Ending, Predicates, Rules},
+    response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
+    rule::{Charge, Charges, Predicates, Rules},
     transaction::Operation,
 };
 
@@ -34,14 +35,29 @@ pub(super) struct Plan {
     /// For each limit of each rule, its policy.
     pub(super) policies: Vec<Policy>,
     pub(super) responder: Responder,
-    pub(super) headers: bool,
+    pub(super) headers: Headers,
     pub(super) extensions: bool,
     /// Requests that no rule is for.
     pub(super) exempt: Predicates,
+    /// Requests that are not let in.
+    pub(super) listed: Vec<DenyList>,
     /// Whether a rule is charged by how requests end.
     pub(super) settles: bool,
     pub(super) health: Arc<Health>,
     pub(super) traffic: Arc<Traffic>,
+}
+
+/// A list of those who are not let in.
+#[derive(Clone)]
+pub(super) struct DenyList {
+    pub(super) name: Arc<str>,
+    pub(super) holds: Arc<dyn Fn(&Parts) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for DenyList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
 }
 
 /// How far a request has come.
@@ -55,14 +71,6 @@ pub(super) enum Conclusion {
     Proceed(Mark),
     /// Boxed, so that a request that proceeds does not carry the room for it around.
     Refuse(Box<Response<Bytes>>),
-}
-
-/// What a request that proceeds leaves on itself and its response, and what is open until it has ended.
-#[derive(Debug, Default)]
-pub(super) struct Mark {
-    assessment: Option<Assessment>,
-    fields: Option<Fields>,
-    pub(super) settlement: Option<Box<Settlement>>,
 }
 
 impl Conclusion {
@@ -93,9 +101,15 @@ impl Plan {
         if self.exempt.any(request) {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
         }
+        if let Some(list) = self.listed.iter().find(|list| (list.holds)(request)) {
+            let reason = Reason::Listed { list: &list.name };
+            return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
+        }
         let mut charges = Charges::new();
         if let Err(missing) = self.rules.charge(request, &self.limiter, &mut charges) {
-            return Progress::Decided(Conclusion::refuse(Responder::missing(request, &missing)));
+            return Progress::Decided(Conclusion::refuse(
+                self.responder.missing(request, &missing),
+            ));
         }
         if charges.is_empty() {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
@@ -171,52 +185,87 @@ impl Plan {
     #[inline]
     fn conclude(&self, request: &Parts, spent: Verdicts<'_>, taken: Taken) -> Conclusion {
         self.health.decided();
+        self.record(spent);
         let mark = self.mark(request, spent, taken);
-        let Verdicts {
-            charges, decisions, ..
-        } = spent;
         match spent.denied() {
-            Some(i) => Conclusion::refuse(mark.put_on(self.responder.denied(&Denial {
-                limit: self.rules.limit(&charges[i]),
-                id: charges[i].id.as_str(),
-                decision: &decisions[i],
-                request,
-            }))),
+            Some(i) => Conclusion::refuse(mark.put_on(self.refuse(request, spent, i))),
             None => Conclusion::Proceed(mark),
         }
     }
 
+    /// Says on the request's span what was decided, if that has fields for it.
+    #[inline]
+    fn record(&self, spent: Verdicts<'_>) {
+        let span = Span::current();
+        if span.is_disabled() {
+            return;
+        }
+        let would_deny = |decision: &Decision| decision.would_be_denied();
+        let told = spent.denied();
+        let told = told.or_else(|| spent.decisions.iter().position(would_deny));
+        if let Some(i) = told.or(spent.strictest) {
+            let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);
+            let fate = Fate::of(decision, self.rules.mode(charge), spent.denied().is_none());
+            span.record("rate_limiting.policy", &**self.rules.limit(charge));
+            span.record("rate_limiting.result", fate.map(Fate::as_str));
+        }
+    }
+
+    fn refuse(&self, request: &Parts, spent: Verdicts<'_>, strictest: usize) -> Response<Bytes> {
+        let Verdicts {
+            charges, decisions, ..
+        } = spent;
+        let limits = self.limiter.limits();
+        let denial = |i: usize| {
+            let (charge, decision) = (&charges[i], &decisions[i]);
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
+            Denial::new(&limits, limit, id, charge.cost, decision)
+        };
+        let denies = |i: &usize| {
+            let votes = self.rules.mode(&charges[*i]).votes() && !decisions[*i].in_shadow();
+            votes && !decisions[*i].allowed()
+        };
+        let denials: Denials<'_> = (0..charges.len()).filter(denies).map(denial).collect();
+        self.responder.denied(request, denial(strictest), denials)
+    }
+
     fn fail(&self, request: &Parts, charges: &[Charge], error: &LimiterError) -> Conclusion {
         self.health.failed(error);
-        let mut limits = charges.iter().map(|charge| self.rules.limit(charge));
-        match limits.all(|limit| self.limiter.is_shadow(limit)) {
+        let limits = self.limiter.limits();
+        let shadow = |name: &str| {
+            limits
+                .get(name)
+                .is_some_and(|named| limits.is_shadow(named))
+        };
+        match charges
+            .iter()
+            .all(|charge| shadow(self.rules.limit(charge)))
+        {
             true => Conclusion::Proceed(Mark::default()),
-            false => Conclusion::refuse(Responder::failed(request, error)),
+            false => Conclusion::refuse(self.responder.failed(request, error, &limits)),
         }
     }
 
     #[inline]
     fn mark(&self, request: &Parts, spent: Verdicts<'_>, taken: Taken) -> Mark {
-        let mut mark = Mark {
-            settlement: taken.settlement,
-            ..Mark::default()
-        };
-        if self.headers {
-            mark.fields = Fields::new(spent.iter().map(|(charge, decision)| Shown {
+        let fields = self
+            .headers
+            .write(spent.iter().map(|(charge, decision)| Shown {
                 limit: self.rules.limit(charge),
                 decision,
                 policy: &self.policies[charge.target],
                 votes: self.rules.mode(charge).votes(),
             }));
+        let assessment = taken.assessment.filter(|_| self.extensions);
+        let outer = request.extensions.get();
+        if let Some((outer, ours)) = outer.zip(assessment.as_ref()) {
+            self.traffic.look_at_outer(outer, ours);
         }
-        if self.extensions {
-            let outer = request.extensions.get();
-            if let Some((outer, ours)) = outer.zip(taken.assessment.as_ref()) {
-                self.traffic.look_at_outer(outer, ours);
-            }
-            mark.assessment = taken.assessment.map(|ours| ours.within(outer));
+        Mark {
+            assessment: assessment.map(|ours| ours.within(outer)),
+            fields,
+            settlement: taken.settlement,
         }
-        mark
     }
 }
 
@@ -252,68 +301,6 @@ impl<'a> Verdicts<'a> {
 struct Taken {
     assessment: Option<Assessment>,
     settlement: Option<Box<Settlement>>,
-}
-
-impl Mark {
-    /// Puts the assessment on a request for its handler.
-    pub(super) fn announce(&self, request: &mut Parts) {
-        if let Some(assessment) = &self.assessment {
-            request.extensions.insert(assessment.clone());
-        }
-    }
-
-    /// Settles what is charged by how the inner service has ended. Returns what has to be waited for.
-    pub(super) fn settle<B, E>(
-        &mut self,
-        ended: Result<Response<B>, E>,
-    ) -> (Result<Response<B>, E>, Option<Closing>) {
-        let Some(settlement) = &mut self.settlement else {
-            return (ended, None);
-        };
-        let (ended, closing) = match ended {
-            Ok(response) => {
-                let (head, body) = response.into_parts();
-                let closing = settlement.close(&Ending::with(&head, 0, false), false);
-                (Ok(Response::from_parts(head, body)), closing)
-            }
-            Err(error) => (Err(error), settlement.close(&Ending::FAILED, true)),
-        };
-        if settlement.is_closed() {
-            self.settlement = None;
-        }
-        (ended, closing)
-    }
-
-    /// Puts the fields and, unless an inner layer has put its own, the assessment on a response.
-    pub(super) fn put_on<B>(self, mut response: Response<B>) -> Response<B> {
-        if let Some(fields) = self.fields {
-            fields.append_to(response.headers_mut());
-        }
-        if let Some(assessment) = self.assessment
-            && response.extensions().get::<Assessment>().is_none()
-        {
-            response.extensions_mut().insert(assessment);
-        }
-        response
-    }
-
-    /// The same for the inner service's response, whose body settles what is still open.
-    #[inline]
-    pub(super) fn put_on_inner<B: Body<Data = Bytes>, E>(
-        mut self,
-        ended: Result<Response<B>, E>,
-    ) -> Result<Response<ResponseBody<B>>, E> {
-        let settlement = self.settlement.take();
-        let response = self.put_on(ended?);
-        Ok(match settlement {
-            None => response.map(ResponseBody::inner),
-            Some(settlement) => {
-                let (head, body) = response.into_parts();
-                let body = ResponseBody::watched(body, head.clone(), *settlement);
-                Response::from_parts(head, body)
-            }
-        })
-    }
 }
 
 /// A decision that the backend has to wait for.

@@ -1,167 +1,165 @@
 //! What the client sees: the one place where responses are built and headers written.
 //!
-//! | | status | body | headers |
-//! |---|---|---|---|
-//! | denied | 429 | the container registry's JSON | `Retry-After`, `Cache-Control: no-store` |
-//! | denied, gRPC | 200 with `grpc-status: 8` | – | `grpc-message`, `Retry-After` |
-//! | no id | 400 or 500 | JSON with the reason | |
-//! | backend unavailable | 503 | JSON | `Retry-After: 1` |
-//! | anything that a limit was decided for | | | `RateLimit`, `RateLimit-Policy` |
-//!
-//! Requests are gRPC by their content type. They get a trailers-only response, because a gRPC client
-//! takes a bare 429 for `UNAVAILABLE` and tries again at once.
-//!
-//! The `RateLimit` fields are those of [draft-ietf-httpapi-ratelimit-headers-10]:
-//! `RateLimit-Policy: "requests";q=20;w=2` says that 20 pass at once, and that an empty bucket takes
-//! 2 seconds to fill; `RateLimit: "requests";r=19;t=1` that 19 are left, and that there is one more
-//! within a second. In a denial, `RateLimit` names the limits that deny.
-//!
-//! [draft-ietf-httpapi-ratelimit-headers-10]:
-//!     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
+#![doc = include_str!("../../docs/responses.md")]
 
-mod fields;
+mod denial;
 mod grpc;
+mod headers;
+mod jitter;
+mod plain_text;
+mod problem;
+mod refusal;
 mod registry;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
 
-pub(crate) use self::fields::{Fields, Policy, Shown};
-use crate::{decision::Decision, key::Missing, limiter::LimiterError};
+pub use self::{
+    denial::{Denial, Excess},
+    headers::Headers,
+    plain_text::PlainText,
+    problem::Problem,
+    refusal::{Reason, Refusal},
+    registry::Registry,
+};
+pub(crate) use self::{
+    headers::{Fields, Policy, Shown},
+    refusal::Denials,
+};
+use crate::{key::Missing, limit::Limits, limiter::LimiterError};
 
-/// A request that is refused because a limit is exhausted.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Denial<'a> {
-    /// The limit's name.
-    pub limit: &'a str,
-    /// Whose bucket it is.
-    pub id: &'a str,
-    /// The decision on it, the strictest of all that the request met.
-    pub decision: &'a Decision,
-    /// The head of the request.
-    pub request: &'a Parts,
+/// Builds the response to a refused request, but a gRPC one.
+///
+/// It says how refusals look: status, content type, body. What all have in common is added afterwards where the format
+/// has not put its own: `Retry-After` if there is a wait, `Link` to the limit's documentation if it has one, and
+/// `Cache-Control: no-store`. Then come the [`Headers`].
+///
+/// It runs for each refused request, of which there are many under an attack, so it should neither block nor do much
+/// work, and must not panic.
+///
+/// A closure is a format:
+///
+/// ```
+/// use bytes::Bytes;
+/// use tollgate::response::{Reason, Refusal};
+/// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
+/// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+///
+/// let layer = RateLimitLayer::new(limiter).respond_with(|refusal: &Refusal<'_>| {
+///     let advice = match (&refusal.reason, refusal.retry_after_secs()) {
+///         (Reason::OverLimit(_), Some(secs)) => format!("slow down for {secs} s\n"),
+///         (Reason::OverLimit(_) | Reason::Blocked(_), _) => "not today\n".into(),
+///         _ => refusal.message(),
+///     };
+///     let mut response = http::Response::new(Bytes::from(advice));
+///     *response.status_mut() = refusal.status;
+///     response
+/// });
+/// # let _ = layer;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how refusals look",
+    note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
+    note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
+)]
+pub trait ResponseFormat: Send + Sync + 'static {
+    /// Builds the response.
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
 }
 
-impl Denial<'_> {
-    /// How long the client should wait, in whole seconds, rounded up and at least 1; `None` if it waits in vain.
-    #[must_use]
-    pub fn retry_after_secs(&self) -> Option<u64> {
-        let wait = self.decision.retry_after();
-        let next_token = self.decision.next_token_after();
-        let wait = match self.decision.has_tiers() {
-            true => wait,
-            false => wait.max(next_token.unwrap_or_default()),
-        };
-        (wait != Decision::NEVER).then(|| ceil_secs(wait).max(1))
+impl<F> ResponseFormat for F
+where
+    F: Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
+{
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        self(refusal)
     }
 }
 
-type Format = dyn Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync;
-
 /// Builds a layer's responses.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Responder {
-    format: Option<Arc<Format>>,
+    pub(crate) format: Arc<dyn ResponseFormat>,
+    pub(crate) jitter: Duration,
 }
 
 impl Responder {
-    pub(crate) fn custom(format: Arc<Format>) -> Self {
-        Self {
-            format: Some(format),
-        }
+    /// The response to a request that limits deny.
+    pub(crate) fn denied<'a>(
+        &self,
+        request: &'a Parts,
+        strictest: Denial<'a>,
+        denials: Denials<'a>,
+    ) -> Response<Bytes> {
+        self.respond(Refusal::denied(strictest, denials, request))
     }
 
-    /// The response to a request that is over a limit.
-    pub(crate) fn denied(&self, denial: &Denial<'_>) -> Response<Bytes> {
-        let mut response = match &self.format {
-            _ if grpc::is_grpc(denial.request) => grpc::denied(denial),
-            Some(format) => format(denial),
-            None => registry::denied(denial),
+    /// The response to a request that should have an id and has none.
+    pub(crate) fn missing(&self, request: &Parts, missing: &Missing) -> Response<Bytes> {
+        self.refused(request, Reason::NoId(missing))
+    }
+
+    /// The response to a request that could not be decided.
+    pub(crate) fn failed(
+        &self,
+        request: &Parts,
+        error: &LimiterError,
+        limits: &Limits,
+    ) -> Response<Bytes> {
+        self.refused(request, Reason::failed(error, limits))
+    }
+
+    /// The response to a request that is refused for a reason that is no limit.
+    pub(crate) fn refused<'a>(&self, request: &'a Parts, reason: Reason<'a>) -> Response<Bytes> {
+        self.respond(Refusal::new(reason, request))
+    }
+
+    fn respond(&self, refusal: Refusal<'_>) -> Response<Bytes> {
+        let refusal = refusal.delayed(|| jitter::varied(self.jitter));
+        let is_grpc = grpc::is_grpc(refusal.request);
+        let mut response = match is_grpc {
+            true => grpc::refused(&refusal),
+            false => self.format.respond(&refusal),
         };
         let headers = response.headers_mut();
-        if let Some(secs) = denial.retry_after_secs() {
+        if let Some(secs) = refusal.retry_after_secs() {
             headers.entry(header::RETRY_AFTER).or_insert(secs.into());
+        }
+        if let Some(link) = refusal.docs().filter(|_| !is_grpc).and_then(help) {
+            headers.entry(header::LINK).or_insert(link);
         }
         headers.entry(header::CACHE_CONTROL).or_insert(NO_STORE);
         response
     }
+}
 
-    /// The response to a request that should have an id and has none.
-    pub(crate) fn missing(request: &Parts, missing: &Missing) -> Response<Bytes> {
-        let refusal = if missing.is_servers_fault() {
-            Refusal::internal("the server cannot tell who is asking")
-        } else {
-            Refusal {
-                status: StatusCode::BAD_REQUEST,
-                message: missing.reason(),
-            }
-        };
-        refusal.respond(request)
-    }
-
-    /// The response to a request that could not be decided.
-    pub(crate) fn failed(request: &Parts, error: &LimiterError) -> Response<Bytes> {
-        match error {
-            LimiterError::Backend(_) => {
-                let message = "the rate limit cannot be checked right now";
-                let refusal = Refusal {
-                    status: StatusCode::SERVICE_UNAVAILABLE,
-                    message,
-                };
-                let mut response = refusal.respond(request);
-                response
-                    .headers_mut()
-                    .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-                response
-            }
-            _ => Refusal::internal("the rate limit is not set up rightly").respond(request),
+impl Default for Responder {
+    fn default() -> Self {
+        Self {
+            format: Arc::new(Registry),
+            jitter: Duration::ZERO,
         }
     }
 }
 
 impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = if self.format.is_some() {
-            "custom"
-        } else {
-            "registry"
-        };
         f.debug_struct("Responder")
-            .field("format", &format)
-            .finish()
-    }
-}
-
-/// A response to a request that was refused without a decision.
-struct Refusal<'a> {
-    status: StatusCode,
-    message: &'a str,
-}
-
-impl<'a> Refusal<'a> {
-    fn internal(message: &'a str) -> Self {
-        Self {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            message,
-        }
-    }
-
-    fn respond(&self, request: &Parts) -> Response<Bytes> {
-        let mut response = match grpc::is_grpc(request) {
-            true => grpc::refused(self),
-            false => registry::refused(self),
-        };
-        response
-            .headers_mut()
-            .insert(header::CACHE_CONTROL, NO_STORE);
-        response
+            .field("jitter", &self.jitter)
+            .finish_non_exhaustive()
     }
 }
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// A link to where clients can read about a limit.
+fn help(docs: &str) -> Option<HeaderValue> {
+    HeaderValue::try_from(format!("<{docs}>;rel=\"help\"")).ok()
+}
 
 fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut headers = HeaderMap::with_capacity(8);
@@ -173,5 +171,7 @@ fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Respo
 }
 
 fn ceil_secs(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    duration
+        .as_secs()
+        .saturating_add(u64::from(duration.subsec_nanos() > 0))
 }

@@ -1,12 +1,18 @@
-//! The container registry's JSON: `{"errors": [{"code", "message", "detail"}]}`.
-
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::Response;
 use serde::Serialize;
 
-use super::{Denial, Refusal, respond};
+use super::{
+    ResponseFormat,
+    refusal::{Reason, Refusal},
+    respond,
+};
 
 const JSON: &str = "application/json";
+
+/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`: the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registry;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,38 +30,41 @@ struct Error<'a> {
 #[derive(Serialize)]
 struct Detail<'a> {
     limiter: &'a str,
-    entity: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<&'a str>,
 }
 
-pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
-    let error = Error {
-        code: "TOOMANYREQUESTS",
-        message: "too many requests",
-        detail: Some(Detail {
-            limiter: denial.limit,
-            entity: denial.id,
-        }),
-    };
-    write(StatusCode::TOO_MANY_REQUESTS, error)
+impl ResponseFormat for Registry {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let code = code(&refusal.reason);
+        let error = match refusal.denial() {
+            Some(denial) => Error {
+                code,
+                message: "too many requests",
+                detail: Some(Detail {
+                    limiter: denial.limit,
+                    entity: denial.client(),
+                }),
+            },
+            None => Error {
+                code,
+                message: &refusal.message(),
+                detail: None,
+            },
+        };
+        let body = serde_json::to_vec(&Document { errors: [error] });
+        let body = body.expect("text is always JSON");
+        respond(refusal.status, JSON, body.into())
+    }
 }
 
-pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let code = match refusal.status {
-        StatusCode::BAD_REQUEST => "BADREQUEST",
-        StatusCode::SERVICE_UNAVAILABLE => "UNAVAILABLE",
-        _ => "INTERNAL",
-    };
-    write(
-        refusal.status,
-        Error {
-            code,
-            message: refusal.message,
-            detail: None,
-        },
-    )
-}
-
-fn write(status: StatusCode, error: Error<'_>) -> Response<Bytes> {
-    let body = serde_json::to_vec(&Document { errors: [error] }).expect("text is always JSON");
-    respond(status, JSON, body.into())
+fn code(reason: &Reason<'_>) -> &'static str {
+    match reason {
+        Reason::OverLimit(_) | Reason::Blocked(_) => "TOOMANYREQUESTS",
+        Reason::TooCostly(_) => "TOOCOSTLY",
+        Reason::Listed { .. } => "DENIED",
+        Reason::NoId(missing) if !missing.is_servers_fault() => "BADREQUEST",
+        Reason::Unavailable => "UNAVAILABLE",
+        Reason::NoId(_) | Reason::Misconfigured => "INTERNAL",
+    }
 }

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod cors;
+mod dialects;
+mod problems;
+mod structured;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::time::Duration;
@@ -13,7 +18,7 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     key::{Everyone, HeaderId},
-    response::Denial,
+    response::{Headers, Refusal},
     tiers::Tier,
     transaction::Mode,
 };
@@ -103,7 +108,7 @@ async fn full_bucket_promises_no_more() {
 
 #[tokio::test]
 async fn headers_can_be_left_out() {
-    let layer = layer(&limiter(&ManualClock::default())).headers(false);
+    let layer = layer(&limiter(&ManualClock::default())).headers(Headers::None);
     let response = send(&layer, "203.0.113.7").await;
     assert_eq!(value(response.headers(), "ratelimit"), None);
     assert_eq!(value(response.headers(), "ratelimit-policy"), None);
@@ -177,13 +182,10 @@ async fn retry_after_is_never_before_the_next_token() {
 #[tokio::test]
 async fn custom_response_keeps_what_it_sets() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
-    let layer = layer(&limiter).on_denied(|denial: &Denial<'_>| {
-        let text = format!(
-            "{} {} {}",
-            denial.limit,
-            denial.id,
-            denial.request.uri.path()
-        );
+    let layer = layer(&limiter).respond_with(|refusal: &Refusal<'_>| {
+        let denial = refusal.denial().unwrap();
+        let path = refusal.request.uri.path();
+        let text = format!("{} {} {path}", denial.limit, denial.id);
         Response::builder()
             .status(StatusCode::SERVICE_UNAVAILABLE)
             .header(header::CACHE_CONTROL, "private")
@@ -205,7 +207,7 @@ async fn custom_response_keeps_what_it_sets() {
 #[tokio::test]
 async fn grpc_request_is_told_by_grpc_status() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
-    let layer = layer(&limiter).on_denied(|_: &Denial<'_>| panic!("not for gRPC"));
+    let layer = layer(&limiter).respond_with(|_: &Refusal<'_>| panic!("not for gRPC"));
     send(&layer, "203.0.113.7").await;
     let cases = [
         ("application/grpc", true),
@@ -226,7 +228,7 @@ async fn grpc_request_is_told_by_grpc_status() {
             "{content_type}"
         );
         assert_eq!(value(headers, "grpc-status"), Some("8"));
-        let message = "rate limit `requests` exceeded: retry after 60s";
+        let message = "too many requests (1 per 1m0s, 1 at once) from 203.0.113.7: retry in 60 s";
         assert_eq!(value(headers, "grpc-message"), Some(message));
         assert_eq!(value(headers, "retry-after"), Some("60"));
         assert_eq!(value(headers, "content-type"), Some("application/grpc"));

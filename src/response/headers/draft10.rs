@@ -1,30 +1,32 @@
-//! The `RateLimit` and `RateLimit-Policy` fields.
+//! `RateLimit` and `RateLimit-Policy`.
 
 use std::sync::OnceLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use super::ceil_secs;
+use super::Shown;
 use crate::{
     decision::{Decision, Quota},
+    response::ceil_secs,
     transaction::Algorithm,
 };
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const NAMES: [HeaderName; 2] = [RATELIMIT, RATELIMIT_POLICY];
 
 /// Both fields, for the limits that one layer has decided.
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub(crate) struct Draft10 {
     policy: HeaderValue,
     state: HeaderValue,
 }
 
-impl Fields {
+impl Draft10 {
     /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
     #[inline]
-    pub(crate) fn new<'a>(decisions: impl Iterator<Item = Shown<'a>> + Clone) -> Option<Self> {
+    pub(super) fn new<'a>(decisions: impl Iterator<Item = Shown<'a>> + Clone) -> Option<Self> {
         let denied = decisions.clone().any(|shown| shown.denies());
         let (mut policy, mut state) = (None, List::default());
         for shown in decisions {
@@ -58,25 +60,9 @@ impl Fields {
     }
 
     /// Adds the fields to those of inner layers.
-    pub(crate) fn append_to(self, headers: &mut HeaderMap) {
+    pub(super) fn append_to(self, headers: &mut HeaderMap) {
         headers.append(RATELIMIT_POLICY, self.policy);
         headers.append(RATELIMIT, self.state);
-    }
-}
-
-/// A limit with its decision, and what remembers its policy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'a> {
-    pub(crate) limit: &'a str,
-    pub(crate) decision: &'a Decision,
-    pub(crate) policy: &'a Policy,
-    pub(crate) votes: bool,
-}
-
-impl Shown<'_> {
-    /// Whether this limit is one that the request is denied by.
-    fn denies(&self) -> bool {
-        self.votes && !self.decision.allowed()
     }
 }
 

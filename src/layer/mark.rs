@@ -1,0 +1,80 @@
+use bytes::Bytes;
+use http::{Response, request::Parts};
+use http_body::Body;
+
+use super::{
+    assessment::Assessment,
+    body::ResponseBody,
+    settlement::{Closing, Settlement},
+};
+use crate::{response::Fields, rule::Ending};
+
+/// What a request that proceeds leaves on itself and its response, and what is open until it has ended.
+#[derive(Debug, Default)]
+pub(super) struct Mark {
+    pub(super) assessment: Option<Assessment>,
+    pub(super) fields: Option<Fields>,
+    pub(super) settlement: Option<Box<Settlement>>,
+}
+
+impl Mark {
+    /// Puts the assessment on a request for its handler.
+    pub(super) fn announce(&self, request: &mut Parts) {
+        if let Some(assessment) = &self.assessment {
+            request.extensions.insert(assessment.clone());
+        }
+    }
+
+    /// Settles what is charged by how the inner service has ended. Returns what has to be waited for.
+    pub(super) fn settle<B, E>(
+        &mut self,
+        ended: Result<Response<B>, E>,
+    ) -> (Result<Response<B>, E>, Option<Closing>) {
+        let Some(settlement) = &mut self.settlement else {
+            return (ended, None);
+        };
+        let (ended, closing) = match ended {
+            Ok(response) => {
+                let (head, body) = response.into_parts();
+                let closing = settlement.close(&Ending::with(&head, 0, false), false);
+                (Ok(Response::from_parts(head, body)), closing)
+            }
+            Err(error) => (Err(error), settlement.close(&Ending::FAILED, true)),
+        };
+        if settlement.is_closed() {
+            self.settlement = None;
+        }
+        (ended, closing)
+    }
+
+    /// Puts the fields and, unless an inner layer has put its own, the assessment on a response.
+    pub(super) fn put_on<B>(self, mut response: Response<B>) -> Response<B> {
+        if let Some(fields) = self.fields {
+            fields.put_on(response.headers_mut());
+        }
+        if let Some(assessment) = self.assessment
+            && response.extensions().get::<Assessment>().is_none()
+        {
+            response.extensions_mut().insert(assessment);
+        }
+        response
+    }
+
+    /// The same for the inner service's response, whose body settles what is still open.
+    #[inline]
+    pub(super) fn put_on_inner<B: Body<Data = Bytes>, E>(
+        mut self,
+        ended: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        let settlement = self.settlement.take();
+        let response = self.put_on(ended?);
+        Ok(match settlement {
+            None => response.map(ResponseBody::inner),
+            Some(settlement) => {
+                let (head, body) = response.into_parts();
+                let body = ResponseBody::watched(body, head.clone(), *settlement);
+                Response::from_parts(head, body)
+            }
+        })
+    }
+}

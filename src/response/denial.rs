@@ -1,0 +1,146 @@
+use std::{fmt, time::Duration};
+
+use crate::{
+    decision::Decision,
+    id::Id,
+    limit::{Limit, Limits},
+    transaction::Algorithm,
+};
+
+/// A limit that denies a request.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Denial<'a> {
+    /// The limit's name.
+    pub limit: &'a str,
+    /// Whose bucket it is. Of several clients without an id it is [`Id::MISSING`]: show [`client`](Self::client) instead.
+    pub id: &'a str,
+    /// What the request would have cost.
+    pub cost: u32,
+    /// What is limited, in words, if the limit's name says it.
+    pub description: Option<&'a str>,
+    /// Where clients can read about the limit, if its name says it.
+    pub docs: Option<&'a str>,
+    /// The decision on it.
+    pub decision: &'a Decision,
+}
+
+impl<'a> Denial<'a> {
+    pub(crate) fn new(
+        limits: &'a Limits,
+        limit: &'a str,
+        id: &'a str,
+        cost: u32,
+        decision: &'a Decision,
+    ) -> Self {
+        let name = limits.get(limit).map(|named| &named.name);
+        Self {
+            limit,
+            id,
+            cost,
+            description: name.and_then(|name| name.described()),
+            docs: name.and_then(|name| name.documented()),
+            decision,
+        }
+    }
+
+    /// Whose bucket it is, or `None` if requests without an id share it.
+    #[must_use]
+    pub fn client(&self) -> Option<&'a str> {
+        Some(self.id).filter(|id| *id != Id::MISSING)
+    }
+
+    /// How long until the same request may pass, as far as this limit goes; [`Decision::NEVER`] if that is in vain.
+    pub(super) fn wait(&self) -> Duration {
+        let wait = self.decision.retry_after();
+        let next_token = self.decision.next_token_after();
+        match self.decision.has_tiers() {
+            true => wait,
+            false => wait.max(next_token.unwrap_or_default()),
+        }
+    }
+
+    /// The most that passes at once, if the request costs more.
+    pub(super) fn exceeded(&self) -> Option<u32> {
+        let most = match self.decision.algorithm()? {
+            Algorithm::Gcra(gcra) => gcra.burst(),
+            Algorithm::Tiers(tiers) => tiers.max_units(),
+        };
+        (self.cost > most).then_some(most)
+    }
+
+    /// The limit as it was in force for this client.
+    fn in_force(&self) -> Option<Limit> {
+        match self.decision.algorithm()? {
+            Algorithm::Gcra(gcra) => Limit::new(gcra.burst(), gcra.count(), gcra.period()).ok(),
+            Algorithm::Tiers(tiers) => Some(tiers.into()),
+        }
+    }
+}
+
+impl fmt::Display for Denial<'_> {
+    /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.description.unwrap_or(self.limit);
+        if self.decision.blocked() {
+            write!(f, "{what} are blocked")?;
+            return self.client().map_or(Ok(()), |id| write!(f, " for {id}"));
+        }
+        write!(f, "too many {what}")?;
+        if let Some(limit) = self.in_force() {
+            write!(f, " ({limit})")?;
+        }
+        self.client().map_or(Ok(()), |id| write!(f, " from {id}"))
+    }
+}
+
+/// A request that no limit will ever let pass, because it costs too much.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Excess<'a> {
+    /// The limit's name.
+    pub limit: &'a str,
+    /// What the request would have cost.
+    pub cost: u32,
+    /// The most that passes at once.
+    pub most: u32,
+    /// What is limited, in words, if the limit's name says it.
+    pub description: Option<&'a str>,
+    /// Where clients can read about the limit, if its name says it.
+    pub docs: Option<&'a str>,
+}
+
+impl<'a> Excess<'a> {
+    pub(crate) fn new(limits: &'a Limits, limit: &'a str, cost: u32, most: u32) -> Self {
+        let name = limits.get(limit).map(|named| &named.name);
+        Self {
+            limit,
+            cost,
+            most,
+            description: name.and_then(|name| name.described()),
+            docs: name.and_then(|name| name.documented()),
+        }
+    }
+
+    pub(super) fn of(denial: &Denial<'a>, most: u32) -> Self {
+        Self {
+            limit: denial.limit,
+            cost: denial.cost,
+            most,
+            description: denial.description,
+            docs: denial.docs,
+        }
+    }
+}
+
+impl fmt::Display for Excess<'_> {
+    /// Writes `too many new orders at once: the request costs 400, and at most 300 can pass`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.description.unwrap_or(self.limit);
+        let Self { cost, most, .. } = self;
+        write!(
+            f,
+            "too many {what} at once: the request costs {cost}, and at most {most} can pass"
+        )
+    }
+}

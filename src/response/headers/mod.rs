@@ -1,0 +1,92 @@
+mod draft10;
+mod x_ratelimit;
+
+use http::{HeaderMap, HeaderName, header};
+
+use self::draft10::Draft10;
+pub(crate) use self::draft10::Policy;
+use self::x_ratelimit::{Reset, XRateLimit};
+use crate::decision::Decision;
+
+/// The dialect in which responses say how much is left.
+///
+/// Limits in shadow mode are in none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Headers {
+    /// `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-10], for all limits.
+    ///
+    /// [draft-ietf-httpapi-ratelimit-headers-10]:
+    ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
+    #[default]
+    Draft10,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
+    XRateLimitEpoch,
+    /// The same with a reset in seconds from now.
+    XRateLimitDelta,
+    /// Nothing.
+    None,
+}
+
+impl Headers {
+    /// The names of all fields that a browser must be allowed to read for this dialect, for tower-http's
+    /// `CorsLayer::expose_headers`.
+    #[must_use]
+    pub fn exposed(self) -> Vec<HeaderName> {
+        let fields: &[HeaderName] = match self {
+            Self::Draft10 => &draft10::NAMES,
+            Self::XRateLimitEpoch | Self::XRateLimitDelta => &x_ratelimit::NAMES,
+            Self::None => &[],
+        };
+        let ours = [header::RETRY_AFTER, header::LINK];
+        fields.iter().cloned().chain(ours).collect()
+    }
+
+    /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
+    #[inline]
+    pub(crate) fn write<'a>(
+        self,
+        decisions: impl Iterator<Item = Shown<'a>> + Clone,
+    ) -> Option<Fields> {
+        let decisions = decisions.filter(|shown| !shown.decision.in_shadow());
+        match self {
+            Self::Draft10 => Draft10::new(decisions).map(Fields::Draft10),
+            Self::XRateLimitEpoch => XRateLimit::new(decisions, Reset::Epoch).map(Fields::Single),
+            Self::XRateLimitDelta => XRateLimit::new(decisions, Reset::Delta).map(Fields::Single),
+            Self::None => None,
+        }
+    }
+}
+
+/// The fields for the limits that one layer has decided.
+#[derive(Debug)]
+pub(crate) enum Fields {
+    Draft10(Draft10),
+    Single(XRateLimit),
+}
+
+impl Fields {
+    /// Puts the fields beside those of inner layers, or in their place.
+    pub(crate) fn put_on(self, headers: &mut HeaderMap) {
+        match self {
+            Self::Draft10(fields) => fields.append_to(headers),
+            Self::Single(fields) => fields.put_on(headers),
+        }
+    }
+}
+
+/// A limit with its decision, and what remembers its policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    pub(crate) limit: &'a str,
+    pub(crate) decision: &'a Decision,
+    pub(crate) policy: &'a Policy,
+    pub(crate) votes: bool,
+}
+
+impl Shown<'_> {
+    /// Whether this limit is one that the request is denied by.
+    fn denies(&self) -> bool {
+        self.votes && !self.decision.allowed()
+    }
+}

@@ -1,0 +1,83 @@
+//! `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, of one limit.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName};
+
+use super::Shown;
+use crate::{decision::Decision, response::ceil_secs};
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(super) const NAMES: [HeaderName; 3] = [LIMIT, REMAINING, RESET];
+
+/// What a reset is counted from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reset {
+    /// 1970.
+    Epoch,
+    /// Now.
+    Delta,
+}
+
+/// The three fields.
+#[derive(Debug)]
+pub(crate) struct XRateLimit {
+    limit: u32,
+    remaining: u32,
+    /// When the bucket is full, in seconds; `None` if it never is.
+    reset: Option<u64>,
+}
+
+impl XRateLimit {
+    /// Writes the fields for the strictest limit, or `None` if there is none.
+    pub(super) fn new<'a>(
+        decisions: impl Iterator<Item = Shown<'a>>,
+        reset: Reset,
+    ) -> Option<Self> {
+        let limited = decisions.filter(|shown| shown.decision.limited());
+        let decision = limited.reduce(stricter)?.decision;
+        let quota = decision.quota()?;
+        Some(Self {
+            limit: quota.allowance().0,
+            remaining: quota.remaining,
+            reset: reset.of(decision),
+        })
+    }
+
+    /// Puts the fields on a response, unless an inner layer has put some with as few remaining.
+    pub(super) fn put_on(self, headers: &mut HeaderMap) {
+        let theirs = headers.get(REMAINING).and_then(|value| value.to_str().ok());
+        let theirs = theirs.and_then(|value| value.parse::<u32>().ok());
+        if theirs.is_some_and(|theirs| theirs <= self.remaining) {
+            return;
+        }
+        headers.insert(LIMIT, self.limit.into());
+        headers.insert(REMAINING, self.remaining.into());
+        match self.reset {
+            Some(secs) => headers.insert(RESET, secs.into()),
+            None => headers.remove(RESET),
+        };
+    }
+}
+
+impl Reset {
+    /// Rounded up once: at whatever instant it is asked, a bucket that nobody uses is full at the same.
+    fn of(self, decision: &Decision) -> Option<u64> {
+        let after = decision.reset_after();
+        let after = Some(after).filter(|after| *after != Decision::NEVER)?;
+        let since = match self {
+            Self::Epoch => Duration::from_micros(decision.decided_at()?.as_micros()),
+            Self::Delta => Duration::ZERO,
+        };
+        Some(ceil_secs(since.saturating_add(after)))
+    }
+}
+
+/// Limits that have no vote are the least strict. Of equals it is the first, as in a batch.
+fn stricter<'a>(first: Shown<'a>, second: Shown<'a>) -> Shown<'a> {
+    let votes = second.votes.cmp(&first.votes);
+    let order = votes.then_with(|| second.decision.strictness(first.decision));
+    if order.is_gt() { second } else { first }
+}

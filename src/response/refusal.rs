@@ -1,0 +1,180 @@
+use std::time::Duration;
+
+use http::{StatusCode, request::Parts};
+use smallvec::SmallVec;
+
+use super::{
+    ceil_secs,
+    denial::{Denial, Excess},
+};
+use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
+
+/// A request that is refused: all that a [`ResponseFormat`](super::ResponseFormat) may tell of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refusal<'a> {
+    /// The status that goes with the reason.
+    pub status: StatusCode,
+    /// Why it is refused.
+    pub reason: Reason<'a>,
+    /// The head of the request.
+    pub request: &'a Parts,
+    denials: Denials<'a>,
+    wait: Option<Duration>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Reason<'a> {
+    /// A limit is exhausted. Of several, it is the strictest.
+    OverLimit(Denial<'a>),
+    /// The client is [blocked](crate::Limit::BLOCKED).
+    Blocked(Denial<'a>),
+    /// The cost is above all that passes at once.
+    TooCostly(Excess<'a>),
+    /// The client is on a deny list.
+    Listed {
+        /// The list's name.
+        list: &'a str,
+    },
+    /// The request should have an id, and has none.
+    NoId(&'a Missing),
+    /// The store does not answer.
+    Unavailable,
+    /// The rules do not fit the limits, which is logged.
+    Misconfigured,
+}
+
+pub(crate) type Denials<'a> = SmallVec<[Denial<'a>; 2]>;
+
+impl<'a> Refusal<'a> {
+    pub(super) fn new(reason: Reason<'a>, request: &'a Parts) -> Self {
+        let wait = match &reason {
+            Reason::OverLimit(denial) => Some(denial.wait()),
+            Reason::Unavailable => Some(Duration::from_secs(1)),
+            _ => None,
+        };
+        Self {
+            status: reason.status(),
+            reason,
+            request,
+            denials: Denials::new(),
+            wait: wait.filter(|wait| *wait != Decision::NEVER),
+        }
+    }
+
+    /// The refusal by all limits that deny, of which the strictest is the reason.
+    pub(super) fn denied(strictest: Denial<'a>, denials: Denials<'a>, request: &'a Parts) -> Self {
+        let refusal = Self::new(Reason::denied(strictest), request);
+        let longest = denials.iter().map(Denial::wait).max();
+        let wait = refusal.wait.map(|wait| wait.max(longest.unwrap_or(wait)));
+        Self {
+            denials,
+            wait: wait.filter(|wait| *wait != Decision::NEVER),
+            ..refusal
+        }
+    }
+
+    /// Makes the wait, if there is one, longer.
+    pub(super) fn delayed(mut self, by: impl FnOnce() -> Duration) -> Self {
+        self.wait = self.wait.map(|wait| wait.saturating_add(by()));
+        self
+    }
+
+    /// How long the client should wait, in whole seconds, rounded up and at least 1; `None` if it waits in vain. It is
+    /// the same each time, and what `Retry-After` says.
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        self.wait.map(|wait| ceil_secs(wait).max(1))
+    }
+
+    /// The denial by the strictest limit, where a limit is the reason.
+    #[must_use]
+    pub fn denial(&self) -> Option<&Denial<'a>> {
+        match &self.reason {
+            Reason::OverLimit(denial) | Reason::Blocked(denial) => Some(denial),
+            _ => None,
+        }
+    }
+
+    /// All limits that deny the request, in the order of rules: those that `RateLimit` names.
+    #[must_use]
+    pub fn denials(&self) -> impl ExactSizeIterator<Item = &Denial<'a>> {
+        self.denials.iter()
+    }
+
+    /// Where the client can read more, if the limit's name says it.
+    #[must_use]
+    pub fn docs(&self) -> Option<&'a str> {
+        match &self.reason {
+            Reason::OverLimit(denial) | Reason::Blocked(denial) => denial.docs,
+            Reason::TooCostly(excess) => excess.docs,
+            _ => None,
+        }
+    }
+
+    /// What to tell a human: one sentence without a full stop, such as `too many new orders (300 per 3h0m0s, 300 at
+    /// once) from 12345678: retry in 36 s, see https://example.com/limits`.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let what = self.reason.message();
+        let then = match (&self.reason, self.retry_after_secs()) {
+            (Reason::OverLimit(_), Some(secs)) => format!(": retry in {secs} s"),
+            (Reason::OverLimit(_), None) => ": no more can pass".into(),
+            _ => String::new(),
+        };
+        let see = self
+            .docs()
+            .map_or_else(String::new, |docs| format!(", see {docs}"));
+        what + &then + &see
+    }
+}
+
+impl<'a> Reason<'a> {
+    fn denied(denial: Denial<'a>) -> Self {
+        match denial.exceeded() {
+            _ if denial.decision.blocked() => Self::Blocked(denial),
+            Some(most) if denial.wait() == Decision::NEVER => {
+                Self::TooCostly(Excess::of(&denial, most))
+            }
+            _ => Self::OverLimit(denial),
+        }
+    }
+
+    /// Why a request could not be decided.
+    pub(super) fn failed(error: &'a LimiterError, limits: &'a Limits) -> Self {
+        match error {
+            LimiterError::Backend(_) => Self::Unavailable,
+            LimiterError::CostAboveBurst {
+                limit, cost, burst, ..
+            } => Self::TooCostly(Excess::new(limits, limit, *cost, *burst)),
+            _ => Self::Misconfigured,
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::OverLimit(_) | Self::Blocked(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooCostly(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Listed { .. } => StatusCode::FORBIDDEN,
+            Self::NoId(missing) if !missing.is_servers_fault() => StatusCode::BAD_REQUEST,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoId(_) | Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::OverLimit(denial) | Self::Blocked(denial) => denial.to_string(),
+            Self::TooCostly(excess) => excess.to_string(),
+            Self::Listed { list } => format!("access is denied by the list `{list}`"),
+            Self::NoId(missing) if missing.is_servers_fault() => {
+                "the server cannot tell who is asking".into()
+            }
+            Self::NoId(missing) => missing.reason().into(),
+            Self::Unavailable => "the rate limit cannot be checked right now".into(),
+            Self::Misconfigured => "the rate limit is not set up rightly".into(),
+        }
+    }
+}

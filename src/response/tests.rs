@@ -1,0 +1,382 @@
+//! Every reason in every format, also those that no layer gives yet.
+
+use http::{HeaderMap, Request, header};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    MemoryBackend,
+    clock::ManualClock,
+    decision::Decision,
+    id::Id,
+    limit::{Limit, LimitName, Limits},
+    limiter::Limiter,
+    tiers::Tier,
+    transaction::Transaction,
+};
+
+const DOCS: &str = "https://example.com/limits";
+
+fn parts(content_type: &str) -> Parts {
+    let request = Request::builder().header(header::CONTENT_TYPE, content_type);
+    request.body(()).unwrap().into_parts().0
+}
+
+fn http() -> Parts {
+    parts("text/html")
+}
+
+/// The limit `orders` with words and a link, in which `blocked` may do nothing.
+fn limits(limit: Limit) -> Limits {
+    let name = LimitName::from("orders")
+        .description("new orders")
+        .docs(DOCS);
+    let limits = Limits::builder().limit(name, limit);
+    let limits = limits.override_for("orders", "blocked", Limit::BLOCKED);
+    limits.build().unwrap()
+}
+
+/// What is decided for the second of two requests.
+fn second(limits: &Limits, id: &str, cost: u32) -> Decision {
+    let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
+    let transaction = match id {
+        Id::MISSING => Transaction::missing("orders"),
+        id => Transaction::new("orders", id),
+    };
+    let spend = |cost| limiter.try_spend(&transaction.cost(cost));
+    let _ = spend(1);
+    spend(cost).unwrap().unwrap()
+}
+
+/// The response to whoever is denied.
+fn denied(
+    responder: &Responder,
+    limit: Limit,
+    id: &str,
+    cost: u32,
+    parts: &Parts,
+) -> Response<Bytes> {
+    let limits = limits(limit);
+    let decision = second(&limits, id, cost);
+    let denial = Denial::new(&limits, "orders", id, cost, &decision);
+    responder.denied(parts, denial, Denials::from_slice(&[denial]))
+}
+
+fn hourly() -> Limit {
+    Limit::per_hour(1)
+}
+
+fn tiers() -> Limit {
+    Limit::tiers([Tier::new(3, Duration::from_secs(10))]).unwrap()
+}
+
+/// Each reason, as the layer would refuse it.
+fn all(responder: &Responder, parts: &Parts) -> [Response<Bytes>; 8] {
+    let too_costly = LimiterError::CostAboveBurst {
+        limit: "orders".into(),
+        id: None,
+        cost: 5,
+        burst: 1,
+    };
+    let limits = limits(hourly());
+    let backend = crate::backend::BackendError::unavailable("away");
+    let missing = [Missing::client("send a token"), Missing::server("secret")];
+    [
+        denied(responder, hourly(), "alice", 1, parts),
+        denied(responder, hourly(), "blocked", 1, parts),
+        responder.failed(parts, &too_costly, &limits),
+        responder.refused(parts, Reason::Listed { list: "bots" }),
+        responder.missing(parts, &missing[0]),
+        responder.missing(parts, &missing[1]),
+        responder.failed(parts, &LimiterError::Backend(backend), &limits),
+        responder.failed(parts, &LimiterError::unknown_limit("x", &limits), &limits),
+    ]
+}
+
+const STATUSES: [u16; 8] = [429, 429, 413, 403, 400, 500, 503, 500];
+
+const MESSAGES: [&str; 8] = [
+    "too many new orders (1 per 1h0m0s, 1 at once) from alice: retry in 3600 s, see https://example.com/limits",
+    "new orders are blocked for blocked, see https://example.com/limits",
+    "too many new orders at once: the request costs 5, and at most 1 can pass, see https://example.com/limits",
+    "access is denied by the list `bots`",
+    "send a token",
+    "the server cannot tell who is asking",
+    "the rate limit cannot be checked right now",
+    "the rate limit is not set up rightly",
+];
+
+fn responder(format: impl ResponseFormat) -> Responder {
+    Responder {
+        format: Arc::new(format),
+        ..Responder::default()
+    }
+}
+
+fn json(response: &Response<Bytes>) -> Value {
+    serde_json::from_slice(response.body()).unwrap()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap())
+}
+
+#[test]
+fn all_formats_have_the_same_statuses_and_common_headers() {
+    let formats = [
+        responder(Registry),
+        responder(Problem::new()),
+        responder(Problem::acme()),
+        responder(PlainText),
+    ];
+    let waits = [Some("3600"), None, None, None, None, None, Some("1"), None];
+    for format in formats {
+        for (i, response) in all(&format, &http()).iter().enumerate() {
+            let headers = response.headers();
+            assert_eq!(response.status(), STATUSES[i]);
+            assert_eq!(text(headers, "retry-after"), waits[i], "{i}");
+            assert_eq!(text(headers, "cache-control"), Some("no-store"));
+            let link = Some("<https://example.com/limits>;rel=\"help\"").filter(|_| i < 3);
+            assert_eq!(text(headers, "link"), link, "{i}");
+        }
+    }
+}
+
+#[test]
+fn registry_has_a_code_for_each_reason() {
+    let too_many = |entity| {
+        let detail = json!({"limiter": "orders", "entity": entity});
+        json!({"code": "TOOMANYREQUESTS", "message": "too many requests", "detail": detail})
+    };
+    let other = |code, i: usize| json!({"code": code, "message": MESSAGES[i]});
+    let errors = [
+        too_many("alice"),
+        too_many("blocked"),
+        other("TOOCOSTLY", 2),
+        other("DENIED", 3),
+        other("BADREQUEST", 4),
+        other("INTERNAL", 5),
+        other("UNAVAILABLE", 6),
+        other("INTERNAL", 7),
+    ];
+    for (response, error) in all(&responder(Registry), &http()).iter().zip(errors) {
+        assert_eq!(json(response), json!({"errors": [error]}));
+        assert_eq!(
+            text(response.headers(), "content-type"),
+            Some("application/json")
+        );
+    }
+}
+
+#[test]
+fn plain_text_is_the_message() {
+    for (response, message) in all(&responder(PlainText), &http()).iter().zip(MESSAGES) {
+        assert_eq!(*response.body(), format!("{message}\n"));
+        let content_type = text(response.headers(), "content-type");
+        assert_eq!(content_type, Some("text/plain; charset=utf-8"));
+    }
+}
+
+#[test]
+fn problems_are_of_the_registered_types() {
+    let iana = |name: &str| format!("https://iana.org/assignments/http-problem-types#{name}");
+    let blank = || "about:blank".to_owned();
+    let types = [
+        (iana("quota-exceeded"), "Quota Exceeded"),
+        (iana("abnormal-usage-detected"), "Abnormal Usage Detected"),
+        (blank(), "Payload Too Large"),
+        (blank(), "Forbidden"),
+        (blank(), "Bad Request"),
+        (blank(), "Internal Server Error"),
+        (
+            iana("temporary-reduced-capacity"),
+            "Temporary Reduced Capacity",
+        ),
+        (blank(), "Internal Server Error"),
+    ];
+    for (i, response) in all(&responder(Problem::new()), &http()).iter().enumerate() {
+        let (uri, title) = &types[i];
+        let mut problem = json!(
+            {"type": uri, "title": title, "status": STATUSES[i], "detail": MESSAGES[i]}
+        );
+        if i < 2 {
+            problem["violated-policies"] = json!(["orders"]);
+        }
+        assert_eq!(json(response), problem);
+        let content_type = text(response.headers(), "content-type");
+        assert_eq!(content_type, Some("application/problem+json"));
+    }
+}
+
+#[test]
+fn problems_of_acme_have_its_types() {
+    let types = [
+        "rateLimited",
+        "rateLimited",
+        "malformed",
+        "unauthorized",
+        "malformed",
+        "serverInternal",
+        "serverInternal",
+        "serverInternal",
+    ];
+    for (i, response) in all(&responder(Problem::acme()), &http()).iter().enumerate() {
+        let problem = json(response);
+        assert_eq!(
+            problem["type"],
+            format!("urn:ietf:params:acme:error:{}", types[i])
+        );
+        assert_eq!(problem["detail"], MESSAGES[i]);
+        assert_eq!(problem["status"], STATUSES[i]);
+    }
+}
+
+#[test]
+fn grpc_has_a_code_for_each_reason_and_says_when_to_retry() {
+    let unused = responder(|_: &Refusal<'_>| panic!("not for gRPC"));
+    let codes = ["8", "8", "8", "7", "3", "13", "14", "13"];
+    let pushbacks = [
+        Some(3_600_000..=3_960_000),
+        None,
+        None,
+        None,
+        None,
+        None,
+        Some(1000..=2000),
+        None,
+    ];
+    for (i, response) in all(&unused, &parts("application/grpc")).iter().enumerate() {
+        let headers = response.headers();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.body().is_empty());
+        assert_eq!(text(headers, "grpc-status"), Some(codes[i]));
+        assert_eq!(text(headers, "grpc-message"), Some(MESSAGES[i]));
+        let pushback: i32 = text(headers, "grpc-retry-pushback-ms")
+            .unwrap()
+            .parse()
+            .unwrap();
+        let expected = pushbacks[i].clone().unwrap_or(-1..=-1);
+        assert!(expected.contains(&pushback), "{i}: {pushback}");
+    }
+}
+
+#[cfg(feature = "tonic")]
+#[test]
+fn grpc_details_name_whose_quota_failed() {
+    use tonic::Status;
+    use tonic_types::StatusExt;
+
+    let subjects = [
+        Some("orders:alice"),
+        Some("orders:blocked"),
+        Some("orders"),
+        None,
+        None,
+        None,
+        None,
+        None,
+    ];
+    let delays = [Some(3600), None, None, None, None, None, Some(1), None];
+    for (i, response) in all(&responder(Registry), &parts("application/grpc"))
+        .iter()
+        .enumerate()
+    {
+        let status = Status::from_header_map(response.headers()).unwrap();
+        let delay = status.get_details_retry_info().map(|info| info.retry_delay);
+        assert_eq!(
+            delay,
+            delays[i].map(|secs| Some(Duration::from_secs(secs))),
+            "{i}"
+        );
+        let failure = status.get_details_quota_failure();
+        let violations = failure.map_or_else(Vec::new, |failure| failure.violations);
+        let found = violations.first().map(|violation| &*violation.subject);
+        assert_eq!(found, subjects[i], "{i}");
+        assert!(violations.len() < 2);
+        assert!(
+            violations
+                .iter()
+                .all(|v| MESSAGES[i].starts_with(&v.description))
+        );
+    }
+}
+
+#[test]
+fn cost_above_all_tiers_is_too_costly() {
+    let response = denied(&responder(PlainText), tiers(), "alice", 4, &http());
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(response.headers().get(header::RETRY_AFTER), None);
+    let message = "too many new orders at once: the request costs 4, and at most 3 can pass, see \
+                   https://example.com/limits\n";
+    assert_eq!(response.body(), message);
+    // What fits, but not now, is not.
+    let response = denied(&responder(PlainText), tiers(), "alice", 3, &http());
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    let message = "too many new orders (3 per 10s for infinite) from alice: retry in 11 s, see \
+                   https://example.com/limits\n";
+    assert_eq!(response.body(), message);
+}
+
+#[test]
+fn message_is_whole_whatever_the_id() {
+    let message = |id| {
+        let response = denied(&responder(PlainText), hourly(), id, 1, &http());
+        String::from_utf8(response.body().to_vec()).unwrap()
+    };
+    assert!(message("2001:db8:1:2::").contains(" from 2001:db8:1:2::: retry in 3600 s"));
+    let shared = "too many new orders (1 per 1h0m0s, 1 at once): retry in 3600 s, see https://example.com/limits\n";
+    assert_eq!(message(Id::MISSING), shared);
+    let never = Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap();
+    let response = denied(&responder(PlainText), never, "alice", 1, &http());
+    let text = str::from_utf8(response.body()).unwrap();
+    assert!(
+        text.contains(" from alice: no more can pass, see "),
+        "{text}"
+    );
+}
+
+#[test]
+fn all_places_agree_on_a_wait_that_varies() {
+    let format = |refusal: &Refusal<'_>| {
+        let secs = [(); 3].map(|()| refusal.retry_after_secs().unwrap());
+        Response::new(format!("{secs:?} {}", refusal.message()).into())
+    };
+    let responder = Responder {
+        jitter: Duration::from_secs(1000),
+        ..responder(format)
+    };
+    let mut all = std::collections::HashSet::new();
+    for _ in 0..50 {
+        let response = denied(&responder, hourly(), "alice", 1, &http());
+        let secs: u64 = text(response.headers(), "retry-after")
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!((3600..=4600).contains(&secs), "{secs}");
+        let body = str::from_utf8(response.body()).unwrap();
+        assert!(
+            body.starts_with(&format!("[{secs}, {secs}, {secs}] ")),
+            "{body}"
+        );
+        assert!(body.contains(&format!("retry in {secs} s")), "{body}");
+        all.insert(secs);
+    }
+    assert!(all.len() > 5, "{all:?}");
+}
+
+#[test]
+fn wait_is_the_longest_of_all_that_deny() {
+    let parts = http();
+    let limits = limits(Limit::per_minute(1));
+    let decisions = [
+        second(&limits, "alice", 1),
+        second(&self::limits(hourly()), "alice", 1),
+    ];
+    let denials: Denials<'_> = decisions
+        .iter()
+        .map(|decision| Denial::new(&limits, "orders", "alice", 1, decision))
+        .collect();
+    let refusal = Refusal::denied(denials[0], denials, &parts);
+    assert_eq!(refusal.retry_after_secs(), Some(3600));
+}
