@@ -43,12 +43,16 @@ async fn skew(client: &Client) -> Option<Finding> {
     let (secs, micros): (u64, u32) = ask(client, "TIME", Vec::new()).await?;
     let after = since_epoch();
     let theirs = Duration::new(secs, micros.checked_mul(1000)?);
-    let apart = theirs
-        .saturating_sub(after)
-        .max(before.saturating_sub(theirs));
+    let apart = apart(before, theirs, after);
     let ahead = if theirs > after { "ahead" } else { "behind" };
     let seen = format!("the Redis server's clock is {apart:.0?} {ahead} of this machine's");
     (apart > SKEW).then(|| Finding::new(Check::ClockSkew, seen))
+}
+
+/// How far a clock is from ours at least, which it was read between.
+fn apart(before: Duration, theirs: Duration, after: Duration) -> Duration {
+    let (ahead, behind) = (theirs.saturating_sub(after), before.saturating_sub(theirs));
+    ahead.max(behind)
 }
 
 fn since_epoch() -> Duration {

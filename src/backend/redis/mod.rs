@@ -45,37 +45,30 @@ mod inspection;
 mod keys;
 mod link;
 mod script;
+mod servers;
 mod spread;
 mod upkeep;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 pub use fred;
-use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use tokio::{runtime::Handle, time};
 
-use self::{
-    cluster::Cluster,
-    config::RECONNECT_DELAY,
-    error::Failure,
-    link::{Deadline, Link},
-    script::Call,
-    upkeep::Task,
-};
 pub use self::{
     config::Source,
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
+use self::{
+    error::Failure,
+    link::Deadline,
+    script::Call,
+    servers::{Servers, Watched},
+    upkeep::Task,
+};
 use super::{Backend, BackendError, async_trait};
 use crate::{
-    check::{Check, Checks, Finding, Reporter},
+    check::{Checks, Reporter},
     decision::Outcome,
     metrics::{self, Stopwatch},
     transaction::Batch,
@@ -86,17 +79,10 @@ use crate::{
 /// See the [module's documentation](self) for what it guarantees.
 #[derive(Debug)]
 pub struct RedisBackend {
-    servers: Arc<Servers>,
+    watched: Arc<Watched>,
     form: KeyForm,
     timeout: Duration,
-    checks: Checks,
     _inspection: Option<Task>,
-}
-
-#[derive(Debug)]
-enum Servers {
-    Single(Links),
-    Cluster(Arc<Cluster>),
 }
 
 impl RedisBackend {
@@ -141,36 +127,25 @@ impl RedisBackend {
     /// password is wrong, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         let connected = async {
-            self.servers.connected().await?;
-            let checks = self.checks;
-            let found = match checks.is_strict() {
-                true => self.servers.inspect(checks).await,
-                false => Vec::new(),
-            };
-            found
-                .into_iter()
-                .next()
-                .map_or(Ok(()), |finding| Err(finding.into()))
+            self.watched.servers.connected().await?;
+            let refusal = self.watched.refusal().await;
+            refusal.map_or(Ok(()), |finding| Err(finding.clone().into()))
         };
         let Ok(connected) = time::timeout(timeout, connected).await else {
-            return Err(self.problem().unwrap_or(RedisError::Timeout));
+            return Err(self
+                .watched
+                .servers
+                .problem()
+                .unwrap_or(RedisError::Timeout));
         };
         connected
-    }
-
-    /// Why there is no connection, as far as that is known.
-    fn problem(&self) -> Option<RedisError> {
-        match &*self.servers {
-            Servers::Single(links) => links.links.iter().find_map(Link::problem),
-            Servers::Cluster(cluster) => cluster.problem(),
-        }
     }
 
     async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
         if let Some(now) = batch.now {
             now.validate()?;
         }
-        match &*self.servers {
+        match &self.watched.servers {
             Servers::Single(links) => {
                 let deadline = Deadline::after(self.timeout);
                 let call = Call::new(batch.operation, batch.now, batch.members.iter(), &self.form);
@@ -198,42 +173,6 @@ impl Backend for RedisBackend {
         };
         metrics::answered(batch.operation, result, since);
         decided
-    }
-}
-
-/// Links to one server that take turns.
-#[derive(Debug)]
-struct Links {
-    links: Vec<Link>,
-    turn: AtomicUsize,
-}
-
-impl Links {
-    fn new(links: impl IntoIterator<Item = Link>) -> Self {
-        Self {
-            links: links.into_iter().collect(),
-            turn: AtomicUsize::new(0),
-        }
-    }
-
-    /// The next link that is connected, or the next, if none is.
-    fn next(&self) -> &Link {
-        let turn = match self.links.len() {
-            1 => 0,
-            links => self.turn.fetch_add(1, Ordering::Relaxed) % links,
-        };
-        let (before, from) = self.links.split_at(turn);
-        let mut inline = from.iter().chain(before);
-        inline
-            .find(|link| link.is_connected())
-            .unwrap_or(&self.links[turn])
-    }
-
-    async fn connected(&self) -> Result<(), RedisError> {
-        for link in &self.links {
-            link.connected().await?;
-        }
-        Ok(())
     }
 }
 
@@ -291,95 +230,14 @@ impl RedisBackendBuilder {
             Source::Client(client) => Servers::borrow(vec![client], &reporter)?,
             Source::Pool(pool) => Servers::borrow(pool.clients().to_vec(), &reporter)?,
         };
-        let servers = Arc::new(servers);
+        let watched = Arc::new(Watched::new(servers, reporter));
         let runtime = Handle::try_current().ok();
-        let inspection =
-            runtime.map(|runtime| Task::spawn(&runtime, Arc::clone(&servers).report(reporter)));
+        let look = |runtime| Task::spawn(&runtime, Arc::clone(&watched).look_once_connected());
         Ok(RedisBackend {
-            servers,
+            _inspection: runtime.map(look),
+            watched,
             form: self.form,
             timeout: self.timeout,
-            checks: self.checks,
-            _inspection: inspection,
         })
-    }
-}
-
-impl Servers {
-    fn connect(config: Config, connections: usize) -> Result<Self, RedisError> {
-        let problem = |text: &str| RedisError::Config(text.to_owned());
-        let runtime = Handle::try_current()
-            .map_err(|_| problem("there is no tokio runtime to connect on: build it within one"))?;
-        if connections == 0 {
-            return Err(problem("0 connections decide nothing: use at least 1"));
-        }
-        if config.server.is_clustered() {
-            return Ok(Self::Cluster(Arc::new(Cluster::connect(config, &runtime))));
-        }
-        let links = (0..connections).map(|_| Link::connect(config.clone(), &runtime));
-        Ok(Self::Single(Links::new(links)))
-    }
-
-    async fn connected(&self) -> Result<(), RedisError> {
-        match self {
-            Self::Single(links) => links.connected().await,
-            Self::Cluster(cluster) => cluster.connected().await,
-        }
-    }
-
-    /// Looks at the servers once they are connected, and tells what is to be said of them.
-    async fn report(self: Arc<Self>, reporter: Reporter) {
-        while self.connected().await.is_err() {
-            time::sleep(RECONNECT_DELAY).await;
-        }
-        for finding in self.inspect(reporter.checks()).await {
-            reporter.tell(&finding);
-        }
-    }
-
-    async fn inspect(&self, checks: Checks) -> Vec<Finding> {
-        let clients: Vec<_> = match self {
-            Self::Single(links) => vec![links.next().client()],
-            Self::Cluster(cluster) => {
-                let masters = cluster.masters();
-                masters.iter().map(|link| link.client()).collect()
-            }
-        };
-        let mut findings = Vec::new();
-        for client in clients {
-            findings.extend(inspection::inspect(&client, checks).await);
-        }
-        findings
-    }
-
-    fn borrow(clients: Vec<Client>, reporter: &Reporter) -> Result<Self, RedisError> {
-        const CHECK: Check = Check::ClientReplays;
-        let checks = reporter.checks();
-        if let Some(attempts) = clients.iter().find_map(config::replays)
-            && checks.has(CHECK)
-        {
-            let seen = format!("the Redis client makes up to {attempts} attempts at a command");
-            let finding = Finding::new(CHECK, seen);
-            if checks.is_strict() {
-                return Err(finding.into());
-            }
-            reporter.tell(&finding);
-        }
-        if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
-            return Self::connect(client.client_config(), 1);
-        }
-        if let Some(client) = clients.first() {
-            let differences = config::differences(client);
-            if !differences.is_empty() {
-                tracing::warn!(
-                    client = client.id(),
-                    differences = differences.join("; "),
-                    "this Redis client lets decisions wait for longer than one of tollgate's own"
-                );
-            }
-        }
-        Ok(Self::Single(Links::new(
-            clients.into_iter().map(Link::borrow),
-        )))
     }
 }

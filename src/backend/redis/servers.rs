@@ -1,0 +1,182 @@
+//! The servers that buckets are on.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
+use tokio::{runtime::Handle, sync::OnceCell, time};
+
+use super::{
+    cluster::Cluster,
+    config::{self, RECONNECT_DELAY},
+    error::RedisError,
+    inspection,
+    link::Link,
+};
+use crate::check::{Check, Checks, Finding, Reporter};
+
+/// Servers, and what was to be said of them when they were first connected.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) servers: Servers,
+    reporter: Reporter,
+    findings: OnceCell<Vec<Finding>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Servers {
+    Single(Links),
+    Cluster(Arc<Cluster>),
+}
+
+/// Links to one server that take turns.
+#[derive(Debug)]
+pub(super) struct Links {
+    links: Vec<Link>,
+    turn: AtomicUsize,
+}
+
+impl Links {
+    fn new(links: impl IntoIterator<Item = Link>) -> Self {
+        Self {
+            links: links.into_iter().collect(),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// The next link that is connected, or the next, if none is.
+    pub(super) fn next(&self) -> &Link {
+        let turn = match self.links.len() {
+            1 => 0,
+            links => self.turn.fetch_add(1, Ordering::Relaxed) % links,
+        };
+        let (before, from) = self.links.split_at(turn);
+        let mut inline = from.iter().chain(before);
+        inline
+            .find(|link| link.is_connected())
+            .unwrap_or(&self.links[turn])
+    }
+
+    async fn connected(&self) -> Result<(), RedisError> {
+        for link in &self.links {
+            link.connected().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Watched {
+    pub(super) fn new(servers: Servers, reporter: Reporter) -> Self {
+        Self {
+            servers,
+            reporter,
+            findings: OnceCell::new(),
+        }
+    }
+
+    pub(super) async fn look_once_connected(self: Arc<Self>) {
+        while self.servers.connected().await.is_err() {
+            time::sleep(RECONNECT_DELAY).await;
+        }
+        self.look().await;
+    }
+
+    /// What is to be refused, if anything.
+    pub(super) async fn refusal(&self) -> Option<&Finding> {
+        let findings = self.look().await.iter();
+        findings
+            .take_while(|_| self.reporter.checks().is_strict())
+            .next()
+    }
+
+    /// Looks at the servers, which are connected, and tells what is to be said of them.
+    async fn look(&self) -> &[Finding] {
+        let inspect = async || {
+            let findings = self.servers.inspect(self.reporter.checks()).await;
+            findings
+                .iter()
+                .for_each(|finding| self.reporter.tell(finding));
+            findings
+        };
+        self.findings.get_or_init(inspect).await
+    }
+}
+
+impl Servers {
+    pub(super) fn connect(config: Config, connections: usize) -> Result<Self, RedisError> {
+        let problem = |text: &str| RedisError::Config(text.to_owned());
+        let runtime = Handle::try_current()
+            .map_err(|_| problem("there is no tokio runtime to connect on: build it within one"))?;
+        if connections == 0 {
+            return Err(problem("0 connections decide nothing: use at least 1"));
+        }
+        if config.server.is_clustered() {
+            return Ok(Self::Cluster(Arc::new(Cluster::connect(config, &runtime))));
+        }
+        let links = (0..connections).map(|_| Link::connect(config.clone(), &runtime));
+        Ok(Self::Single(Links::new(links)))
+    }
+
+    pub(super) async fn connected(&self) -> Result<(), RedisError> {
+        match self {
+            Self::Single(links) => links.connected().await,
+            Self::Cluster(cluster) => cluster.connected().await,
+        }
+    }
+
+    /// Why there is no connection, as far as that is known.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        match self {
+            Self::Single(links) => links.links.iter().find_map(Link::problem),
+            Self::Cluster(cluster) => cluster.problem(),
+        }
+    }
+
+    async fn inspect(&self, checks: Checks) -> Vec<Finding> {
+        let clients: Vec<_> = match self {
+            Self::Single(links) => vec![links.next().client()],
+            Self::Cluster(cluster) => {
+                let masters = cluster.masters();
+                masters.iter().map(|link| link.client()).collect()
+            }
+        };
+        let mut findings = Vec::new();
+        for client in clients {
+            findings.extend(inspection::inspect(&client, checks).await);
+        }
+        findings
+    }
+
+    pub(super) fn borrow(clients: Vec<Client>, reporter: &Reporter) -> Result<Self, RedisError> {
+        const CHECK: Check = Check::ClientReplays;
+        let checks = reporter.checks();
+        if let Some(attempts) = clients.iter().find_map(config::replays)
+            && checks.has(CHECK)
+        {
+            let seen = format!("the Redis client makes up to {attempts} attempts at a command");
+            let finding = Finding::new(CHECK, seen);
+            if checks.is_strict() {
+                return Err(finding.into());
+            }
+            reporter.tell(&finding);
+        }
+        if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
+            return Self::connect(client.client_config(), 1);
+        }
+        if let Some(client) = clients.first() {
+            let differences = config::differences(client);
+            if !differences.is_empty() {
+                tracing::warn!(
+                    client = client.id(),
+                    differences = differences.join("; "),
+                    "this Redis client lets decisions wait for longer than one of tollgate's own"
+                );
+            }
+        }
+        Ok(Self::Single(Links::new(
+            clients.into_iter().map(Link::borrow),
+        )))
+    }
+}
