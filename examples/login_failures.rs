@@ -66,7 +66,8 @@ fn app() -> Result<Router, LimitsError> {
     let per_ip = Rule::new("login-failures-per-ip", ClientIp::peer())
         .charge_if(|ending| ending.status() == Some(StatusCode::UNAUTHORIZED));
     let layer = RateLimitLayer::new(limiter).rule(per_account).rule(per_ip);
-    Ok(Router::new().route("/login", post(login)).layer(layer))
+    // Around the handler alone: what the router refuses, such as another method, is no failure.
+    Ok(Router::new().route("/login", post(login).route_layer(layer)))
 }
 
 /// Whose bucket a login is charged to. Without a name, it is only charged to the client IP.

@@ -78,8 +78,8 @@ fn app() -> Result<Router, LimitsError> {
     let spends = RateLimitLayer::new(limiter.clone()).rule(spends);
     let looks = RateLimitLayer::new(limiter).rule(looks);
     Ok(Router::new()
-        .route("/chat", post(chat).layer(spends))
-        .route("/budget", get(budget).layer(looks)))
+        .route("/chat", post(chat).route_layer(spends))
+        .route("/budget", get(budget).route_layer(looks)))
 }
 
 /// What a request has taken in the end. If there is no counter, no answer was begun.

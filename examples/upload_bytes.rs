@@ -55,7 +55,8 @@ fn app() -> Result<Router, LimitsError> {
     let limiter = Limiter::new(limits, MemoryBackend::new());
     let rule = Rule::new("upload", ClientIp::peer()).cost_by(reservation);
     let layer = RateLimitLayer::new(limiter).rule(rule);
-    Ok(Router::new().route("/upload", post(upload)).layer(layer))
+    // Around the handler alone: what the router refuses, such as another method, would reserve and never settle.
+    Ok(Router::new().route("/upload", post(upload).route_layer(layer)))
 }
 
 /// What a request reserves, in KiB. It is at least 1, because a rule that costs nothing is skipped, be the limit

@@ -99,6 +99,21 @@ fn garbage_is_a_failure_of_its_address() {
 }
 
 #[test]
+fn what_is_no_login_is_no_failure() {
+    let (_program, server) = start("login_failures");
+    let header = format!(
+        "authorization: Basic {}\r\n",
+        BASE64_STANDARD.encode("alice:x")
+    );
+    for _ in 0..10 {
+        assert_eq!(server.get("/login", &header).status, 405);
+        let elsewhere = server.request("POST /", header.as_bytes(), b"");
+        assert_eq!(elsewhere.status, 404);
+    }
+    assert_eq!(login(&server, "alice", "guess").status, 401);
+}
+
+#[test]
 fn failures_at_once_leave_a_debt_at_their_address() {
     let (_program, server) = start("login_failures");
     let guesses = at_once(40, |_| server.request(LOGIN, b"", b""));

@@ -48,7 +48,7 @@ fn what_was_generated_is_charged() {
 }
 
 #[test]
-fn looking_at_the_budget_costs_nothing_and_is_never_refused() {
+fn looking_at_the_budget_costs_nothing_and_is_not_refused() {
     let (_program, server) = start("token_budget");
     for _ in 0..50 {
         assert_eq!(budget(&server, "alice"), 1000);
@@ -57,6 +57,10 @@ fn looking_at_the_budget_costs_nothing_and_is_never_refused() {
     assert_eq!(chat_on.head().status, 200);
     let look = server.get("/budget", "x-account-id: alice\r\n");
     assert_eq!((look.status, remaining(&look)), (200, 0));
+    // Nothing is said for nothing.
+    for max in ["0", "1"] {
+        assert_eq!(chat(&server, "alice", max, "a").status, 429);
+    }
 }
 
 #[test]

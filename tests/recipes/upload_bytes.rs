@@ -106,6 +106,16 @@ fn garbage_for_a_length_is_refused_and_costs_nothing() {
 }
 
 #[test]
+fn what_is_no_upload_reserves_nothing() {
+    let (_program, server) = start("upload_bytes");
+    for _ in 0..10 {
+        assert_eq!(server.get("/upload", "").status, 405);
+        assert_eq!(server.get("/", "").status, 404);
+    }
+    assert_eq!(left(&server), 1024);
+}
+
+#[test]
 fn broken_chunks_are_charged_as_far_as_they_came() {
     let (_program, server) = start("upload_bytes");
     let mut connection = begin_chunked(&server);
