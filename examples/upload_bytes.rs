@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn app() -> Result<Router, LimitsError> {
+pub(crate) fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
         .limit("upload", Limit::per_day(1024))
         .build()?;

@@ -1,5 +1,16 @@
 //! Uploads: charged is what was read, whatever was announced and however it ends.
 
+#[allow(dead_code, reason = "it is a whole program")]
+#[path = "../../examples/upload_bytes.rs"]
+mod example;
+
+use std::{io, net::SocketAddr};
+
+use axum::{Router, body::Body};
+use futures_util::{StreamExt, poll, stream};
+use http::Request;
+use tower::ServiceExt;
+
 use crate::{
     clients::{at_once, comes_to_be, count, is_too_costly, remaining, start},
     programs::{Connection, Response, Server},
@@ -175,4 +186,37 @@ fn many_that_go_away_at_once_leave_no_reservation() {
         });
         comes_to_be(1024 - round * 10 * 2, || left(&server));
     }
+}
+
+fn request(body: Body) -> Request<Body> {
+    let request = Request::post("/upload").extension(SocketAddr::from(([192, 0, 2, 1], 1)));
+    request.body(body).unwrap()
+}
+
+/// What is reserved while an upload goes on that does not say how long it is.
+async fn left_beside_one(app: &Router) -> String {
+    let response = app.clone().oneshot(request(Body::empty())).await;
+    let head = response.unwrap().into_parts().0;
+    let left = head.headers["ratelimit"].to_str().unwrap();
+    left.split(';').nth(1).unwrap().to_owned()
+}
+
+/// As by a timeout, or where a connection goes away while the handler waits for something else.
+#[tokio::test]
+async fn handler_that_is_dropped_charges_what_it_has_read() {
+    let app = example::app().unwrap();
+    let begun = stream::iter([Ok::<_, io::Error>(vec![b'x'; 3 * KIB])]);
+    let body = Body::from_stream(begun.chain(stream::pending()));
+    let mut upload = Box::pin(app.clone().oneshot(request(body)));
+    assert!(poll!(&mut upload).is_pending());
+    assert_eq!(left_beside_one(&app).await, "r=512");
+    drop(upload);
+    // It is settled in a task.
+    let settled = async {
+        while left_beside_one(&app).await != "r=765" {
+            tokio::task::yield_now().await;
+        }
+    };
+    let settled = tokio::time::timeout(std::time::Duration::from_secs(10), settled);
+    settled.await.unwrap();
 }
