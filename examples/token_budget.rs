@@ -6,7 +6,8 @@
 //! curl -i -H 'x-account-id: alice' http://127.0.0.1:3000/budget
 //! ```
 //!
-//! The model is a parrot: it says each word when it hears it, so that one can watch it (`curl -N -T . -X POST ..`) and go away.
+//! The model is a parrot: it says each word as soon as it has heard the space after it, so that one can type
+//! (`curl -N -T . -X POST ..`), watch the answer, and go away in the middle of it.
 //!
 //! How many tokens an answer takes is known when it has ended, and by then it has been sent. So a request **reserves** the
 //! most that it may take, its `x-max-tokens`: answers on their way at the same time never take more than the budget
