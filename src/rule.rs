@@ -24,6 +24,7 @@ pub use self::{
     rules::RuleError,
 };
 pub(crate) use self::{
+    charging::Outcome,
     predicate::Predicates,
     rules::{Charge, Charges, Rules, charged},
 };
@@ -145,8 +146,9 @@ impl Rule {
         self
     }
 
-    /// Finds what each request costs, in tokens. Where it is 0, the rule is skipped; where it is above the limit's
-    /// burst, so that it could never pass, the request is refused with 413.
+    /// Finds what each request costs, in tokens. Where it is 0, the rule is skipped, also for those who are over the
+    /// limit: charge at least 1 if a client can choose it. Where it is above the limit's burst, so that it could never
+    /// pass, the request is refused with 413.
     ///
     /// ```
     /// use http::header::CONTENT_LENGTH;
@@ -180,7 +182,8 @@ impl Rule {
     ///
     /// Requests that are on their way at the same time have all been checked before one of them is charged, and are
     /// all charged then, into debt if need be. Where they must not be more than the limit, as with
-    /// guesses of a password, use [`refund_if`](Self::refund_if).
+    /// guesses of a password, use [`refund_if`](Self::refund_if), in whose place this stands, and in that of
+    /// [`settle_by`](Self::settle_by).
     ///
     /// ```
     /// use http::StatusCode;
@@ -200,6 +203,8 @@ impl Rule {
 
     /// Gives back what was charged, if the request has ended in this way. A limit with tiers cannot.
     ///
+    /// It stands in place of [`charge_if`](Self::charge_if) and [`settle_by`](Self::settle_by).
+    ///
     /// ```
     /// use tollgate::{ClientIp, Rule};
     ///
@@ -218,7 +223,10 @@ impl Rule {
 
     /// Corrects what was charged to what the request has really cost, once the response's body has ended, or was
     /// dropped, or there is none: the difference is given back, or taken, into debt if need be. What is
-    /// [`cost`](Self::cost) is then a reservation. A limit with tiers cannot.
+    /// [`cost`](Self::cost) is then a reservation. `None` leaves what is charged as it is, as where the handler has
+    /// [settled](crate::layer::Assessed::settle) it. A limit with tiers cannot.
+    ///
+    /// It stands in place of [`charge_if`](Self::charge_if) and [`refund_if`](Self::refund_if).
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule};
@@ -229,8 +237,11 @@ impl Rule {
     /// });
     /// # let _ = traffic;
     /// ```
-    pub fn settle_by(mut self, price: impl Fn(&Ending<'_>) -> u32 + Send + Sync + 'static) -> Self {
-        self.charging = Charging::Settled(Arc::new(price));
+    pub fn settle_by<C: Into<Option<u32>>>(
+        mut self,
+        price: impl Fn(&Ending<'_>) -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
         self
     }
 

@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use http::{Request, StatusCode};
 use support::{Hello, Log, from_ip};
 use tollgate::{
@@ -17,12 +15,6 @@ use tollgate::{
 use tower::{Layer, ServiceExt};
 
 type Body = http_body_util::Full<bytes::Bytes>;
-
-/// Layers that are dropped are counted for the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn limiter() -> Limiter {
     let limits = Limits::builder()
@@ -192,42 +184,6 @@ async fn other_rules_in_nested_layers_are_ordinary() {
     ];
     for service in nested {
         service.oneshot(from_ip("2001:db8::1")).await.unwrap();
-    }
-    nothing_told(&log);
-}
-
-#[tokio::test]
-async fn layer_that_is_built_for_each_request_is_told_once() {
-    let _alone = alone();
-    let (log, _guard) = Log::capture();
-    for _ in 0..300 {
-        send(
-            &by(Rule::new("requests", ClientIp::peer())),
-            from_ip("10.0.0.1"),
-        )
-        .await;
-    }
-    assert_eq!(told(&log, Check::LayerRebuilt), 1, "{log:?}");
-}
-
-#[tokio::test]
-async fn layers_of_one_limiter_and_layers_that_last_are_ordinary() {
-    let _alone = alone();
-    let (log, _guard) = Log::capture();
-    let limiter = limiter();
-    for _ in 0..300 {
-        let layer = RateLimitLayer::new(limiter.clone());
-        send(
-            &layer.rule(Rule::new("requests", ClientIp::peer())),
-            from_ip("10.0.0.1"),
-        )
-        .await;
-    }
-    for i in 0..300 {
-        let layer = by(Rule::new("requests", ClientIp::peer()));
-        for _ in 0..1 + i % 2 {
-            send(&layer, from_ip("10.0.0.1")).await;
-        }
     }
     nothing_told(&log);
 }

@@ -8,6 +8,7 @@ use std::{
 
 use smallvec::SmallVec;
 
+use super::settlement::detached;
 use crate::{
     decision::{Decision, Source},
     id::Id,
@@ -155,42 +156,39 @@ impl Assessed {
     /// Corrects what the request is charged to `cost`: the difference is given back, or taken, into debt if need be.
     /// From [tiers](crate::tiers) there is taken what they grant.
     ///
-    /// It may be called again, and at the same time by several: in the end, what was said last is charged. After an
-    /// error, which leaves open what the store has done, the difference is not tried again.
+    /// It may be called again, and at the same time by several: in the end, what was said last is charged. Once it is
+    /// polled it goes on, even if nobody waits for it any more, as when the client has gone. After an error, which leaves
+    /// open what the store has done, the difference is not tried again.
     ///
     /// # Errors
     ///
     /// If the backend does not answer, or if tiers were to give something back.
     pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
-        match self.correction(cost) {
-            Some((operation, transaction)) => {
-                let decided = self.limiter.decide(operation, &transaction).await;
-                decided.map(drop)
-            }
-            None => Ok(()),
+        match self.try_settle(cost) {
+            Ok(settled) => settled,
+            Err(correction) => detached(correction.make()).await,
         }
     }
 
     /// Does the same without waiting, or says what is to be waited for: the change that is left.
-    pub(super) fn try_settle(&self, cost: u32) -> Result<Result<(), LimiterError>, Correction> {
+    pub(super) fn try_settle(
+        &self,
+        cost: u32,
+    ) -> Result<Result<(), LimiterError>, Box<Correction>> {
         let Some((operation, transaction)) = self.correction(cost) else {
             return Ok(Ok(()));
         };
         match self.limiter.try_decide(operation, &transaction) {
             Some(decided) => Ok(decided.map(drop)),
-            None => Err(Correction {
+            None => Err(Box::new(Correction {
+                limiter: self.limiter.clone(),
+                limit: Arc::clone(&self.limit),
+                id: self.id.clone(),
+                has_tiers: self.decision.has_tiers(),
                 operation,
                 cost: transaction.cost,
-            }),
+            })),
         }
-    }
-
-    /// Makes a change that [`try_settle`](Self::try_settle) has left.
-    pub(super) async fn correct(&self, correction: Correction) -> Result<(), LimiterError> {
-        let Correction { operation, cost } = correction;
-        let transaction = self.change(operation, cost);
-        let decided = self.limiter.decide(operation, &transaction).await;
-        decided.map(drop)
     }
 
     /// Notes that `cost` is charged, and returns what is left to do for it.
@@ -208,24 +206,48 @@ impl Assessed {
             Some(more) => (Operation::Spend, more),
             None => (Operation::Refund, before - cost),
         };
-        Some((operation, self.change(operation, difference)))
+        let transaction = change(&self.limit, &self.id, self.decision.has_tiers(), operation);
+        Some((operation, transaction.cost(difference)))
     }
+}
 
-    fn change(&self, operation: Operation, cost: u32) -> Transaction<'_> {
-        let transaction = charged(&self.limit, &self.id).cost(cost);
-        match operation {
-            Operation::Spend if self.decision.has_tiers() => {
-                transaction.mode(Mode::SpendOnly).min_cost(1)
-            }
-            Operation::Spend => transaction.mode(Mode::Debit),
-            _ => transaction,
-        }
+/// The transaction by which a charge is changed.
+fn change<'a>(
+    limit: &'a str,
+    id: &'a Id,
+    has_tiers: bool,
+    operation: Operation,
+) -> Transaction<'a> {
+    let transaction = charged(limit, id);
+    match operation {
+        Operation::Spend if has_tiers => transaction.mode(Mode::SpendOnly).min_cost(1),
+        Operation::Spend => transaction.mode(Mode::Debit),
+        _ => transaction,
     }
 }
 
 /// A change of what is charged that has to be waited for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Correction {
+    limiter: Limiter,
+    limit: Arc<str>,
+    id: Id,
+    has_tiers: bool,
     operation: Operation,
     cost: u32,
+}
+
+impl Correction {
+    pub(super) async fn make(self) -> Result<(), LimiterError> {
+        let Self {
+            limiter,
+            limit,
+            id,
+            has_tiers,
+            operation,
+            cost,
+        } = &self;
+        let transaction = change(limit, id, *has_tiers, *operation).cost(*cost);
+        limiter.decide(*operation, &transaction).await.map(drop)
+    }
 }

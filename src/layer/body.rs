@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::settlement::{Settlement, detach};
-use crate::rule::Ending;
+use crate::rule::Outcome;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): the inner service's, or that
@@ -94,8 +94,8 @@ impl Watch {
         if self.settlement.is_closed() {
             return;
         }
-        let ending = Ending::with(&self.head, self.sent, complete);
-        if let Some(closing) = self.settlement.close(&ending, true) {
+        let outcome = Outcome::Response(&self.head, self.sent, complete);
+        if let Some(closing) = self.settlement.close(outcome, true) {
             detach(closing);
         }
     }

@@ -7,7 +7,7 @@ use super::{
     body::ResponseBody,
     settlement::{Closing, Settlement},
 };
-use crate::{response::Fields, rule::Ending};
+use crate::{response::Fields, rule::Outcome};
 
 /// What a request that proceeds leaves on itself and its response, and what is open until it has ended.
 #[derive(Debug, Default)]
@@ -36,10 +36,10 @@ impl Mark {
         let (ended, closing) = match ended {
             Ok(response) => {
                 let (head, body) = response.into_parts();
-                let closing = settlement.close(&Ending::with(&head, 0, false), false);
+                let closing = settlement.close(Outcome::Response(&head, 0, false), false);
                 (Ok(Response::from_parts(head, body)), closing)
             }
-            Err(error) => (Err(error), settlement.close(&Ending::FAILED, true)),
+            Err(error) => (Err(error), settlement.close(Outcome::Failed, true)),
         };
         if settlement.is_closed() {
             self.settlement = None;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::{Extensions, Response, request::Parts};
 use tracing::Span;
 
 use super::{
@@ -117,7 +117,7 @@ impl Plan {
         self.traffic.look(request, &self.rules, &charges);
         match self.try_spend(request, &charges) {
             Some(conclusion) => Progress::Decided(conclusion),
-            None => Progress::Waiting(Waiting::new(Arc::clone(self), charges)),
+            None => Progress::Waiting(Waiting::new(Arc::clone(self), request, charges)),
         }
     }
 
@@ -133,7 +133,7 @@ impl Plan {
                         decisions: slice::from_ref(decision),
                         strictest: votes.then_some(0),
                     };
-                    self.conclude(request, spent, self.taken(spent))
+                    self.conclude(request, spent, self.taken(&request.extensions, spent))
                 }
                 Err(error) => self.fail(request, charges, error),
             });
@@ -144,7 +144,7 @@ impl Plan {
         Some(match &spent {
             Ok(batch) => {
                 let spent = Verdicts::of(charges, batch);
-                self.conclude(request, spent, self.taken(spent))
+                self.conclude(request, spent, self.taken(&request.extensions, spent))
             }
             Err(error) => self.fail(request, charges, error),
         })
@@ -152,14 +152,14 @@ impl Plan {
 
     /// What a request has taken, for its handler and for how it ends.
     #[inline]
-    fn taken(self: &Arc<Self>, spent: Verdicts<'_>) -> Taken {
+    fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         if !self.extensions && !self.settles {
             return Taken::default();
         }
         let allowed = spent.denied().is_none();
         let assessment = Assessment::new(&self.limiter, &self.rules, spent.iter(), allowed);
         let settlement = match self.settles && allowed {
-            true => self.settlement(&assessment, spent),
+            true => self.settlement(request, &assessment, spent),
             false => None,
         };
         Taken {
@@ -170,6 +170,7 @@ impl Plan {
 
     fn settlement(
         self: &Arc<Self>,
+        request: &Extensions,
         assessment: &Assessment,
         spent: Verdicts<'_>,
     ) -> Option<Box<Settlement>> {
@@ -179,7 +180,7 @@ impl Plan {
             passes && decision.limited() && self.rules.waits_for_ending(charge)
         });
         let open = open.map(|(place, (charge, _))| (place, charge.rule));
-        Settlement::new(self, assessment, open).map(Box::new)
+        Settlement::new(self, assessment, request, open).map(Box::new)
     }
 
     #[inline]
@@ -317,13 +318,14 @@ struct Decided {
 }
 
 impl Waiting {
-    fn new(plan: Arc<Plan>, charges: Charges) -> Self {
-        let settles = plan.settles;
-        let deciding = decide(Arc::clone(&plan), charges);
-        // If the client goes away meanwhile, what will have been charged has to be settled.
-        let deciding = match settles {
-            true => detached(deciding),
-            false => Box::pin(deciding),
+    fn new(plan: Arc<Plan>, request: &Parts, charges: Charges) -> Self {
+        let deciding: Pin<Box<_>> = match plan.settles {
+            // If the client goes away meanwhile, what will have been charged has to be settled.
+            true => {
+                let extensions = request.extensions.clone();
+                detached(decide(Arc::clone(&plan), extensions, charges))
+            }
+            false => Box::pin(decide(Arc::clone(&plan), Extensions::new(), charges)),
         };
         Self { plan, deciding }
     }
@@ -343,14 +345,14 @@ impl Waiting {
     }
 }
 
-async fn decide(plan: Arc<Plan>, charges: Charges) -> Decided {
+async fn decide(plan: Arc<Plan>, request: Extensions, charges: Charges) -> Decided {
     let transactions = plan.rules.transactions(&charges);
     let spent = plan.limiter.wait_batch(Operation::Spend, &transactions);
     let spent = spent.await;
     drop(transactions);
     let taken = spent
         .as_ref()
-        .map(|batch| plan.taken(Verdicts::of(&charges, batch)));
+        .map(|batch| plan.taken(&request, Verdicts::of(&charges, batch)));
     Decided {
         taken: taken.unwrap_or_default(),
         charges,

@@ -7,19 +7,24 @@ use std::{
     sync::Arc,
 };
 
+use http::Extensions;
 use smallvec::SmallVec;
 
 use super::{
     assessment::{Assessment, Correction},
     plan::Plan,
 };
-use crate::rule::Ending;
+use crate::{
+    limiter::LimiterError,
+    rule::{Ending, Outcome},
+};
 
 /// What is open until a request has ended. Dropped, it is closed as abandoned.
 #[derive(Debug)]
 pub(super) struct Settlement {
     plan: Arc<Plan>,
     assessment: Assessment,
+    request: Extensions,
     open: SmallVec<[Open; 2]>,
 }
 
@@ -39,32 +44,33 @@ impl Settlement {
     pub(super) fn new(
         plan: &Arc<Plan>,
         assessment: &Assessment,
+        request: &Extensions,
         open: impl Iterator<Item = (usize, usize)>,
     ) -> Option<Self> {
         let open: SmallVec<_> = open.map(|(place, rule)| Open { place, rule }).collect();
         (!open.is_empty()).then(|| Self {
             plan: Arc::clone(plan),
             assessment: assessment.clone(),
+            request: request.clone(),
             open,
         })
     }
 
     /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
-    pub(super) fn close(&mut self, ending: &Ending<'_>, is_end: bool) -> Option<Closing> {
+    pub(super) fn close(&mut self, outcome: Outcome<'_>, is_end: bool) -> Option<Closing> {
         let rules = &self.plan.rules;
         let (due, open) = self.open.drain(..).partition(|open: &Open| {
             let by_end = rules.is_by_end(open.rule);
             is_end || !by_end
         });
         self.open = open;
-        let left = self.correct(due, ending);
+        let left = self.correct(due, &Ending::new(&self.request, outcome));
         if left.is_empty() {
             return None;
         }
-        let assessment = self.assessment.clone();
         Some(Box::pin(async move {
-            for (place, correction) in left {
-                told(assessment.own(place).correct(correction).await);
+            for correction in left {
+                told(correction.make().await);
             }
         }))
     }
@@ -75,12 +81,8 @@ impl Settlement {
     }
 
     /// Makes the corrections that need no waiting, and returns the others.
-    fn correct(
-        &self,
-        due: SmallVec<[Open; 2]>,
-        ending: &Ending<'_>,
-    ) -> SmallVec<[(usize, Correction); 2]> {
-        let mut left = SmallVec::new();
+    fn correct(&self, due: SmallVec<[Open; 2]>, ending: &Ending<'_>) -> Vec<Correction> {
+        let mut left = Vec::new();
         for Open { place, rule } in due {
             let assessed = self.assessment.own(place);
             let Some(cost) = self.plan.rules.due(rule, assessed.cost, ending) else {
@@ -88,7 +90,7 @@ impl Settlement {
             };
             match assessed.try_settle(cost) {
                 Ok(settled) => told(settled),
-                Err(correction) => left.push((place, correction)),
+                Err(correction) => left.push(*correction),
             }
         }
         left
@@ -102,7 +104,7 @@ impl Drop for Settlement {
             return;
         }
         // A second panic while the first one unwinds would abort the process.
-        let closed = catch_unwind(AssertUnwindSafe(|| self.close(&Ending::ABANDONED, true)));
+        let closed = catch_unwind(AssertUnwindSafe(|| self.close(Outcome::Abandoned, true)));
         match closed {
             Ok(Some(closing)) => detach(closing),
             Ok(None) => {}
@@ -111,7 +113,7 @@ impl Drop for Settlement {
     }
 }
 
-fn told(settled: Result<(), crate::limiter::LimiterError>) {
+fn told(settled: Result<(), LimiterError>) {
     if let Err(error) = settled {
         tracing::debug!(%error, "what a request was charged could not be corrected");
     }

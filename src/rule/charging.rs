@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use http::{StatusCode, response::Parts};
+use http::{Extensions, StatusCode, response::Parts};
 
 use crate::transaction::Mode;
 
@@ -13,37 +13,29 @@ use crate::transaction::Mode;
 /// or the service has panicked.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
+    request: &'a Extensions,
     outcome: Outcome<'a>,
-    sent: u64,
-    complete: bool,
 }
 
+/// In which of the ways.
 #[derive(Clone, Copy, Debug)]
-enum Outcome<'a> {
-    Response(&'a Parts),
+pub(crate) enum Outcome<'a> {
+    /// With a response, of whose body so many bytes were taken, and whether all.
+    Response(&'a Parts, u64, bool),
     Failed,
     Abandoned,
 }
 
 impl<'a> Ending<'a> {
-    pub(crate) const FAILED: Self = Self::without_response(Outcome::Failed);
-    pub(crate) const ABANDONED: Self = Self::without_response(Outcome::Abandoned);
-
-    const fn without_response(outcome: Outcome<'a>) -> Self {
-        Self {
-            outcome,
-            sent: 0,
-            complete: false,
-        }
+    pub(crate) const fn new(request: &'a Extensions, outcome: Outcome<'a>) -> Self {
+        Self { request, outcome }
     }
 
-    /// The end with a response, of whose body so many bytes were taken so far.
-    pub(crate) const fn with(response: &'a Parts, sent: u64, complete: bool) -> Self {
-        Self {
-            outcome: Outcome::Response(response),
-            sent,
-            complete,
-        }
+    /// What the request's extensions held when it was let through: what layers outside had put there, and nothing of
+    /// what came later. A counter that is shared by an [`Arc`] is found there however the request ends.
+    #[must_use]
+    pub fn request_extensions(&self) -> &'a Extensions {
+        self.request
     }
 
     /// The head of the response, if there was one. Its extensions are where a handler leaves what the closure is to
@@ -51,7 +43,7 @@ impl<'a> Ending<'a> {
     #[must_use]
     pub fn response(&self) -> Option<&'a Parts> {
         match self.outcome {
-            Outcome::Response(parts) => Some(parts),
+            Outcome::Response(parts, ..) => Some(parts),
             Outcome::Failed | Outcome::Abandoned => None,
         }
     }
@@ -84,18 +76,21 @@ impl<'a> Ending<'a> {
     /// How many bytes of the response's body were taken to be sent. 0 before its end.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.sent
+        match self.outcome {
+            Outcome::Response(_, sent, _) => sent,
+            Outcome::Failed | Outcome::Abandoned => 0,
+        }
     }
 
     /// Whether the response's body was taken to its end.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.complete
+        matches!(self.outcome, Outcome::Response(_, _, true))
     }
 }
 
 type Judge = dyn Fn(&Ending<'_>) -> bool + Send + Sync;
-type Price = dyn Fn(&Ending<'_>) -> u32 + Send + Sync;
+type Price = dyn Fn(&Ending<'_>) -> Option<u32> + Send + Sync;
 
 /// When a rule charges.
 #[derive(Clone, Default)]
@@ -142,7 +137,7 @@ impl Charging {
             Self::Before => None,
             Self::After(judge) => judge(ending).then_some(cost),
             Self::GivenBack(judge) => judge(ending).then_some(0),
-            Self::Settled(price) => Some(price(ending)),
+            Self::Settled(price) => price(ending),
         }
     }
 }

@@ -2,10 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+mod connection;
+
 use std::{
     ffi::OsStr,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader, Read},
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
@@ -13,6 +14,8 @@ use std::{
 };
 
 use serde_json::Value;
+
+pub(crate) use self::connection::Connection;
 
 /// How long anything may take before the test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -117,15 +120,23 @@ impl Server {
         self.exchange(&request.repeat(times), times)
     }
 
+    /// Sends one request with lines of header and a body, which need not be text.
+    pub(crate) fn request(&self, line: &str, headers: &[u8], body: &[u8]) -> Response {
+        let length = format!("content-length: {}\r\n\r\n", body.len());
+        let mut connection = self.connect();
+        connection.send(format!("{line} HTTP/1.1\r\nhost: test\r\n"));
+        connection.send([headers, length.as_bytes(), body].concat());
+        connection.response()
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(&self.0)
+    }
+
     fn exchange(&self, requests: &str, times: usize) -> Vec<Response> {
-        let stream = TcpStream::connect(&self.0).expect("the example accepts");
-        let timeout = stream.set_read_timeout(Some(PATIENCE));
-        timeout.expect("it is not zero");
-        (&stream)
-            .write_all(requests.as_bytes())
-            .expect("it is sent");
-        let mut stream = BufReader::new(stream);
-        (0..times).map(|_| Response::read(&mut stream)).collect()
+        let mut connection = self.connect();
+        connection.send(requests);
+        (0..times).map(|_| connection.response()).collect()
     }
 }
 
@@ -138,18 +149,13 @@ pub(crate) struct Response {
 
 impl Response {
     fn read(stream: &mut impl BufRead) -> Self {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            let read = stream.read_line(&mut head);
-            assert_ne!(read.expect("the example answers"), 0, "it ends: {head}");
+        let mut response = Self::read_head(stream);
+        if response.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = read_chunk(stream) {
+                response.body.push_str(&chunk);
+            }
+            return response;
         }
-        head.make_ascii_lowercase();
-        let status = head.get(9..12).and_then(|status| status.parse().ok());
-        let mut response = Self {
-            status: status.expect(&head),
-            head,
-            body: String::new(),
-        };
         let length = match response.status {
             204 => Some(0),
             _ => response
@@ -162,6 +168,21 @@ impl Response {
         response
     }
 
+    fn read_head(stream: &mut impl BufRead) -> Self {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = stream.read_line(&mut head);
+            assert_ne!(read.expect("the example answers"), 0, "it ends: {head}");
+        }
+        head.make_ascii_lowercase();
+        let status = head.get(9..12).and_then(|status| status.parse().ok());
+        Self {
+            status: status.expect(&head),
+            head,
+            body: String::new(),
+        }
+    }
+
     /// A field of the head, which is in small letters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
@@ -171,6 +192,18 @@ impl Response {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).expect(&self.body)
     }
+}
+
+/// One chunk of a body, or `None` at its end.
+fn read_chunk(stream: &mut impl BufRead) -> Option<String> {
+    let mut size = String::new();
+    stream.read_line(&mut size).expect("a chunk has a size");
+    let size = u64::from_str_radix(size.trim_end(), 16).expect("a size of a chunk");
+    let mut chunk = String::new();
+    let mut rest = stream.take(size + 2);
+    rest.read_to_string(&mut chunk).expect("a chunk of text");
+    chunk.truncate(chunk.trim_end_matches("\r\n").len());
+    Some(chunk).filter(|_| size > 0)
 }
 
 fn command(name: &str) -> Command {

@@ -1,0 +1,115 @@
+//! A login that bears guessing: only failures count, five for each account and twenty for each client IP.
+//!
+//! ```sh
+//! cargo run --example login_failures
+//! for i in $(seq 6); do curl -s -o /dev/null -w '%{http_code} ' -X POST -u alice:guess http://127.0.0.1:3000/login; done
+//! curl -i -X POST -u alice:wonderland http://127.0.0.1:3000/login
+//! ```
+//!
+//! The limits are charged in two ways:
+//!
+//! - For each **account**, a login is charged first, and given back if it succeeds (`refund_if`). Of a thousand guesses
+//!   sent at once, five get as far as the password.
+//! - For each **client IP**, a login is checked first, and charged if it has failed (`charge_if`). Logins that succeed
+//!   take no room from each other, though a thousand of them come at once from one office; those who guess at the same
+//!   time may all fail once, and wait the longer for it, because the bucket goes into debt.
+//!
+//! Whoever is over a limit gets a 429, with the right password too. Were that let in, the limit would not stop anybody: an
+//! attacker would go on guessing, and the first answer that is not a 429 would be the password.
+//!
+//! Anyone can lock an account in this way, as long as guesses keep coming. Where that hurts, give browsers that
+//! have been logged in before a cookie, and a bucket of their own: (account, cookie) in place of the account.
+
+use std::{env, error::Error, net::SocketAddr};
+
+use axum::{
+    Router,
+    http::{
+        HeaderMap, StatusCode,
+        header::{AUTHORIZATION, WWW_AUTHENTICATE},
+        request::Parts,
+    },
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use tokio::net::TcpListener;
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, limit::LimitsError,
+};
+
+/// Who may log in. A real server keeps hashes by Argon2, and verifies one for unknown names too: that takes the same time
+/// whatever is guessed. To compare passwords as here tells by the time it takes how much of them is right.
+const USERS: [(&str, &str); 2] = [("alice", "wonderland"), ("bob", "builder")];
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
+    let app = app()?.into_make_service_with_connect_info::<SocketAddr>();
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, app).await?;
+    Ok(())
+}
+
+fn app() -> Result<Router, LimitsError> {
+    let limits = Limits::builder()
+        .limit("login-failures-per-account", Limit::per_hour(20).burst(5))
+        .limit("login-failures-per-ip", Limit::per_hour(20))
+        .build()?;
+    // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+
+    // What is not a success stays charged, also when the client does not wait for the answer.
+    let per_account = Rule::new("login-failures-per-account", account)
+        .refund_if(|ending| ending.status().is_some_and(|status| status.is_success()));
+    let per_ip = Rule::new("login-failures-per-ip", ClientIp::peer())
+        .charge_if(|ending| ending.status() == Some(StatusCode::UNAUTHORIZED));
+    let layer = RateLimitLayer::new(limiter).rule(per_account).rule(per_ip);
+    // Around the handler alone: what the router refuses, such as another method, is no failure.
+    Ok(Router::new().route("/login", post(login).route_layer(layer)))
+}
+
+/// Whose bucket a login is charged to. Without a name, it is only charged to the client IP.
+///
+/// Names that nobody has get buckets too, so that the answers do not tell which accounts there are.
+fn account(request: &Parts) -> Option<String> {
+    let Credentials { name, .. } = Credentials::of(&request.headers)?;
+    Some(name)
+}
+
+async fn login(headers: HeaderMap) -> Response {
+    match Credentials::of(&headers).filter(Credentials::are_right) {
+        Some(Credentials { name, .. }) => format!("welcome, {name}\n").into_response(),
+        None => {
+            let challenge = [(WWW_AUTHENTICATE, r#"Basic realm="login", charset="UTF-8""#)];
+            (StatusCode::UNAUTHORIZED, challenge, "try again\n").into_response()
+        }
+    }
+}
+
+/// A name and a password. The rule and the handler read them by the same function: where two disagree on whose
+/// login it is, one account has two buckets.
+struct Credentials {
+    name: String,
+    password: String,
+}
+
+impl Credentials {
+    /// Those of HTTP Basic (RFC 7617), if there are some.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let (scheme, encoded) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return None;
+        }
+        let decoded = BASE64_STANDARD.decode(encoded.trim()).ok()?;
+        let (name, password) = str::from_utf8(&decoded).ok()?.split_once(':')?;
+        // `Alice` and `alice` are one account.
+        let (name, password) = (name.to_lowercase(), password.to_owned());
+        (!name.is_empty()).then_some(Self { name, password })
+    }
+
+    fn are_right(&self) -> bool {
+        USERS.contains(&(&*self.name, &*self.password))
+    }
+}

@@ -1,0 +1,127 @@
+//! An API with plans: ten requests per hour for free accounts, a hundred for those that pay.
+//!
+//! ```sh
+//! cargo run --example plans
+//! curl -i -H 'x-api-key: key-of-alice' http://127.0.0.1:3000/        # free
+//! curl -i -H 'x-api-key: key-of-bob' http://127.0.0.1:3000/          # pro
+//! curl -i -H 'x-api-key: key-of-globex' http://127.0.0.1:3000/       # not limited
+//! curl -i -H 'x-api-key: key-of-mallory' http://127.0.0.1:3000/      # 429, whenever
+//! curl -i -H 'x-api-key: key-of-nobody' http://127.0.0.1:3000/       # 401
+//! ```
+//!
+//! Who is asking is found first, by a middleware outside of the rate limiting layer, which puts the account into the
+//! request's extensions. A request that has no account ends there with a 401, and is charged to nobody.
+//!
+//! The rule takes from the account whose bucket it is (all keys of an account share one) and which limit, so that the
+//! `RateLimit` and `RateLimit-Policy` fields of each response are those of the caller's own plan. Accounts with a
+//! contract of their own, and those that are shut out, need no plan: they have overrides. An override is of one
+//! limit, here that of the account's plan.
+//!
+//! Keys that are guessed are not limited here: do that by another layer outside of the middleware, as `login_failures` does.
+
+use std::{env, error::Error};
+
+use axum::{
+    Extension, Router,
+    extract::Request,
+    http::StatusCode,
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use tokio::net::TcpListener;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    key::ExtensionId,
+    limit::{Language, LimitsError},
+};
+
+#[derive(Clone, Copy, Debug)]
+enum Plan {
+    Free,
+    Pro,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    id: &'static str,
+    plan: Plan,
+}
+
+/// API keys and whose they are. A real server looks them up by their hashes, in its database.
+const KEYS: [(&str, Account); 5] = [
+    ("key-of-alice", Account::new("alice", Plan::Free)),
+    ("key-of-bob", Account::new("bob", Plan::Pro)),
+    ("other-key-of-bob", Account::new("bob", Plan::Pro)),
+    ("key-of-globex", Account::new("globex", Plan::Pro)),
+    ("key-of-mallory", Account::new("mallory", Plan::Free)),
+];
+
+/// Who may do more or less than the plan says. In a file, with `overrides_file`, they can change while the server runs.
+const OVERRIDES: &str = "
+- pro:
+    unlimited: true
+    ids: [{id: globex, comment: an enterprise with a contract}]
+- free:
+    blocked: true
+    ids: [{id: mallory, comment: resells what is free}]
+";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
+    let app = app()?;
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, app).await?;
+    Ok(())
+}
+
+fn app() -> Result<Router, LimitsError> {
+    let limits = Limits::builder()
+        .limit("free", Limit::per_hour(10))
+        .limit("pro", Limit::per_hour(100))
+        .overrides_text(Language::Yaml, OVERRIDES)
+        .build()?;
+    // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+
+    let account = ExtensionId::new(|account: &Account| account.id);
+    let rule = Rule::new("free", account).limit_by(["pro"], |request| {
+        match request.extensions.get::<Account>()?.plan {
+            Plan::Free => None,
+            Plan::Pro => Some("pro"),
+        }
+    });
+    Ok(Router::new()
+        .route("/", get(hello))
+        .layer(RateLimitLayer::new(limiter).rule(rule))
+        // What is added last is outermost, and sees requests first.
+        .layer(from_fn(authenticate)))
+}
+
+async fn authenticate(mut request: Request, next: Next) -> Response {
+    match Account::of(&request) {
+        Some(account) => {
+            request.extensions_mut().insert(account);
+            next.run(request).await
+        }
+        None => (StatusCode::UNAUTHORIZED, "send your key as `x-api-key`\n").into_response(),
+    }
+}
+
+async fn hello(Extension(Account { id, plan }): Extension<Account>) -> String {
+    format!("hello {id}, your plan is {plan:?}\n")
+}
+
+impl Account {
+    const fn new(id: &'static str, plan: Plan) -> Self {
+        Self { id, plan }
+    }
+
+    fn of(request: &Request) -> Option<Self> {
+        let sent = request.headers().get("x-api-key")?;
+        let known = KEYS.iter().find(|(key, _)| sent == key);
+        known.map(|(_, account)| *account)
+    }
+}

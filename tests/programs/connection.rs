@@ -1,0 +1,45 @@
+//! A connection whose requests are written by hand, for those that are garbage, slow, or never end.
+
+use std::{
+    io::{BufReader, Write},
+    net::TcpStream,
+};
+
+use super::{PATIENCE, Response, read_chunk};
+
+/// A connection to an example. Dropped, it is closed, whatever was begun.
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    pub(super) fn open(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("the example accepts");
+        let timeout = stream.set_read_timeout(Some(PATIENCE));
+        timeout.expect("it is not zero");
+        Self(BufReader::new(stream))
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let sent = self.0.get_mut().write_all(bytes.as_ref());
+        sent.expect("it is sent");
+    }
+
+    /// Sends a part of a body whose length was not announced; an empty one ends it.
+    pub(crate) fn send_chunk(&mut self, chunk: impl AsRef<[u8]>) {
+        let chunk = chunk.as_ref();
+        let size = format!("{:x}\r\n", chunk.len());
+        self.send([size.as_bytes(), chunk, b"\r\n"].concat());
+    }
+
+    pub(crate) fn response(&mut self) -> Response {
+        Response::read(&mut self.0)
+    }
+
+    /// The head of a response, whose body is read by [`chunk`](Self::chunk).
+    pub(crate) fn head(&mut self) -> Response {
+        Response::read_head(&mut self.0)
+    }
+
+    pub(crate) fn chunk(&mut self) -> Option<String> {
+        read_chunk(&mut self.0)
+    }
+}

@@ -1,0 +1,59 @@
+//! What the clients of all recipes do.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::programs::{Program, Response, Server};
+
+pub(crate) fn start(name: &str) -> (Program, Server) {
+    let program = Program::start(name, &["127.0.0.1:0"]);
+    let server = program.next_server();
+    (program, server)
+}
+
+/// What each of several clients comes back with, who do the same at the same time.
+pub(crate) fn at_once<T: Send>(clients: usize, request: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let request = &request;
+        let clients = (0..clients).map(|client| scope.spawn(move || request(client)));
+        let clients: Vec<_> = clients.collect();
+        let done = clients.into_iter().map(|client| client.join().unwrap());
+        done.collect()
+    })
+}
+
+/// How many responses have a status.
+pub(crate) fn count(responses: &[Response], status: u16) -> usize {
+    let with = responses
+        .iter()
+        .filter(|response| response.status == status);
+    with.count()
+}
+
+/// Asks again until the answer is this, which must not take long.
+#[track_caller]
+pub(crate) fn comes_to_be(expected: u32, ask: impl Fn() -> u32) {
+    let begun = Instant::now();
+    loop {
+        let now = ask();
+        if now == expected {
+            return;
+        }
+        let waited = begun.elapsed();
+        assert!(
+            waited < Duration::from_secs(10),
+            "{now} instead of {expected}"
+        );
+        thread::yield_now();
+    }
+}
+
+/// How much the one limit of a response's `RateLimit` has left.
+pub(crate) fn remaining(response: &Response) -> u32 {
+    let field = response.header("ratelimit").unwrap();
+    let (_, remaining) = field.split_once(";r=").unwrap();
+    let (remaining, _) = remaining.split_once(';').unwrap_or((remaining, ""));
+    remaining.parse().unwrap()
+}

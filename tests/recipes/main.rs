@@ -1,0 +1,11 @@
+//! The examples that are recipes, over HTTP: what they promise holds for clients that hurry, err or go away.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod clients;
+mod login_failures;
+mod plans;
+#[path = "../programs/mod.rs"]
+mod programs;
+mod token_budget;
+mod upload_bytes;
