@@ -11,24 +11,33 @@
 //! has none, 256 KiB. Uploads on their way at the same time thus never get more than the limit has left. Whoever
 //! announces more than the whole limit gets a 413 before anything is read, and whoever sends more than was reserved gets it then.
 //!
-//! Afterwards, the request is **settled**: it costs what was really read. A client may go away at any time. Then the handler
-//! is either told by an error of the body, or dropped where it stands. So what was read is in a guard, which settles when
-//! it is dropped. `Rule::settle_by` is not the tool for this: where there is no response, its closure learns only
-//! that the request was abandoned, and not how much of it came in. It is the tool for what is sent, as in `token_budget`.
+//! Afterwards, the request is **settled**: it costs what was really read. A client may go away at any time, and the
+//! handler with it, so that the count is not the handler's: it is in an extension of the request, which
+//! `Rule::settle_by` finds however the request ends.
 
-use std::{env, error::Error, net::SocketAddr};
+use std::{
+    env,
+    error::Error,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use axum::{
     Extension, Router,
     body::Body,
+    extract::Request,
     http::{StatusCode, header::CONTENT_LENGTH, request::Parts},
+    middleware::map_request,
     routing::post,
 };
 use futures_util::TryStreamExt;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::net::TcpListener;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, layer::Assessment,
-    limit::LimitsError,
+    limit::LimitsError, rule::Ending,
 };
 
 const KIB: u64 = 1024;
@@ -54,9 +63,27 @@ pub(crate) fn app() -> Result<Router, LimitsError> {
     // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
     let rule = Rule::new("upload", ClientIp::peer()).cost_by(reservation);
-    let layer = RateLimitLayer::new(limiter).rule(rule);
-    // Around the handler alone: what the router refuses, such as another method, would reserve and never settle.
-    Ok(Router::new().route("/upload", post(upload).route_layer(layer)))
+    let layer = RateLimitLayer::new(limiter).rule(rule.settle_by(read));
+    // Around the handler alone: what the router refuses, such as another method, is not charged. The last one added comes first.
+    let upload = post(upload)
+        .route_layer(layer)
+        .route_layer(map_request(counted));
+    Ok(Router::new().route("/upload", upload))
+}
+
+/// How many bytes of a request's body were read.
+#[derive(Clone, Default)]
+struct Read(Arc<AtomicU64>);
+
+async fn counted(mut request: Request) -> Request {
+    request.extensions_mut().insert(Read::default());
+    request
+}
+
+/// What a request has cost in the end.
+fn read(ending: &Ending<'_>) -> Option<u32> {
+    let Read(bytes) = ending.request_extensions().get()?;
+    Some(kib(bytes.load(Ordering::Relaxed)))
 }
 
 /// What a request reserves, in KiB. It is at least 1, because a rule that costs nothing is skipped, be the limit
@@ -67,72 +94,26 @@ fn reservation(request: &Parts) -> u32 {
     length.map_or(RESERVE, |bytes| kib(bytes).max(1))
 }
 
+/// Where the upload would be stored.
 async fn upload(
     Extension(assessment): Extension<Assessment>,
+    Extension(Read(read)): Extension<Read>,
     body: Body,
 ) -> Result<String, StatusCode> {
-    let mut meter = Meter::new(assessment);
-    let read = read(body, &mut meter).await;
-    // The client is to be answered when its upload is counted. Of errors, the task tells.
-    let _ = meter.settle().await;
-    read.map(|()| format!("charged {} KiB\n", kib(meter.read)))
-}
-
-/// Where the upload would be stored.
-async fn read(body: Body, meter: &mut Meter) -> Result<(), StatusCode> {
+    let reserved = assessment.of("upload").map_or(0, |upload| upload.cost);
+    let most = u64::from(reserved) * KIB;
     let mut body = body.into_data_stream();
     while let Some(bytes) = body.try_next().await.map_err(|_| StatusCode::BAD_REQUEST)? {
-        meter.count(bytes.len() as u64)?;
-    }
-    Ok(())
-}
-
-/// Counts what is read of an upload, and charges it, also if it is dropped before its end.
-struct Meter {
-    assessment: Assessment,
-    reserved: u64,
-    read: u64,
-}
-
-impl Meter {
-    fn new(assessment: Assessment) -> Self {
-        let reserved = assessment.of("upload").map_or(0, |upload| upload.cost);
-        Self {
-            assessment,
-            reserved: u64::from(reserved) * KIB,
-            read: 0,
+        let bytes = bytes.len() as u64;
+        if read.fetch_add(bytes, Ordering::Relaxed) + bytes > most {
+            read.store(most, Ordering::Relaxed);
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
     }
-
-    fn count(&mut self, bytes: u64) -> Result<(), StatusCode> {
-        let read = self.read + bytes;
-        self.read = read.min(self.reserved);
-        match read > self.reserved {
-            true => Err(StatusCode::PAYLOAD_TOO_LARGE),
-            false => Ok(()),
-        }
-    }
-
-    /// Charges what was read so far. It is done in a task, which goes on when the client is gone.
-    fn settle(&self) -> JoinHandle<()> {
-        let (assessment, read) = (self.assessment.clone(), kib(self.read));
-        tokio::spawn(async move {
-            let Some(upload) = assessment.of("upload") else {
-                return;
-            };
-            // Then what was reserved stays charged.
-            if let Err(error) = upload.settle(read).await {
-                tracing::warn!(%error, "an upload could not be settled");
-            }
-        })
-    }
-}
-
-/// What was settled before is not settled twice.
-impl Drop for Meter {
-    fn drop(&mut self) {
-        self.settle();
-    }
+    Ok(format!(
+        "charged {} KiB\n",
+        kib(read.load(Ordering::Relaxed))
+    ))
 }
 
 fn kib(bytes: u64) -> u32 {

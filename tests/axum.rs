@@ -15,7 +15,12 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use support::{layer, limiter, limiter_of};
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::{Limit, RateLimitLayer, Rule, clock::ManualClock, key::HeaderId, layer::Assessment};
+use tollgate::{
+    ClientIp, Limit, RateLimitLayer, Rule, Transaction,
+    clock::ManualClock,
+    key::{HeaderId, MatchedPath},
+    layer::Assessment,
+};
 use tower_http::{compression::CompressionLayer, trace::TraceLayer};
 
 async fn serve(app: Router) -> SocketAddr {
@@ -173,4 +178,39 @@ async fn two_accounts_have_two_buckets() {
         StatusCode::TOO_MANY_REQUESTS
     );
     assert_eq!(status(address, "/").await, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn each_route_has_a_bucket_of_its_own() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(2));
+    let by_route = Rule::new("requests", (ClientIp::peer(), MatchedPath));
+    let layer = RateLimitLayer::new(limiter.clone()).rule(by_route);
+    let app = Router::new()
+        .route("/users/{id}", get(|| async { "a user" }))
+        .nest(
+            "/api",
+            Router::new().route("/{*rest}", get(|| async { "the rest" })),
+        )
+        .layer(layer);
+    let address = serve(app).await;
+    for (path, expected) in [
+        ("/users/1", 200),
+        ("/users/2", 200),
+        ("/users/3", 429),
+        ("/api/a", 200),
+        ("/api/b/c", 200),
+        ("/api/users/1", 429),
+        // Without a route, all are one.
+        ("/nowhere", 404),
+        ("/elsewhere", 404),
+        ("/anywhere", 429),
+    ] {
+        assert_eq!(status(address, path).await, expected, "{path}");
+    }
+    for route in ["/users/{id}", "/api/{*rest}", "unmatched"] {
+        let id = format!("127.0.0.1:{route}");
+        let look = Transaction::new("requests", &id).cost(0);
+        let left = limiter.check(&look).await.unwrap().remaining();
+        assert_eq!(left, Some(0), "{route}");
+    }
 }

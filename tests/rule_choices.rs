@@ -119,6 +119,32 @@ async fn addresses_within_a_list_are_not_limited() {
     assert_eq!(answer(&by_layer, unknown).await, 500);
 }
 
+#[tokio::test]
+async fn addresses_on_a_deny_list_are_not_let_in() {
+    let limiter = limiter(&Limits::builder().limit("free", Limit::per_hour(100)));
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("free", ClientIp::peer()))
+        .deny_if(
+            "abusers",
+            ClientIp::peer().within(["192.0.2.0/24"]).unwrap(),
+        )
+        .skip_if(ClientIp::peer().within(["192.0.2.7"]).unwrap());
+    for (ip, status) in [
+        ("192.0.2.6", 403),
+        // Who is exempt is let in, whatever the lists say.
+        ("192.0.2.7", 200),
+        ("::ffff:192.0.2.8", 403),
+        ("192.0.3.8", 200),
+    ] {
+        assert_eq!(answer(&layer, from(ip)).await, status, "{ip}");
+    }
+    let response = layer.layer(Hello).oneshot(from("192.0.2.6")).await.unwrap();
+    assert_eq!(response.headers().get("retry-after"), None);
+    assert!(support::text(response).await.contains("abusers"));
+    let look = Transaction::new("free", "192.0.2.6").cost(0);
+    assert_eq!(limiter.check(&look).await.unwrap().remaining(), Some(100));
+}
+
 #[test]
 fn list_of_addresses_with_a_mistake_is_an_error() {
     let error = |entry: &str| ClientIp::peer().within([entry]).map(drop).unwrap_err();
@@ -245,5 +271,79 @@ async fn shared_bucket_is_that_of_the_rules_own_limit() {
     let unknown = || request(Method::GET, "/", &[("x-account", "a"), ("x-plan", "gold")]);
     for status in [200, 200, 429] {
         assert_eq!(answer(&layer, unknown()).await, status);
+    }
+}
+
+/// A store that never answers, around which a policy decides.
+#[cfg(feature = "failure-policy")]
+mod failing {
+    use tollgate::{
+        backend::{Backend, BackendError, FailurePolicy, async_trait},
+        decision::Outcome,
+        transaction::{Batch, OnFailure},
+    };
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Broken;
+
+    #[async_trait]
+    impl Backend for Broken {
+        async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
+            Err(BackendError::unavailable(
+                "it is broken, as the test wants it",
+            ))
+        }
+    }
+
+    fn layer(rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
+        let name = LimitName::from("pro").on_failure(OnFailure::Allow);
+        let limits = Limits::builder()
+            .limit("free", Limit::per_hour(2))
+            .limit(name, Limit::per_hour(2));
+        let limiter = Limiter::new(limits.build().unwrap(), FailurePolicy::new(Broken));
+        rules
+            .into_iter()
+            .fold(RateLimitLayer::new(limiter), RateLimitLayer::rule)
+    }
+
+    async fn statuses(rules: impl IntoIterator<Item = Rule>) -> [u16; 3] {
+        let layer = layer(rules);
+        let mut statuses = [0; 3];
+        for status in &mut statuses {
+            *status = answer(&layer, request(Method::GET, "/", &[]))
+                .await
+                .as_u16();
+        }
+        statuses
+    }
+
+    #[tokio::test]
+    async fn rule_says_what_is_decided_without_the_store() {
+        let rule = |limit: &'static str| Rule::new(limit, Everyone);
+        assert_eq!(statuses([rule("free")]).await, [200, 200, 429]);
+        assert_eq!(statuses([rule("pro")]).await, [200; 3]);
+        for (on_failure, expected) in [
+            (OnFailure::Refuse, [503; 3]),
+            (OnFailure::Allow, [200; 3]),
+            (OnFailure::Local, [200, 200, 429]),
+        ] {
+            assert_eq!(
+                statuses([rule("free").on_failure(on_failure)]).await,
+                expected
+            );
+            assert_eq!(
+                statuses([rule("pro").on_failure(on_failure)]).await,
+                expected
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_rules_of_one_bucket_the_stricter_decides() {
+        let rule = |on_failure| Rule::new("free", Everyone).on_failure(on_failure);
+        let both = [rule(OnFailure::Allow), rule(OnFailure::Refuse)];
+        assert_eq!(statuses(both).await, [503; 3]);
     }
 }
