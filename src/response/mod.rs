@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("../../docs/responses.md")]
 
+mod accept;
 mod denial;
 mod grpc;
 mod headers;
@@ -69,6 +70,12 @@ use crate::{key::Missing, limit::Limits, limiter::LimiterError};
 pub trait ResponseFormat: Send + Sync + 'static {
     /// Builds the response.
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
+
+    /// The media type of what it builds. If it says, a client whose `Accept` would rather have a problem document or plain
+    /// text gets that instead.
+    fn media_type(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl<F> ResponseFormat for F
@@ -118,12 +125,26 @@ impl Responder {
         self.respond(Refusal::new(reason, request))
     }
 
+    /// The format that the client likes best of those that there are.
+    fn format_for(&self, request: &Parts) -> &dyn ResponseFormat {
+        const PROBLEM: &Problem = &Problem::new();
+        let Some(own) = self.format.media_type() else {
+            return &*self.format;
+        };
+        let types = [own, problem::MEDIA_TYPE, plain_text::MEDIA_TYPE];
+        match accept::preferred(&request.headers, &types) {
+            0 => &*self.format,
+            1 => PROBLEM,
+            _ => &PlainText,
+        }
+    }
+
     fn respond(&self, refusal: Refusal<'_>) -> Response<Bytes> {
         let refusal = refusal.delayed(|| jitter::varied(self.jitter));
         let is_grpc = grpc::is_grpc(refusal.request);
         let mut response = match is_grpc {
             true => grpc::refused(&refusal),
-            false => self.format.respond(&refusal),
+            false => self.format_for(refusal.request).respond(&refusal),
         };
         let headers = response.headers_mut();
         if let Some(secs) = refusal.retry_after_secs() {

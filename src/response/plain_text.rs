@@ -3,6 +3,8 @@ use http::Response;
 
 use super::{ResponseFormat, refusal::Refusal, respond};
 
+pub(super) const MEDIA_TYPE: &str = "text/plain";
+
 /// One line of text: the refusal's message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainText;
@@ -11,5 +13,9 @@ impl ResponseFormat for PlainText {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let body = refusal.message() + "\n";
         respond(refusal.status, "text/plain; charset=utf-8", body.into())
+    }
+
+    fn media_type(&self) -> Option<&'static str> {
+        Some(MEDIA_TYPE)
     }
 }

@@ -8,7 +8,7 @@ use super::{
     respond,
 };
 
-const PROBLEM: &str = "application/problem+json";
+pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), of the types that the `RateLimit` draft registers, or
 /// of ACME's.
@@ -72,7 +72,11 @@ impl ResponseFormat for Problem {
             violated,
         };
         let body = serde_json::to_vec(&document).expect("text is always JSON");
-        respond(refusal.status, PROBLEM, body.into())
+        respond(refusal.status, MEDIA_TYPE, body.into())
+    }
+
+    fn media_type(&self) -> Option<&'static str> {
+        Some(MEDIA_TYPE)
     }
 }
 

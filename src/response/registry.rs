@@ -56,6 +56,10 @@ impl ResponseFormat for Registry {
         let body = body.expect("text is always JSON");
         respond(refusal.status, JSON, body.into())
     }
+
+    fn media_type(&self) -> Option<&'static str> {
+        Some(JSON)
+    }
 }
 
 fn code(reason: &Reason<'_>) -> &'static str {

@@ -11,10 +11,10 @@ use tollgate::{
 use super::world::{Figures, World, figures, members};
 
 /// T is 1 s, τ is 10 s.
-const TEN: Limit = Limit::per_second(1).burst(10);
+pub(super) const TEN: Limit = Limit::per_second(1).burst(10);
 
 /// What each client holds.
-async fn held(limiter: &Limiter, ids: &[&String]) -> Vec<Option<u32>> {
+pub(super) async fn held(limiter: &Limiter, ids: &[&String]) -> Vec<Option<u32>> {
     let mut held = Vec::new();
     for id in ids {
         let probe = Transaction::new("l", id).cost(0);

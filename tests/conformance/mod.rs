@@ -9,6 +9,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod debt;
+pub(crate) mod exceptions;
 pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod map_backend;
@@ -62,6 +63,11 @@ macro_rules! conformance {
                 duplicates_are_errors_at_any_size,
                 two_thousand_members_are_one_batch,
                 empty_batch_is_allowed,
+            ]
+            exceptions: [
+                observed_bucket_neither_votes_nor_is_charged,
+                limit_in_shadow_mode_is_charged_and_refuses_nobody,
+                blocked_client_denies_its_batch_and_takes_nothing,
             ]
             limits: [
                 off_limits_are_dropped,

@@ -257,3 +257,41 @@ fn bad_overrides_file_is_refused_whole() {
         );
     }
 }
+
+#[test]
+fn clients_are_blocked_unlimited_or_watched() {
+    let defaults = "
+Requests: {burst: 2, count: 2, period: 1h}
+Watched: {burst: 1, count: 1, period: 1h, shadow: true}
+Closed: {blocked: true}
+";
+    let overrides = file(
+        "
+- Requests: {blocked: true, ids: [never]}
+- Requests: {unlimited: true, ids: [always]}
+",
+    );
+    let overrides = overrides.to_str().expect("it is UTF-8");
+    let service = Service::start_on(defaults, &["--manual-clock", "--overrides", overrides]);
+    let spend = |limit, id| service.decide("spend", T0, &json!([{"limit": limit, "id": id}]));
+    for (limit, id) in [("Requests", "never"), ("Closed", "anyone")] {
+        let blocked = spend(limit, id);
+        let figures = |answer: &Value| {
+            ["retry_after_us", "next_after_us", "reset_after_us"].map(|name| answer[name].clone())
+        };
+        assert_eq!(
+            (&blocked["allowed"], &blocked["limited"]),
+            (&json!(false), &json!(true))
+        );
+        assert_eq!(blocked["remaining"], 0);
+        assert_eq!(figures(&blocked), [Value::Null, Value::Null, Value::Null]);
+    }
+    let free = spend("Requests", "always");
+    assert_eq!(
+        (&free["allowed"], &free["limited"]),
+        (&json!(true), &json!(false))
+    );
+    for _ in 0..3 {
+        assert_eq!(spend("Watched", "a")["allowed"], true);
+    }
+}
