@@ -16,9 +16,9 @@ use self::{
 };
 pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
-    backend::{Backend, BackendError, Stats},
+    backend::{Backend, Stats},
     clock::{Clock, Timestamp},
-    decision::{BatchDecision, Decision, Outcome},
+    decision::{BatchDecision, Decision},
     limit::Limits,
     metrics::Durations,
     transaction::{Batch, Operation, Transaction},
@@ -252,9 +252,14 @@ impl Limiter {
         };
         let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
-        let applied = self.shared.backend.try_apply(&batch)?;
-        let decided = conclude(applied, |outcome| only(&batch, outcome));
-        Some(note.decision(transaction, decided))
+        // An outcome is large: it is looked at where it is.
+        let decided = match self.shared.backend.try_apply(&batch) {
+            Some(Ok(ref outcome)) => only(&batch, outcome),
+            Some(Err(error)) => Err(error.into()),
+            None => return None,
+        };
+        note.decision(transaction, &decided);
+        Some(decided)
     }
 
     fn try_decide_batch(
@@ -271,11 +276,17 @@ impl Limiter {
         };
         let batch = resolved.batch(operation, self.now());
         if let Some(decision) = resolved.at_once(operation) {
-            return Some(note.batch(transactions, Ok(decision)));
+            let decided = Ok(decision);
+            note.batch(transactions, &decided);
+            return Some(decided);
         }
-        let applied = self.shared.backend.try_apply(&batch)?;
-        let decided = conclude(applied, |outcome| resolved.conclude(&batch, outcome));
-        Some(note.batch(transactions, decided))
+        let decided = match self.shared.backend.try_apply(&batch) {
+            Some(Ok(ref outcome)) => resolved.conclude(&batch, outcome),
+            Some(Err(error)) => Err(error.into()),
+            None => return None,
+        };
+        note.batch(transactions, &decided);
+        Some(decided)
     }
 
     async fn wait(
@@ -292,9 +303,12 @@ impl Limiter {
         };
         let members = [member];
         let batch = Batch::new(operation, &members).at(self.now());
-        let applied = self.shared.backend.apply(&batch).await;
-        let decided = conclude(applied, |outcome| only(&batch, outcome));
-        note.decision(transaction, decided)
+        let decided = match self.shared.backend.apply(&batch).await {
+            Ok(ref outcome) => only(&batch, outcome),
+            Err(error) => Err(error.into()),
+        };
+        note.decision(transaction, &decided);
+        decided
     }
 
     /// Decides a batch for which [`try_spend_batch`](Self::try_spend_batch) had no answer.
@@ -309,11 +323,16 @@ impl Limiter {
         let resolved = Resolved::new(&limits, operation, transactions, &mut rooms)?;
         let batch = resolved.batch(operation, self.now());
         if let Some(decision) = resolved.at_once(operation) {
-            return note.batch(transactions, Ok(decision));
+            let decided = Ok(decision);
+            note.batch(transactions, &decided);
+            return decided;
         }
-        let applied = self.shared.backend.apply(&batch).await;
-        let decided = conclude(applied, |outcome| resolved.conclude(&batch, outcome));
-        note.batch(transactions, decided)
+        let decided = match self.shared.backend.apply(&batch).await {
+            Ok(ref outcome) => resolved.conclude(&batch, outcome),
+            Err(error) => Err(error.into()),
+        };
+        note.batch(transactions, &decided);
+        decided
     }
     /// Whether two handles are on the same limiter.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -334,18 +353,6 @@ impl Limiter {
 
     fn now(&self) -> Option<Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
-    }
-}
-
-/// What a backend's answer means.
-#[inline(always)]
-fn conclude<T>(
-    applied: Result<Outcome, BackendError>,
-    judge: impl FnOnce(&Outcome) -> Result<T, LimiterError>,
-) -> Result<T, LimiterError> {
-    match applied {
-        Ok(ref outcome) => judge(outcome),
-        Err(error) => Err(error.into()),
     }
 }
 

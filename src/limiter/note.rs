@@ -56,27 +56,26 @@ impl<'a> Note<'a> {
     pub(super) fn decision(
         &self,
         transaction: &Transaction<'_>,
-        decided: Result<Decision, LimiterError>,
-    ) -> Result<Decision, LimiterError> {
+        decided: &Result<Decision, LimiterError>,
+    ) {
         self.durations.record(self.operation, self.since);
-        match &decided {
+        match decided {
             Ok(decision) => {
                 let passes = decision.allowed() || !transaction.mode.votes();
                 self.tell(transaction, decision, passes);
             }
             Err(error) => self.fail(slice::from_ref(transaction), error),
         }
-        decided
     }
 
     #[inline]
     pub(super) fn batch(
         &self,
         transactions: &[Transaction<'_>],
-        decided: Result<BatchDecision, LimiterError>,
-    ) -> Result<BatchDecision, LimiterError> {
+        decided: &Result<BatchDecision, LimiterError>,
+    ) {
         self.durations.record(self.operation, self.since);
-        match &decided {
+        match decided {
             Ok(batch) => {
                 for (transaction, decision) in transactions.iter().zip(batch.members()) {
                     self.tell(transaction, decision, batch.allowed());
@@ -84,7 +83,6 @@ impl<'a> Note<'a> {
             }
             Err(error) => self.fail(transactions, error),
         }
-        decided
     }
 
     #[inline]
