@@ -9,7 +9,7 @@
 //! | [`CIRCUIT_TRANSITIONS`] | counter | `to` | how often the breaker has opened and closed |
 //! | [`FALLBACK_REQUESTS`] | counter | `action` | batches decided without the store |
 //! | [`OVERRIDE_UTILIZATION`] | histogram, 0 to 1 | `policy` | how much of their buckets clients with an override have used up |
-//! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were put in force, or refused |
+//! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were `applied` or `refused`, and files that were `unreadable` |
 //! | [`BUCKETS`] | gauge | | buckets held in memory |
 //! | [`EVICTIONS`] | counter | | buckets that were forgotten for want of room |
 //! | [`CIRCUIT_STATE`] | gauge | | 0 while the store is asked, 1 while it is not |
@@ -29,6 +29,9 @@
 //! | `withheld` | would have passed, but for another limit of the batch |
 //! | `skipped` | without a vote, and did not fit |
 //! | `error` | not decided: the store did not answer |
+//!
+//! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become a replica), or
+//! `dropped`: nobody waited for it any more, as after the deadline of a `FailurePolicy`.
 //!
 //! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
 //! Recorders are asked for each series once, at its first use, so install the exporter before the first request.
@@ -188,14 +191,35 @@ impl Stopwatch {
     }
 }
 
-/// Notes how long a store took to answer.
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "there is no store")
-)]
-pub(crate) fn answered(operation: Operation, result: &'static str, since: Stopwatch) {
-    let labels = [("call", name(operation)), ("result", result)];
-    histogram!(STORE_DURATION, &labels).record(since.0.elapsed());
+/// A call to a store. Dropped, it notes how long that took: nobody may wait any more for what takes too long.
+#[cfg(feature = "redis")]
+pub(crate) struct Call {
+    operation: Operation,
+    result: &'static str,
+    since: Stopwatch,
+}
+
+#[cfg(feature = "redis")]
+impl Call {
+    pub(crate) fn start(operation: Operation) -> Self {
+        Self {
+            operation,
+            result: "dropped",
+            since: Stopwatch::start(),
+        }
+    }
+
+    pub(crate) fn ended(mut self, result: &'static str) {
+        self.result = result;
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Drop for Call {
+    fn drop(&mut self) {
+        let labels = [("call", name(self.operation)), ("result", self.result)];
+        histogram!(STORE_DURATION, &labels).record(self.since.0.elapsed());
+    }
 }
 
 /// Notes that a breaker has opened or closed.
@@ -210,7 +234,7 @@ pub(crate) fn fell_back(action: &'static str) {
     counter!(FALLBACK_REQUESTS, "action" => action).increment(1);
 }
 
-/// Notes that other limits were put in force, or refused.
+/// Notes that other limits were put in force, or not.
 pub(crate) fn reloaded(outcome: &'static str) {
     counter!(CONFIG_RELOADS, "outcome" => outcome).increment(1);
 }

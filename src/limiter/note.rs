@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::resolve::{Found, LimiterError};
 use crate::{
-    decision::{BatchDecision, Decision, Fate},
+    decision::{BatchDecision, Decision, Fate, Source},
     id::{Folded, Id},
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
@@ -119,7 +119,11 @@ impl<'a> Note<'a> {
     }
 }
 
+/// What is decided locally may be by a share of the limit, of which what remains says nothing.
 fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Decision) {
+    if decision.source() == Source::Local {
+        return;
+    }
     let folded = named.name.format().fold(transaction.id);
     let own = folded
         .as_ref()
