@@ -102,7 +102,7 @@ async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
         tracing::warn!(%error, "starting without Redis");
     }
     // Longer than by default, for a machine on which much else is going on.
-    let deadline = Duration::from_millis(250);
+    let deadline = Duration::from_millis(200);
     let backend = FailurePolicy::new(DenyCache::new(redis)).deadline(deadline);
     Ok(Limiter::new(limits, backend))
 }

@@ -157,7 +157,9 @@ impl Pass<'_> {
         let mut open = self.breaker.lock();
         open.pause = (open.pause * 2).min(PAUSES.1);
         open.retry_at = Instant::now() + varied(open.pause);
-        open.tell(error);
+        if self.breaker.is_open() {
+            open.tell(error);
+        }
     }
 }
 
