@@ -34,6 +34,8 @@
 //! `dropped`: nobody waited for it any more, as after the deadline of a `FailurePolicy`.
 //!
 //! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
+//! `docs/operating.md` has alerts to set, and the example `observability` a dashboard.
+//!
 //! Recorders are asked for each series once, at its first use, so install the exporter before the first request.
 
 use std::{
