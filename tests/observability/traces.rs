@@ -205,11 +205,8 @@ async fn reloads_are_events() {
     let name = format!("tollgate-traces-{}.json", std::process::id());
     let path = std::env::temp_dir().join(name);
     let write = |burst: &str| {
-        fs::write(
-            &path,
-            format!(r#"{{"two": {{{burst}"count": 1, "period": "1h"}}}}"#),
-        )
-        .unwrap()
+        let text = format!(r#"{{"two": {{{burst}"count": 1, "period": "1h"}}}}"#);
+        fs::write(&path, text).unwrap();
     };
     write(r#""burst": 1, "#);
     let recipe = Limits::builder().defaults_file(&path);
