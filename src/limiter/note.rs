@@ -138,13 +138,15 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
 #[inline]
 fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fate: Fate) {
     let Transaction { limit, cost, .. } = *transaction;
-    let (result, remaining) = (fate.as_str(), decision.remaining());
+    let result = fate.as_str();
     if matches!(fate, Fate::Acquired) {
         if tracing::enabled!(Level::TRACE) {
+            let remaining = decision.remaining();
             let id = shown(limits, transaction.id);
             tracing::trace!(limit, id = id.as_str(), cost, result, remaining, "decided");
         }
     } else if tracing::enabled!(Level::DEBUG) {
+        let remaining = decision.remaining();
         let id = shown(limits, transaction.id);
         let retry_after = (decision.next_after() != Decision::NEVER).then(|| decision.next_after());
         let retry_after = retry_after.map(tracing::field::debug);
