@@ -1,4 +1,4 @@
-//! What operators count: metrics by the facade of the [`metrics`](::metrics) crate, for whatever exporter the application
+//! What operators count: metrics by the facade of the [`metrics`] crate, for whatever exporter the application
 //! installs.
 //!
 //! | name | kind | labels | what |
@@ -9,7 +9,7 @@
 //! | [`CIRCUIT_TRANSITIONS`] | counter | `to` | how often the breaker has opened and closed |
 //! | [`FALLBACK_REQUESTS`] | counter | `action` | batches decided without the store |
 //! | [`OVERRIDE_UTILIZATION`] | histogram, 0 to 1 | `policy` | how much of their buckets clients with an override have used up |
-//! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were put in force, or refused |
+//! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were `applied` or `refused`, and files that were `unreadable` |
 //! | [`BUCKETS`] | gauge | | buckets held in memory |
 //! | [`EVICTIONS`] | counter | | buckets that were forgotten for want of room |
 //! | [`CIRCUIT_STATE`] | gauge | | 0 while the store is asked, 1 while it is not |
@@ -30,19 +30,25 @@
 //! | `skipped` | without a vote, and did not fit |
 //! | `error` | not decided: the store did not answer |
 //!
+//! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become a replica), or
+//! `dropped`: nobody waited for it any more, as after the deadline of a `FailurePolicy`.
+//!
 //! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
+//! `docs/operating.md` has alerts to set, and the example `observability` a dashboard.
+//!
 //! Recorders are asked for each series once, at its first use, so install the exporter before the first request.
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
-    time::Instant,
+    sync::{Arc, LazyLock, OnceLock},
+    time::Duration,
 };
 
 use metrics::{
     Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
+use quanta::Clock;
 
 use crate::{backend::Stats, decision::Fate, transaction::Operation};
 
@@ -173,29 +179,58 @@ impl Durations {
     pub(crate) fn record(&self, operation: Operation, since: Stopwatch) {
         let new = || histogram!(DECISION_DURATION, "operation" => name(operation));
         let series = self.0[operation as usize].get_or_init(new);
-        series.record(since.0.elapsed());
+        series.record(since.elapsed());
     }
 }
 
-/// When something began.
+/// When something began, by the processor's counter, where it has one that can be relied on: the clock of the system takes
+/// several times as long to read.
 #[derive(Clone, Copy)]
-pub(crate) struct Stopwatch(Instant);
+pub(crate) struct Stopwatch(u64);
+
+static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
 
 impl Stopwatch {
     #[inline]
     pub(crate) fn start() -> Self {
-        Self(Instant::now())
+        Self(CLOCK.raw())
+    }
+
+    #[inline]
+    fn elapsed(self) -> Duration {
+        CLOCK.delta(self.0, CLOCK.raw())
     }
 }
 
-/// Notes how long a store took to answer.
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "there is no store")
-)]
-pub(crate) fn answered(operation: Operation, result: &'static str, since: Stopwatch) {
-    let labels = [("call", name(operation)), ("result", result)];
-    histogram!(STORE_DURATION, &labels).record(since.0.elapsed());
+/// A call to a store. Dropped, it notes how long that took: nobody may wait any more for what takes too long.
+#[cfg(feature = "redis")]
+pub(crate) struct Call {
+    operation: Operation,
+    result: &'static str,
+    since: Stopwatch,
+}
+
+#[cfg(feature = "redis")]
+impl Call {
+    pub(crate) fn start(operation: Operation) -> Self {
+        Self {
+            operation,
+            result: "dropped",
+            since: Stopwatch::start(),
+        }
+    }
+
+    pub(crate) fn ended(mut self, result: &'static str) {
+        self.result = result;
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Drop for Call {
+    fn drop(&mut self) {
+        let labels = [("call", name(self.operation)), ("result", self.result)];
+        histogram!(STORE_DURATION, &labels).record(self.since.elapsed());
+    }
 }
 
 /// Notes that a breaker has opened or closed.
@@ -210,7 +245,7 @@ pub(crate) fn fell_back(action: &'static str) {
     counter!(FALLBACK_REQUESTS, "action" => action).increment(1);
 }
 
-/// Notes that other limits were put in force, or refused.
+/// Notes that other limits were put in force, or not.
 pub(crate) fn reloaded(outcome: &'static str) {
     counter!(CONFIG_RELOADS, "outcome" => outcome).increment(1);
 }

@@ -36,6 +36,7 @@ use tokio::{
 use crate::{
     limit::{Documents, LimitsBuilder, LimitsError},
     limiter::{Limiter, ReloadError},
+    metrics,
 };
 
 /// Puts limits in force when the files that they are made of have changed.
@@ -141,7 +142,9 @@ impl Reloader {
     /// Looks at the files. What was refused before is tried again only if somebody asks.
     fn look(&self, asked: bool) -> Result<Look, ReloaderError> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let (documents, digest) = self.read()?;
+        let (documents, digest) = self
+            .read()
+            .inspect_err(|_| metrics::reloaded("unreadable"))?;
         if digest == *self.limiter.limits().digest() {
             return Ok(refused.take().map_or(Look::Known, |_| Look::Back));
         }
@@ -149,7 +152,9 @@ impl Reloader {
             return Ok(Look::Known);
         }
         *refused = Some(digest);
-        self.limiter.reload(self.recipe.assemble(&documents)?)?;
+        let limits = self.recipe.assemble(&documents);
+        let limits = limits.inspect_err(|_| metrics::reloaded("refused"))?;
+        self.limiter.reload(limits)?;
         *refused = None;
         Ok(Look::New)
     }

@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::resolve::{Found, LimiterError};
 use crate::{
-    decision::{BatchDecision, Decision, Fate},
+    decision::{BatchDecision, Decision, Fate, Source},
     id::{Folded, Id},
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
@@ -117,7 +117,11 @@ impl<'a> Note<'a> {
     }
 }
 
+/// What is decided locally may be by a share of the limit, of which what remains says nothing.
 fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Decision) {
+    if decision.source() == Source::Local {
+        return;
+    }
     let folded = named.name.format().fold(transaction.id);
     let own = folded
         .as_ref()
@@ -132,13 +136,15 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
 #[inline]
 fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fate: Fate) {
     let Transaction { limit, cost, .. } = *transaction;
-    let (result, remaining) = (fate.as_str(), decision.remaining());
+    let result = fate.as_str();
     if matches!(fate, Fate::Acquired) {
         if tracing::enabled!(Level::TRACE) {
+            let remaining = decision.remaining();
             let id = shown(limits, transaction.id);
             tracing::trace!(limit, id = id.as_str(), cost, result, remaining, "decided");
         }
     } else if tracing::enabled!(Level::DEBUG) {
+        let remaining = decision.remaining();
         let id = shown(limits, transaction.id);
         let retry_after = (decision.next_after() != Decision::NEVER).then(|| decision.next_after());
         let retry_after = retry_after.map(tracing::field::debug);

@@ -38,8 +38,20 @@ impl Stopwatch {
 }
 
 #[cfg(feature = "redis")]
-#[inline]
-pub(crate) fn answered(_operation: Operation, _result: &'static str, _since: Stopwatch) {}
+pub(crate) struct Call(());
+
+#[cfg(feature = "redis")]
+impl Call {
+    #[inline]
+    pub(crate) fn start(_operation: Operation) -> Self {
+        Self(())
+    }
+
+    #[inline]
+    pub(crate) fn ended(self, _result: &'static str) {
+        let Self(()) = self;
+    }
+}
 
 #[cfg(feature = "failure-policy")]
 #[inline]

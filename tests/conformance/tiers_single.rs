@@ -88,12 +88,20 @@ pub(crate) async fn check_grants_what_a_spend_would_and_enters_nothing(world: Wo
         for (least, most) in [(1, 3), (1, 1), (2, 4), (40, 60), (40, 60), (1, 1)] {
             let group = bucket.cost(most).min_cost(least);
             let checked = limiter.check(&group).await.unwrap();
-            assert_eq!(checked, limiter.check(&group).await.unwrap());
+            let again = limiter.check(&group).await.unwrap();
             let spent = limiter.spend(&group).await.unwrap();
-            assert_eq!(checked, spent, "{mode:?} {least} to {most}");
+            // All but who has decided: a cache may know the second time.
+            let [checked, again, figures] =
+                [&checked, &again, &spent].map(|decision| format!("{decision:?}"));
+            assert_eq!(checked, again);
+            assert_eq!(checked, figures, "{mode:?} {least} to {most}");
             if mode == CheckOnly {
                 let again = limiter.check(&group).await.unwrap();
-                assert_eq!(checked, again, "{least} to {most} are not taken");
+                assert_eq!(
+                    checked,
+                    format!("{again:?}"),
+                    "{least} to {most} are not taken"
+                );
             }
         }
     }

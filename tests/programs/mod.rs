@@ -47,6 +47,13 @@ impl Program {
         Self::spawn(command)
     }
 
+    /// Starts one that is told what to do by both.
+    pub(crate) fn start_with(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = command(name);
+        command.args(args).envs(variables.iter().copied());
+        Self::spawn(command)
+    }
+
     fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
         let mut child = command.spawn().expect("the example starts");
@@ -56,10 +63,23 @@ impl Program {
 
     /// Waits until it says where it listens. It says so once for each server.
     pub(crate) fn next_server(&self) -> Server {
+        self.next_server_after("listening on http://")
+    }
+
+    /// Waits until it says, in other words, where it listens.
+    pub(crate) fn next_server_after(&self, words: &str) -> Server {
         let ready = self.stdout.recv_timeout(PATIENCE);
         let ready = ready.expect("the example says when it is ready");
-        let address = ready.strip_prefix("listening on http://");
-        Server(address.expect(&ready).to_owned())
+        let address = ready.strip_prefix(words).expect(&ready);
+        let address = address.split('/').next().unwrap_or(address);
+        Server(address.to_owned())
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status();
+        assert!(status.expect("there is a shell").success(), "{kill}");
     }
 }
 

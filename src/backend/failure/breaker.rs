@@ -20,6 +20,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// After so long, a probe of which nothing was heard is given up. Its caller has perhaps stopped to poll it.
 const PROBE: Duration = Duration::from_secs(5);
 
+/// A store that comes and goes is told of no more often.
+const QUIET: Duration = Duration::from_secs(10);
+
 /// Opens after a number of failures in a row. While it is open, one call at a time is let through to see whether the
 /// store is back, after pauses that grow and vary.
 #[derive(Debug)]
@@ -35,6 +38,21 @@ struct Open {
     /// When the next probe is let through. While there is one, that is when it is given up.
     retry_at: Instant,
     pause: Duration,
+    /// When it was last told of, and whether it still is to be told that it has closed.
+    told_at: Option<Instant>,
+    is_told: bool,
+}
+
+impl Open {
+    /// Tells that the store does not answer, unless that was told and taken back a moment ago.
+    fn tell(&mut self, error: &dyn fmt::Display) {
+        let now = Instant::now();
+        let is_soon = self.told_at.is_some_and(|at| now < at + QUIET);
+        if !self.is_told && !is_soon {
+            (self.told_at, self.is_told) = (Some(now), true);
+            tracing::warn!(%error, "the rate limit store does not answer: deciding without it");
+        }
+    }
 }
 
 impl Breaker {
@@ -46,6 +64,8 @@ impl Breaker {
             open: Mutex::new(Open {
                 retry_at: Instant::now(),
                 pause: PAUSES.0,
+                told_at: None,
+                is_told: false,
             }),
         }
     }
@@ -87,7 +107,9 @@ impl Breaker {
         self.failures.store(0, Ordering::Relaxed);
         if self.is_open.swap(false, Ordering::AcqRel) {
             metrics::circuit_is("closed");
-            tracing::info!("the rate limit store answers again");
+            if std::mem::take(&mut self.lock().is_told) {
+                tracing::info!("the rate limit store answers again");
+            }
         }
     }
 
@@ -104,7 +126,7 @@ impl Breaker {
             open.pause = PAUSES.0;
             open.retry_at = Instant::now() + varied(open.pause);
             metrics::circuit_is("open");
-            tracing::warn!(%error, failures, "the rate limit store does not answer: deciding without it");
+            open.tell(error);
         }
     }
 
@@ -135,6 +157,9 @@ impl Pass<'_> {
         let mut open = self.breaker.lock();
         open.pause = (open.pause * 2).min(PAUSES.1);
         open.retry_at = Instant::now() + varied(open.pause);
+        if self.breaker.is_open() {
+            open.tell(error);
+        }
     }
 }
 

@@ -87,7 +87,8 @@ impl Local {
     ) -> Result<Outcome, BackendError> {
         let all = batch.members.iter().all(&is_meant);
         if all && self.share == Share::WHOLE {
-            return self.memory.decide(batch);
+            let decided = self.memory.decide(batch)?;
+            return Ok(decided.by(Source::Local));
         }
         let shares = batch
             .members

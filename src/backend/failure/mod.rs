@@ -60,7 +60,8 @@ use crate::{
 /// - In a **batch**, one limit that refuses makes the whole an error; else those that decide locally decide, and
 ///   those that allow drop out.
 ///
-/// Each transition is logged once: when the breaker opens, and when it closes.
+/// Each transition is logged once: when the breaker opens, and when it closes. Of a store that comes and goes, that is logged
+/// every ten seconds.
 ///
 /// While the store is away, a client may be admitted, by each process, its share of the burst less what that process
 /// had seen spent, and its share of the rate. What was decided locally is not told to the store

@@ -70,7 +70,7 @@ use super::{Backend, BackendError, async_trait};
 use crate::{
     check::{Checks, Reporter},
     decision::Outcome,
-    metrics::{self, Stopwatch},
+    metrics,
     transaction::Batch,
 };
 
@@ -161,7 +161,7 @@ impl RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let since = Stopwatch::start();
+        let call = metrics::Call::start(batch.operation);
         let decided = self.decide(batch).await.map_err(BackendError::from);
         let result = match &decided {
             Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
@@ -171,7 +171,7 @@ impl Backend for RedisBackend {
                 _ => "error",
             },
         };
-        metrics::answered(batch.operation, result, since);
+        call.ended(result);
         decided
     }
 }

@@ -1,0 +1,149 @@
+//! A server whose limits can be watched: metrics for Prometheus, a dashboard for Grafana, and traces.
+//!
+//! ```sh
+//! cargo run --example observability --all-features &
+//! curl -H 'x-account: alice' http://127.0.0.1:3000/
+//! curl http://127.0.0.1:3001/metrics
+//! ```
+//!
+//! Name a Redis, `observability redis://127.0.0.1:6379`, to watch the store, its breaker and the fallback too: kill the server and
+//! start it again. Variables of the environment say more:
+//!
+//! | | |
+//! |---|---|
+//! | `ADDR` | where it listens, `127.0.0.1:3000` if not set |
+//! | `METRICS_ADDR` | where metrics are, `127.0.0.1:3001`; keep it in a private network |
+//! | `OVERRIDES` | a file of overrides, in YAML or JSON, which is read again every 30 seconds and on SIGHUP |
+//! | `LOG` | what is logged: `debug` shows who is denied, `trace` who is allowed |
+//!
+//! `dashboard.json` is for Grafana: import it, and choose the Prometheus that scrapes `METRICS_ADDR`. `docs/operating.md`
+//! has what the metrics mean, and which alerts to set.
+
+mod exporter;
+
+use std::{env, error::Error, io, net::SocketAddr, time::Duration};
+
+use axum::{Router, routing::get};
+use http::Request;
+use tokio::net::TcpListener;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend, Rule,
+    backend::{DenyCache, FailurePolicy},
+    key::HeaderId,
+    limit::{LimitName, LimitsBuilder},
+    reload::Reloader,
+    rule::paths,
+    tiers::{Tier, TiersError},
+    transaction::OnFailure,
+};
+use tower_http::trace::TraceLayer;
+use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let level: LevelFilter = variable("LOG", "info").parse()?;
+    let log = tracing_subscriber::fmt().with_writer(io::stderr);
+    log.with_max_level(level).init();
+    // Before the first request, which asks it for series.
+    let exporter = exporter::install()?;
+
+    let recipe = recipe()?;
+    let limiter = limiter(&recipe).await?;
+    let (app, listener) = (
+        app(limiter.clone())?,
+        listen("ADDR", "127.0.0.1:3000").await?,
+    );
+    println!("listening on http://{}", listener.local_addr()?);
+    let metrics = listen("METRICS_ADDR", "127.0.0.1:3001").await?;
+    println!("metrics on http://{}/metrics", metrics.local_addr()?);
+
+    tokio::spawn(Reloader::new(limiter.clone(), recipe).on_hangup().run());
+    tokio::spawn(exporter::upkeep(exporter.clone()));
+    let metrics = axum::serve(metrics, exporter::router(exporter, limiter));
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    let app = axum::serve(listener, service);
+    tokio::try_join!(app.into_future(), metrics.into_future())?;
+    Ok(())
+}
+
+/// One limit of each kind. An override lets one account do more, and another one blocks an account.
+fn recipe() -> Result<LimitsBuilder, TiersError> {
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let tiers = [
+        Tier::new(5, minutes(1)),
+        Tier::new(1, minutes(15)).active(minutes(15)),
+    ];
+    let recipe = Limits::builder()
+        .redact_ids(true)
+        .limit("requests", Limit::per_hour(20))
+        .override_for("requests", "partner", Limit::per_hour(100))
+        .override_for("requests", "spammer", Limit::BLOCKED)
+        // Watched before it is enforced.
+        .limit(LimitName::from("searches").shadow(true), Limit::per_hour(3))
+        // Nobody exports what cannot be counted.
+        .limit(
+            LimitName::from("exports").on_failure(OnFailure::Refuse),
+            Limit::tiers(tiers)?,
+        );
+    Ok(match env::var_os("OVERRIDES") {
+        Some(path) => recipe.overrides_file(path),
+        None => recipe,
+    })
+}
+
+/// In memory, or in the Redis that is named.
+async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
+    let limits = recipe.build()?;
+    let Some(url) = env::args().nth(1) else {
+        return Ok(Limiter::new(limits, MemoryBackend::new()));
+    };
+    let redis = RedisBackend::new(&*url)?;
+    if let Err(error) = redis.connected(Duration::from_secs(5)).await {
+        tracing::warn!(%error, "starting without Redis");
+    }
+    // Longer than by default, for a machine on which much else is going on.
+    let deadline = Duration::from_millis(200);
+    let backend = FailurePolicy::new(DenyCache::new(redis)).deadline(deadline);
+    Ok(Limiter::new(limits, backend))
+}
+
+fn app(limiter: Limiter) -> Result<Router, Box<dyn Error>> {
+    // Whoever authenticates sets it, and removes what clients have sent.
+    let account = || HeaderId::new("x-account");
+    let limits = RateLimitLayer::new(limiter)
+        .rule(Rule::new("requests", account()))
+        .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
+        .rule(Rule::new("exports", account()).only_if(paths(["/export"])));
+    // A line for each answer of a kind that comes by thousands while Redis is away is too many: the layer tells once.
+    let trace = TraceLayer::new_for_http()
+        .make_span_with(span)
+        .on_failure(());
+    Ok(Router::new()
+        .route("/", get(|| async { "hello\n" }))
+        .route("/search", get(|| async { "found\n" }))
+        .route("/export", get(|| async { "exported\n" }))
+        .layer(limits)
+        .layer(trace))
+}
+
+/// A request's span, with fields in which the layer says what it has decided.
+fn span<B>(request: &Request<B>) -> Span {
+    let (method, path) = (request.method(), request.uri().path());
+    info_span!(
+        "request",
+        %method,
+        path,
+        rate_limiting.policy = Empty,
+        rate_limiting.result = Empty
+    )
+}
+
+async fn listen(name: &str, default: &str) -> Result<TcpListener, Box<dyn Error>> {
+    let address = variable(name, default);
+    let listener = TcpListener::bind(&address).await;
+    listener.map_err(|error| format!("{name}: cannot listen on `{address}`: {error}").into())
+}
+
+fn variable(name: &str, default: &str) -> String {
+    env::var(name).unwrap_or_else(|_| default.into())
+}

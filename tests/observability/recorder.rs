@@ -1,0 +1,262 @@
+//! What single decisions count, by a recorder of the test's own.
+
+use std::collections::BTreeMap;
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tokio::runtime::Builder;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, Transaction,
+    backend::{Backend, BackendError, DenyCache, FailurePolicy, async_trait},
+    clock::ManualClock,
+    decision::{Outcome, Source},
+    limit::LimitName,
+    metrics,
+    transaction::{Batch, Mode, OnFailure},
+};
+
+/// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has.
+fn counted(run: impl Future) -> BTreeMap<String, u64> {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    ::metrics::with_local_recorder(&recorder, || runtime.block_on(run));
+    let series = snapshotter.snapshot().into_vec().into_iter();
+    let series = series.map(|(key, _, _, value)| {
+        let labels: Vec<_> = key.key().labels().map(|label| label.value()).collect();
+        let name = key.key().name().trim_start_matches("rate_limiting.");
+        let value = match value {
+            DebugValue::Counter(count) => count,
+            DebugValue::Gauge(value) => format!("{value:.0}").parse().unwrap(),
+            DebugValue::Histogram(samples) => samples.len() as u64,
+        };
+        (
+            format!("{name} {}", labels.join(" ")).trim().to_owned(),
+            value,
+        )
+    });
+    series.collect()
+}
+
+/// Those of them that say what became of transactions.
+fn fates(run: impl Future) -> Vec<(String, u64)> {
+    let counted = counted(run).into_iter();
+    let fates = counted.filter_map(|(name, count)| {
+        let name = name.strip_prefix("requests ")?;
+        Some((name.to_owned(), count))
+    });
+    fates.collect()
+}
+
+fn pairs<const N: usize>(pairs: [(&str, u64); N]) -> Vec<(String, u64)> {
+    pairs.map(|(name, count)| (name.to_owned(), count)).into()
+}
+
+fn limits() -> Limits {
+    let refuses = LimitName::from("refuses").on_failure(OnFailure::Refuse);
+    let builder = Limits::builder().limit("one", Limit::per_hour(1));
+    let builder = builder.limit("ten", Limit::per_hour(10));
+    builder.limit(refuses, Limit::per_hour(10)).build().unwrap()
+}
+
+fn limiter(backend: impl Backend) -> Limiter {
+    Limiter::new(limits(), backend).with_clock(ManualClock::default())
+}
+
+/// A store that answers, and has to wait for it; or does not.
+#[derive(Debug)]
+struct Store(Option<MemoryBackend>);
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match &self.0 {
+            Some(memory) => memory.apply(batch).await,
+            None => Err(BackendError::unavailable("lost")),
+        }
+    }
+}
+
+#[test]
+fn withheld_is_what_another_limit_has_denied() {
+    let batch = [Transaction::new("one", "a"), Transaction::new("ten", "a")];
+    let fates = fates(async {
+        let limiter = limiter(MemoryBackend::new());
+        for _ in 0..3 {
+            limiter.spend_batch(&batch).await.unwrap();
+        }
+    });
+    let expected = [
+        ("one acquired", 1),
+        ("one rejected", 2),
+        ("ten acquired", 1),
+        ("ten withheld", 2),
+    ];
+    assert_eq!(fates, pairs(expected));
+}
+
+#[test]
+fn skipped_is_what_has_no_vote_and_does_not_fit() {
+    let fates = fates(async {
+        let limiter = limiter(MemoryBackend::new());
+        let spend_only = Transaction::new("one", "a").mode(Mode::SpendOnly);
+        for _ in 0..3 {
+            limiter.spend(&spend_only).await.unwrap();
+        }
+    });
+    assert_eq!(fates, pairs([("one acquired", 1), ("one skipped", 2)]));
+}
+
+#[test]
+fn cache_rejected_is_what_the_store_was_not_asked_for() {
+    let fates = fates(async {
+        let store = Store(Some(MemoryBackend::new()));
+        let limiter = limiter(DenyCache::new(store));
+        for _ in 0..5 {
+            limiter.spend(&Transaction::new("one", "a")).await.unwrap();
+        }
+    });
+    let expected = [
+        ("one acquired", 1),
+        ("one cache_rejected", 3),
+        ("one rejected", 1),
+    ];
+    assert_eq!(fates, pairs(expected));
+}
+
+#[test]
+fn error_is_what_nobody_has_decided() {
+    let batch = [Transaction::new("one", "a"), Transaction::new("ten", "a")];
+    let fates = fates(async {
+        let limiter = limiter(Store(None));
+        limiter
+            .spend(&Transaction::new("one", "a"))
+            .await
+            .unwrap_err();
+        limiter.spend_batch(&batch).await.unwrap_err();
+    });
+    assert_eq!(fates, pairs([("one error", 2), ("ten error", 1)]));
+}
+
+#[test]
+fn mistakes_of_callers_are_not_counted() {
+    let counted = counted(async {
+        let limiter = limiter(MemoryBackend::new());
+        let unknown = Transaction::new("two", "a");
+        limiter.spend(&unknown).await.unwrap_err();
+        let dear = Transaction::new("one", "a").cost(2);
+        limiter.spend(&dear).await.unwrap_err();
+    });
+    assert_eq!(counted, BTreeMap::new());
+}
+
+#[test]
+fn only_what_is_asked_for_is_a_request() {
+    let one = Transaction::new("ten", "a");
+    let counted = counted(async {
+        let limiter = limiter(MemoryBackend::new());
+        limiter.spend(&one).await.unwrap();
+        limiter.check(&one).await.unwrap();
+        limiter.refund(&one).await.unwrap();
+        limiter.reset(&[one]).await.unwrap();
+    });
+    let operations = ["check", "refund", "reset", "spend"];
+    let durations = operations.map(|name| (format!("decision.duration {name}"), 1));
+    let expected = [("requests ten acquired".to_owned(), 1)]
+        .into_iter()
+        .chain(durations);
+    assert_eq!(counted, expected.collect());
+}
+
+#[test]
+fn fallback_is_counted_with_any_share() {
+    for share in [(1, 1), (1, 2)] {
+        let counted = counted(async {
+            let policy = FailurePolicy::new(Store(None)).share(share.0, share.1);
+            let limiter = limiter(policy);
+            for _ in 0..3 {
+                let decided = limiter.spend(&Transaction::new("one", "a")).await.unwrap();
+                assert_eq!(decided.source(), Source::Local);
+            }
+            let refused = Transaction::new("refuses", "a");
+            limiter.spend(&refused).await.unwrap_err();
+        });
+        let counted = |name: &str| counted.get(name).copied();
+        assert_eq!(counted("requests one fallback_acquired"), Some(1));
+        assert_eq!(counted("requests one fallback_rejected"), Some(2));
+        assert_eq!(counted("requests refuses error"), Some(1));
+        assert_eq!(counted("fallback.requests local"), Some(3));
+        assert_eq!(counted("fallback.requests refuse"), Some(1));
+    }
+}
+
+#[test]
+fn utilization_is_not_of_what_a_share_leaves() {
+    let limits = || {
+        let builder = Limits::builder().limit("one", Limit::per_hour(1));
+        builder
+            .override_for("one", "a", Limit::per_hour(8))
+            .build()
+            .unwrap()
+    };
+    let spend = async |limiter: Limiter| {
+        for id in ["a", "b"] {
+            limiter.spend(&Transaction::new("one", id)).await.unwrap();
+        }
+    };
+    let store = Store(Some(MemoryBackend::new()));
+    let asked = counted(spend(Limiter::new(limits(), store)));
+    assert_eq!(
+        asked["override.utilization one"], 1,
+        "only of those with an override"
+    );
+    let policy = FailurePolicy::new(Store(None)).share(1, 4);
+    let alone = counted(spend(Limiter::new(limits(), policy)));
+    assert_eq!(alone["requests one fallback_acquired"], 2);
+    assert!(!alone.contains_key("override.utilization one"));
+}
+
+#[test]
+fn reloads_are_counted_whether_applied_or_refused() {
+    let other = || {
+        let name = LimitName::new("one", 7, tollgate::id::IdFormat::IpAddress);
+        Limits::builder()
+            .limit(name, Limit::per_hour(1))
+            .build()
+            .unwrap()
+    };
+    let counted = counted(async {
+        let limiter = limiter(MemoryBackend::new());
+        limiter.reload(limits()).unwrap();
+        limiter.reload(limits()).unwrap();
+        limiter.reload(other()).unwrap_err();
+        // Counts go on where they were.
+        limiter.spend(&Transaction::new("one", "a")).await.unwrap();
+        limiter.reload(limits()).unwrap();
+        limiter.spend(&Transaction::new("one", "a")).await.unwrap();
+    });
+    assert_eq!(counted["config.reloads applied"], 3);
+    assert_eq!(counted["config.reloads refused"], 1);
+    assert_eq!(counted["requests one acquired"], 1);
+    assert_eq!(counted["requests one rejected"], 1);
+}
+
+#[test]
+fn buckets_and_evictions_are_as_the_backend_says() {
+    let counted = counted(async {
+        let limiter = limiter(MemoryBackend::with_max_buckets(100));
+        for id in 0..1000 {
+            let id = id.to_string();
+            limiter.spend(&Transaction::new("ten", &id)).await.unwrap();
+        }
+        metrics::publish(&limiter.stats());
+        // It is a state, and is the same if it is published twice.
+        metrics::publish(&limiter.stats());
+    });
+    let (buckets, evictions) = (counted["buckets"], counted["evictions"]);
+    assert!(0 < buckets && buckets <= 100, "{buckets}");
+    assert_eq!(buckets + evictions, 1000);
+    assert!(
+        !counted.contains_key("circuit.state"),
+        "there is no breaker"
+    );
+}
