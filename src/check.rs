@@ -7,9 +7,9 @@
 //! |---|---|
 //! | `forwarding-header-ignored` | a proxy's header, while the peer's address is the id: all clients of a proxy share one bucket |
 //! | `one-id` | a thousand requests of many different agents, and all with one id |
-//! | `id-per-request` | ten thousand requests, and no id came twice: whoever can choose it is not limited |
+//! | `id-per-request` | five to ten thousand requests, and no id came twice: whoever can choose it is not limited |
 //! | `charged-twice` | one request was charged twice in one bucket, because two layers have the rule |
-//! | `layer-rebuilt` | a hundred layers in a row were dropped after one request: each begins with full buckets |
+//! | `layer-rebuilt` | a hundred limiters in a row were dropped after one request to their layer: each begins with full buckets |
 //! | `everyone-trusted` | whoever sends a proxy's header is believed |
 //! | `buckets-evicted` | the Redis server may evict buckets when its memory is full |
 //! | `clock-skew` | the clocks of this machine and of the Redis server are seconds apart |

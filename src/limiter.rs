@@ -3,6 +3,7 @@
 mod note;
 mod reload;
 mod resolve;
+mod used;
 
 use std::{fmt, sync::Arc};
 
@@ -13,6 +14,7 @@ use self::{
     note::Note,
     reload::Claims,
     resolve::{Found, Resolved, Rooms, look_up, only},
+    used::Used,
 };
 pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
@@ -65,6 +67,7 @@ struct Shared {
     limits: ArcSwap<Limits>,
     claims: Claims,
     durations: Durations,
+    used: Used,
     backend: Box<dyn Backend>,
 }
 
@@ -75,6 +78,7 @@ impl Limiter {
             limits: ArcSwap::from_pointee(limits),
             claims: Claims::default(),
             durations: Durations::default(),
+            used: Used::default(),
             backend: Box::new(backend),
         };
         Self {
@@ -337,11 +341,6 @@ impl Limiter {
     /// Whether two handles are on the same limiter.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
-    /// Whether there is no other handle.
-    pub(crate) fn is_last(&self) -> bool {
-        Arc::strong_count(&self.shared) == 1
     }
 
     /// Whether the limit of this name is in shadow mode.

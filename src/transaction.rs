@@ -41,6 +41,10 @@ pub struct Transaction<'a> {
     pub on_failure: Option<OnFailure>,
     /// Whether it is of those who have no id.
     missing: bool,
+    /// Whether a cost that cannot pass is denied, rather than an error.
+    lenient: bool,
+    /// Whether it changes what was told already.
+    correction: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -55,6 +59,8 @@ impl<'a> Transaction<'a> {
             mode: Mode::CheckAndSpend,
             on_failure: None,
             missing: false,
+            lenient: false,
+            correction: false,
         }
     }
 
@@ -69,6 +75,26 @@ impl<'a> Transaction<'a> {
 
     pub(crate) const fn is_missing(&self) -> bool {
         self.missing
+    }
+
+    /// Denies a cost that cannot pass. Otherwise, it is an error.
+    pub(crate) const fn lenient(mut self) -> Self {
+        self.lenient = true;
+        self
+    }
+
+    pub(crate) const fn is_lenient(&self) -> bool {
+        self.lenient
+    }
+
+    /// Makes it a change of what was decided before, of which operators are not told once more.
+    pub(crate) const fn correction(mut self) -> Self {
+        self.correction = true;
+        self
+    }
+
+    pub(crate) const fn is_correction(&self) -> bool {
+        self.correction
     }
 
     /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt. A limit with tiers takes no 0.

@@ -10,7 +10,8 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     check::{Check, Checks},
     key::{Everyone, HeaderId, Ipv6Range, Proxies, ProxyHeader},
-    rule::RuleError,
+    rule::{OnMissing, RuleError},
+    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
@@ -156,6 +157,33 @@ async fn ids_of_which_some_come_again_are_ordinary() {
 }
 
 #[tokio::test]
+async fn id_that_never_comes_twice_is_told_though_some_have_none() {
+    let (log, _guard) = Log::capture();
+    let by_header = Rule::new("requests", HeaderId::new("x-request-id"));
+    let layer = by(Rule::new("others", Everyone)).rule(by_header.on_missing(OnMissing::Skip));
+    for i in 0..11_000 {
+        let id = i.to_string();
+        let headers = [("x-request-id", &*id)];
+        let headers = if i % 4 == 0 { &[][..] } else { &headers };
+        send(&layer, with(from_ip("10.0.0.1"), headers)).await;
+    }
+    assert_eq!(told(&log, Check::IdPerRequest), 1, "{log:?}");
+}
+
+#[tokio::test]
+async fn those_without_an_id_and_routes_are_ordinary() {
+    let (log, _guard) = Log::capture();
+    let shared = Rule::new("requests", HeaderId::new("x-account")).on_missing(OnMissing::Shared);
+    many(&by(shared), 3_000, |_| "10.0.0.1".into(), 10).await;
+    #[cfg(feature = "axum")]
+    {
+        let by_route = Rule::new("requests", tollgate::key::MatchedPath);
+        many(&by(by_route), 3_000, |_| "10.0.0.1".into(), 10).await;
+    }
+    nothing_told(&log);
+}
+
+#[tokio::test]
 async fn rule_in_two_layers_is_told_once() {
     let (log, _guard) = Log::capture();
     let limiter = limiter();
@@ -178,6 +206,9 @@ async fn other_rules_in_nested_layers_are_ordinary() {
         layer(&shared, rule("others")).layer(layer(&shared, rule("requests")).layer(Hello)),
         // The same name, of another limiter.
         layer(&limiter(), rule("requests")).layer(layer(&limiter(), rule("requests")).layer(Hello)),
+        // Outside, it is only checked.
+        layer(&shared, rule("requests").mode(Mode::CheckOnly))
+            .layer(layer(&shared, rule("requests")).layer(Hello)),
         // The same limit, for another id.
         layer(&shared, Rule::new("requests", Ipv6Range::peer()))
             .layer(layer(&shared, rule("requests")).layer(Hello)),
@@ -193,8 +224,12 @@ fn trust_in_everyone_is_told_once_or_refused() {
     let (log, _guard) = Log::capture();
     let gullible = || Rule::new("requests", ClientIp::behind(Proxies::registry()));
     let layer = by(gullible()).rule(Rule::new("others", Ipv6Range::behind(Proxies::registry())));
+    for _ in 0..3 {
+        let _ = layer.layer(Hello);
+    }
     assert_eq!(told(&log, Check::EveryoneTrusted), 1, "{log:?}");
-    drop(layer);
+    // It may be switched off after the rule, too.
+    let _ = by(gullible()).checks(Checks::none()).layer(Hello);
     let strict = RateLimitLayer::new(limiter()).checks(Checks::new().strict());
     let error = strict.clone().try_rule(gullible()).unwrap_err();
     assert!(matches!(error, RuleError::Check(_)));

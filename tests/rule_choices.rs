@@ -12,10 +12,11 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::IdFormat,
-    key::{Everyone, HeaderId, RangeError},
+    key::{Everyone, ExtensionId, HeaderId, RangeError},
     layer::Assessment,
     limit::{LimitName, LimitsBuilder},
     rule::{OnMissing, RuleError, methods, paths},
+    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
@@ -263,6 +264,34 @@ async fn joined_ids_fit_formats_of_pairs() {
 }
 
 #[tokio::test]
+async fn part_that_a_client_sent_wrongly_is_its_own_fault() {
+    #[derive(Clone)]
+    struct Site(&'static str);
+
+    let name = LimitName::new("l", 1, IdFormat::RegIdDomain);
+    let limits = Limits::builder().limit(name, Limit::per_hour(5));
+    let site = ExtensionId::new(|site: &Site| site.0);
+    let rule = Rule::new("l", (HeaderId::new("x-account"), site));
+    let layer = RateLimitLayer::new(limiter(&limits)).rule(rule);
+    for (account, status) in [("7", 200), ("seven", 400)] {
+        let mut request = request(Method::GET, "/", &[("x-account", account)]);
+        request.extensions_mut().insert(Site("example.com"));
+        assert_eq!(answer(&layer, request).await, status, "{account}");
+    }
+}
+
+#[tokio::test]
+async fn rule_without_a_vote_refuses_nobody() {
+    let limiter = limiter(&Limits::builder().limit("free", Limit::per_hour(10)));
+    for mode in [Mode::SpendOnly, Mode::Observe] {
+        let rule = Rule::new("free", Everyone).cost_by(|_| 20).mode(mode);
+        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let status = answer(&layer, request(Method::GET, "/", &[])).await;
+        assert_eq!(status, 200, "{mode:?}");
+    }
+}
+
+#[tokio::test]
 async fn shared_bucket_is_that_of_the_rules_own_limit() {
     let rule = Rule::new("free", HeaderId::new("x-account"))
         .limit_by(["pro"], plan)
@@ -345,5 +374,20 @@ mod failing {
         let rule = |on_failure| Rule::new("free", Everyone).on_failure(on_failure);
         let both = [rule(OnFailure::Allow), rule(OnFailure::Refuse)];
         assert_eq!(statuses(both).await, [503; 3]);
+        // What one says does not take away what the limit says, which the other leaves it to.
+        let both = [Rule::new("free", Everyone), rule(OnFailure::Allow)];
+        assert_eq!(statuses(both).await, [200, 429, 429]);
+    }
+
+    #[tokio::test]
+    async fn rule_without_a_vote_refuses_nobody_while_the_store_is_away() {
+        let limits = Limits::builder().limit("free", Limit::per_hour(2));
+        let limiter = Limiter::new(limits.build().unwrap(), Broken);
+        let rule = || Rule::new("free", Everyone).mode(Mode::Observe);
+        let careful = rule().on_failure(OnFailure::Refuse);
+        for (rule, status) in [(rule(), 200), (careful, 503)] {
+            let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+            assert_eq!(answer(&layer, request(Method::GET, "/", &[])).await, status);
+        }
     }
 }

@@ -131,3 +131,24 @@ async fn handler_and_operator_see_what_would_have_been_denied() {
         assert_eq!(assessed.charged(), u32::from(!would_be_denied));
     }
 }
+
+#[tokio::test]
+async fn plan_in_shadow_mode_refuses_nobody() {
+    let limits = Limits::builder()
+        .limit("free", Limit::per_hour(2))
+        .limit(LimitName::from("pro").shadow(true), Limit::per_hour(2));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let rule = Rule::new("free", HeaderId::new("x-account")).limit_by(["pro"], |parts| {
+        let plan = parts.headers.get("x-plan")?;
+        plan.to_str().ok()
+    });
+    let layer = RateLimitLayer::new(limiter).rule(rule);
+    for (plan, status) in [("pro", 200), ("free", 400), ("gold", 500)] {
+        let mut request = request(None, None);
+        request
+            .headers_mut()
+            .insert("x-plan", plan.parse().unwrap());
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status, "{plan}");
+    }
+}

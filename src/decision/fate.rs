@@ -32,9 +32,9 @@ impl Fate {
         let bucket = decision.bucket.as_ref()?;
         Some(match (decision.verdict, decision.source) {
             (Verdict::WouldDeny, _) => Self::ShadowRejected,
-            (Verdict::Denied, _) if matches!(bucket, Bucket::Blocked) => Self::Blocked,
-            (Verdict::Denied, _) if !mode.votes() && !passes => Self::Withheld,
+            (Verdict::Denied, _) if !passes && (decision.shadow || !mode.votes()) => Self::Withheld,
             (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
+            (Verdict::Denied, _) if matches!(bucket, Bucket::Blocked) => Self::Blocked,
             (Verdict::Denied, Source::Store) => Self::Rejected,
             (Verdict::Denied, Source::Cache) => Self::CacheRejected,
             (Verdict::Denied, Source::Local) => Self::FallbackRejected,

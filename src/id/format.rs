@@ -152,6 +152,16 @@ pub struct IdError {
     reason: Reason,
 }
 
+impl IdError {
+    /// What is wrong, without the id itself.
+    pub(crate) fn without_id(&self) -> String {
+        format!(
+            "its value is not an id in the format {}: {}",
+            self.format, self.reason
+        )
+    }
+}
+
 /// The error of a name that no format has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not an id format: use one of {names}", names = names())]

@@ -43,7 +43,9 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
     }
 
     fn invalid(&self, error: &IdError) -> Missing {
-        Missing::server(format!("extension `{}`: {error}", type_name::<T>()))
+        // The id is not the client's to read, nor the log's.
+        let reason = error.without_id();
+        Missing::server(format!("extension `{}`: {reason}", type_name::<T>()))
     }
 }
 

@@ -44,7 +44,10 @@ macro_rules! joined {
             }
 
             fn invalid(&self, error: &IdError) -> Missing {
-                self.$end.invalid(error)
+                // Which part is wrong is not known: whoever sends one of them should look first.
+                let all = [$(self.$place.invalid(error),)+ self.$end.invalid(error)];
+                let client = all.iter().find(|missing| !missing.is_servers_fault());
+                client.unwrap_or(&all[0]).clone()
             }
         }
     };

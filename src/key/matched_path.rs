@@ -1,6 +1,6 @@
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor};
+use super::{Extracted, KeyExtractor, Nature};
 use crate::id::IdFormat;
 
 /// The route that axum has matched, as it is written in the router: `/users/{id}`. One bucket for each route or, with
@@ -25,6 +25,10 @@ impl KeyExtractor for MatchedPath {
     fn extract(&self, parts: &Parts) -> Extracted {
         let path = parts.extensions.get::<axum::extract::MatchedPath>();
         path.map_or(UNMATCHED, |path| path.as_str()).into()
+    }
+
+    fn nature(&self) -> Nature {
+        Nature::OneForAll
     }
 
     fn fits(&self, format: IdFormat) -> bool {

@@ -175,6 +175,9 @@ impl Assessed {
         &self,
         cost: u32,
     ) -> Result<Result<(), LimiterError>, Box<Correction>> {
+        if self.decision.has_tiers() && cost < self.charged() {
+            return Ok(Err(LimiterError::not_with_tiers(&self.limit, "refunded")));
+        }
         let Some((operation, transaction)) = self.correction(cost) else {
             return Ok(Ok(()));
         };
@@ -218,7 +221,7 @@ fn change<'a>(
     has_tiers: bool,
     operation: Operation,
 ) -> Transaction<'a> {
-    let transaction = charged(limit, id);
+    let transaction = charged(limit, id).correction();
     match operation {
         Operation::Spend if has_tiers => transaction.mode(Mode::SpendOnly).min_cost(1),
         Operation::Spend => transaction.mode(Mode::Debit),

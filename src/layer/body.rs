@@ -5,7 +5,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::response::Parts;
+use http::{header, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -101,10 +101,14 @@ impl Watch {
     }
 }
 
-/// The body was dropped half-way.
+/// The body was dropped, perhaps half-way.
 impl Drop for Watch {
     fn drop(&mut self) {
-        let closed = catch_unwind(AssertUnwindSafe(|| self.close(false)));
+        // Over HTTP/1, a body with a length is not asked for more once that is sent.
+        let length = self.head.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let complete = length == Some(self.sent);
+        let closed = catch_unwind(AssertUnwindSafe(|| self.close(complete)));
         if closed.is_err() {
             tracing::error!("a rule's closure has panicked on a response that was dropped");
         }

@@ -31,7 +31,7 @@ impl RateLimitLayer {
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
         let plan = Plan {
-            traffic: Arc::new(Traffic::new(&limiter, Checks::new())),
+            traffic: Arc::new(Traffic::new(Checks::new())),
             limiter,
             rules: Rules::default(),
             policies: Vec::new(),
@@ -73,7 +73,11 @@ impl RateLimitLayer {
         plan.policies
             .resize_with(plan.rules.targets(), Policy::default);
         plan.settles = plan.rules.wait_for_endings();
-        plan.verify().map_err(RuleError::Check)?;
+        // Those of a clone have other places.
+        plan.traffic = Arc::new(Traffic::new(plan.traffic.checks()));
+        if let Some(finding) = plan.refused() {
+            return Err(RuleError::Check(finding));
+        }
         Ok(self)
     }
 
@@ -133,8 +137,8 @@ impl RateLimitLayer {
     #[track_caller]
     pub fn checks(mut self, checks: Checks) -> Self {
         let plan = self.plan_mut();
-        plan.traffic = Arc::new(Traffic::new(&plan.limiter, checks));
-        if let Err(finding) = plan.verify() {
+        plan.traffic = Arc::new(Traffic::new(checks));
+        if let Some(finding) = plan.refused() {
             panic!("{finding}");
         }
         self
@@ -192,6 +196,9 @@ impl<S> Layer<S> for RateLimitLayer {
             tracing::warn!(
                 "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`"
             );
+        }
+        if let Some(finding) = self.plan.mistake() {
+            self.plan.traffic.tell(&finding);
         }
         RateLimit::new(inner, Arc::clone(&self.plan))
     }

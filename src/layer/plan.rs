@@ -80,20 +80,19 @@ impl Conclusion {
 }
 
 impl Plan {
-    /// Tells what is known at start to be a mistake, or refuses it.
-    pub(super) fn verify(&self) -> Result<(), Finding> {
-        const CHECK: Check = Check::EveryoneTrusted;
-        let checks = self.traffic.checks();
-        for limit in self.rules.gullible().filter(|_| checks.has(CHECK)) {
-            let seen =
-                format!("the rule of limit `{limit}` believes whoever sends a proxy's header");
-            let finding = Finding::new(CHECK, seen);
-            if checks.is_strict() {
-                return Err(finding);
-            }
-            self.traffic.tell(&finding);
-        }
-        Ok(())
+    /// What is known at start to be a mistake.
+    pub(super) fn mistake(&self) -> Option<Finding> {
+        let mut gullible = self.rules.gullible();
+        let limit = gullible
+            .next()
+            .filter(|_| self.traffic.checks().has(Check::EveryoneTrusted))?;
+        let seen = format!("the rule of limit `{limit}` believes whoever sends a proxy's header");
+        Some(Finding::new(Check::EveryoneTrusted, seen))
+    }
+
+    /// The same, if it is to be refused.
+    pub(super) fn refused(&self) -> Option<Finding> {
+        self.mistake().filter(|_| self.traffic.checks().is_strict())
     }
 
     /// Decides a request, or begins to if the backend has to wait.
@@ -114,7 +113,8 @@ impl Plan {
         if charges.is_empty() {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
         }
-        self.traffic.look(request, &self.rules, &charges);
+        self.traffic
+            .look(request, &self.limiter, &self.rules, &charges);
         match self.try_spend(request, &charges) {
             Some(conclusion) => Progress::Decided(conclusion),
             None => Progress::Waiting(Waiting::new(Arc::clone(self), request, charges)),
@@ -175,10 +175,8 @@ impl Plan {
         spent: Verdicts<'_>,
     ) -> Option<Box<Settlement>> {
         let open = spent.iter().enumerate();
-        let open = open.filter(|(_, (charge, decision))| {
-            let passes = decision.allowed() && !decision.would_be_denied();
-            passes && decision.limited() && self.rules.waits_for_ending(charge)
-        });
+        let open =
+            open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(charge, decision));
         let open = open.map(|(place, (charge, _))| (place, charge.rule));
         Settlement::new(self, assessment, request, open).map(Box::new)
     }
@@ -233,15 +231,8 @@ impl Plan {
     fn fail(&self, request: &Parts, charges: &[Charge], error: &LimiterError) -> Conclusion {
         self.health.failed(error);
         let limits = self.limiter.limits();
-        let shadow = |name: &str| {
-            limits
-                .get(name)
-                .is_some_and(|named| limits.is_shadow(named))
-        };
-        match charges
-            .iter()
-            .all(|charge| shadow(self.rules.limit(charge)))
-        {
+        let mut charges = charges.iter();
+        match charges.all(|charge| self.rules.is_harmless(charge, &limits)) {
             true => Conclusion::Proceed(Mark::default()),
             false => Conclusion::refuse(self.responder.failed(request, error, &limits)),
         }

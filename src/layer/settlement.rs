@@ -9,11 +9,10 @@ use std::{
 
 use http::Extensions;
 use smallvec::SmallVec;
+#[cfg(feature = "tokio")]
+use tracing::Instrument;
 
-use super::{
-    assessment::{Assessment, Correction},
-    plan::Plan,
-};
+use super::{assessment::Assessment, plan::Plan};
 use crate::{
     limiter::LimiterError,
     rule::{Ending, Outcome},
@@ -58,13 +57,19 @@ impl Settlement {
 
     /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
     pub(super) fn close(&mut self, outcome: Outcome<'_>, is_end: bool) -> Option<Closing> {
-        let rules = &self.plan.rules;
-        let (due, open) = self.open.drain(..).partition(|open: &Open| {
-            let by_end = rules.is_by_end(open.rule);
-            is_end || !by_end
-        });
-        self.open = open;
-        let left = self.correct(due, &Ending::new(&self.request, outcome));
+        let mut left = Vec::new();
+        // One after the other, so that those after one whose closure panics are still open.
+        while let Some(Open { place, rule }) = self.next(is_end) {
+            let ending = Ending::new(&self.request, outcome);
+            let assessed = self.assessment.own(place);
+            let Some(cost) = self.plan.rules.due(rule, assessed.cost, &ending) else {
+                continue;
+            };
+            match assessed.try_settle(cost) {
+                Ok(settled) => told(settled),
+                Err(correction) => left.push(*correction),
+            }
+        }
         if left.is_empty() {
             return None;
         }
@@ -75,25 +80,16 @@ impl Settlement {
         }))
     }
 
+    /// Takes out the next that is due.
+    fn next(&mut self, is_end: bool) -> Option<Open> {
+        let is_due = |open: &Open| is_end || !self.plan.rules.is_by_end(open.rule);
+        let next = self.open.iter().position(is_due)?;
+        Some(self.open.remove(next))
+    }
+
     /// Whether nothing is open any more.
     pub(super) fn is_closed(&self) -> bool {
         self.open.is_empty()
-    }
-
-    /// Makes the corrections that need no waiting, and returns the others.
-    fn correct(&self, due: SmallVec<[Open; 2]>, ending: &Ending<'_>) -> Vec<Correction> {
-        let mut left = Vec::new();
-        for Open { place, rule } in due {
-            let assessed = self.assessment.own(place);
-            let Some(cost) = self.plan.rules.due(rule, assessed.cost, ending) else {
-                continue;
-            };
-            match assessed.try_settle(cost) {
-                Ok(settled) => told(settled),
-                Err(correction) => left.push(*correction),
-            }
-        }
-        left
     }
 }
 
@@ -123,7 +119,7 @@ fn told(settled: Result<(), LimiterError>) {
 pub(super) fn detach(closing: Closing) {
     #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(closing);
+        runtime.spawn(closing.in_current_span());
         return;
     }
     drop(closing);
@@ -138,7 +134,7 @@ pub(super) fn detached<T: Send + 'static>(
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {
     #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let task = runtime.spawn(future);
+        let task = runtime.spawn(future.in_current_span());
         return Box::pin(async move {
             match task.await {
                 Ok(value) => value,

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Mutex, TryLockError,
+        Arc, Mutex, TryLockError,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -14,30 +14,25 @@ use http::{header, request::Parts};
 use super::assessment::Assessment;
 use crate::{
     check::{Check, Checks, Finding, Reporter},
+    id::Id,
     key::Nature,
     limiter::Limiter,
     rule::{Charge, Rules},
 };
 
-/// After so many requests without an id that came twice, something is wrong with ids. Only a service with many million
-/// clients that come once would be wronged.
+/// So many requests are looked at. If in half of them or more no id comes twice, something is wrong with ids: only a service with
+/// many million clients that come once would be wronged.
 const REQUESTS: u32 = 10_000;
 /// After so many with one id, by so many agents.
 const REQUESTS_OF_ONE: u32 = 1_000;
 const AGENTS: usize = 8;
-/// So many layers in a row that have seen one request.
-const LAYERS: u32 = 100;
-
-static REBUILT: AtomicU32 = AtomicU32::new(0);
-
 /// Where proxies say who the client is.
 const FORWARDING: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 /// What a layer has seen so far.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    limiter: Limiter,
-    reporter: Reporter,
+    reporter: Arc<Reporter>,
     seen: AtomicU32,
     sample: Mutex<Sample>,
 }
@@ -52,6 +47,7 @@ struct Sample {
 
 #[derive(Debug, Default)]
 struct Ids {
+    limit: Option<Arc<str>>,
     requests: u32,
     distinct: HashSet<u64>,
     /// Whether one has come again, so that there are not as many as requests.
@@ -61,17 +57,17 @@ struct Ids {
 }
 
 impl Traffic {
-    pub(super) fn new(limiter: &Limiter, checks: Checks) -> Self {
+    pub(super) fn new(checks: Checks) -> Self {
         let looks = [
             Check::ForwardingHeaderIgnored,
             Check::OneId,
             Check::IdPerRequest,
+            Check::ChargedTwice,
             Check::LayerRebuilt,
         ];
         let looks = looks.iter().any(|check| checks.has(*check));
         Self {
-            limiter: limiter.clone(),
-            reporter: Reporter::new(checks),
+            reporter: Arc::new(Reporter::new(checks)),
             seen: AtomicU32::new(if looks { 0 } else { REQUESTS }),
             sample: Mutex::default(),
         }
@@ -88,10 +84,22 @@ impl Traffic {
 
     /// Looks at a request and its charges, as long as there is something to find out.
     #[inline]
-    pub(super) fn look(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
-        if self.seen.load(Ordering::Relaxed) < REQUESTS {
+    pub(super) fn look(
+        &self,
+        request: &Parts,
+        limiter: &Limiter,
+        rules: &Rules,
+        charges: &[Charge],
+    ) {
+        if self.looks() {
+            limiter.is_used(&self.reporter);
             self.look_closely(request, rules, charges);
         }
+    }
+
+    #[inline]
+    fn looks(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) < REQUESTS
     }
 
     /// A request that another thread is just looking at one is not looked at: nobody waits for this.
@@ -103,13 +111,19 @@ impl Traffic {
             Err(TryLockError::WouldBlock) => return,
         };
         let seen = self.seen.load(Ordering::Relaxed).saturating_add(1);
-        for charge in charges {
+        for charge in charges
+            .iter()
+            .filter(|charge| charge.id.as_str() != Id::MISSING)
+        {
             self.look_at_headers(request, rules, charge);
             if let Some(finding) = sample.add(request, rules, charge) {
                 self.reporter.tell(&finding);
             }
         }
         if seen == REQUESTS {
+            if let Some(finding) = sample.without_repetition() {
+                self.reporter.tell(&finding);
+            }
             *sample = Sample::default();
         }
         self.seen.store(seen, Ordering::Relaxed);
@@ -134,12 +148,15 @@ impl Traffic {
     #[inline]
     pub(super) fn look_at_outer(&self, outer: &Assessment, ours: &Assessment) {
         const CHECK: Check = Check::ChargedTwice;
-        if !self.reporter.wants(CHECK) {
+        if !self.looks() || !self.reporter.wants(CHECK) {
             return;
         }
-        let twice = ours
-            .iter()
-            .find(|ours| outer.iter().any(|outer| outer.is_same_bucket(ours)));
+        let twice = ours.iter().filter(|ours| ours.charged() > 0);
+        let mut twice = twice.filter(|ours| {
+            let mut outer = outer.iter();
+            outer.any(|outer| outer.charged() > 0 && outer.is_same_bucket(ours))
+        });
+        let twice = twice.next();
         if let Some(twice) = twice {
             let seen = format!("one request met limit `{}` in two layers", twice.limit);
             self.reporter.tell(&Finding::new(CHECK, seen));
@@ -147,29 +164,13 @@ impl Traffic {
     }
 }
 
-/// A layer that has seen one request only was perhaps built for it, and its limiter too.
-impl Drop for Traffic {
-    fn drop(&mut self) {
-        if self.seen.load(Ordering::Relaxed) != 1 || !self.limiter.is_last() {
-            if self.seen.load(Ordering::Relaxed) > 1 {
-                REBUILT.store(0, Ordering::Relaxed);
-            }
-            return;
-        }
-        if REBUILT.fetch_add(1, Ordering::Relaxed).saturating_add(1) == LAYERS {
-            let seen = format!("{LAYERS} layers in a row have been dropped after one request");
-            self.reporter.tell(&Finding::new(Check::LayerRebuilt, seen));
-        }
-    }
-}
-
 impl Sample {
     /// Adds a request, and says what is to be found in all of them.
     fn add(&mut self, request: &Parts, rules: &Rules, charge: &Charge) -> Option<Finding> {
-        let agent = [header::USER_AGENT, header::AUTHORIZATION, header::COOKIE];
-        let agent = agent.map(|name| request.headers.get(name).map(|value| value.as_bytes()));
-        if self.agents.len() < AGENTS {
-            self.agents.insert(self.hasher.hash_one(agent));
+        if let Some(agent) = request.headers.get(header::USER_AGENT)
+            && self.agents.len() < AGENTS
+        {
+            self.agents.insert(self.hasher.hash_one(agent.as_bytes()));
         }
         let id = self.hasher.hash_one(charge.id.as_str());
         if self.ids.len() <= charge.target {
@@ -186,14 +187,19 @@ impl Sample {
             );
             return Some(Finding::new(Check::OneId, seen));
         }
-        if !ids.repeated && ids.requests == REQUESTS - 1 {
-            let seen = format!(
-                "{} requests have as many ids for limit `{limit}`",
-                ids.requests
-            );
-            return Some(Finding::new(Check::IdPerRequest, seen));
+        if ids.requests == 1 {
+            ids.limit = Some(Arc::clone(limit));
         }
         None
+    }
+
+    /// What is to be said if no id of a limit has come twice.
+    fn without_repetition(&self) -> Option<Finding> {
+        let mut ids = self.ids.iter();
+        let ids = ids.find(|ids| !ids.repeated && ids.requests >= REQUESTS / 2)?;
+        let (requests, limit) = (ids.requests, ids.limit.as_deref()?);
+        let seen = format!("{requests} requests have as many ids for limit `{limit}`");
+        Some(Finding::new(Check::IdPerRequest, seen))
     }
 }
 

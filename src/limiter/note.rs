@@ -88,7 +88,7 @@ impl<'a> Note<'a> {
     #[inline]
     fn tell(&self, transaction: &Transaction<'_>, decision: &Decision, passes: bool) {
         let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
-        if self.operation != Operation::Spend || !listens {
+        if self.operation != Operation::Spend || transaction.is_correction() || !listens {
             return;
         }
         let fate = Fate::of(decision, transaction.mode, passes);
@@ -161,7 +161,7 @@ fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fat
 }
 
 /// An id as events show it. One that is redacted is the same each time within a process, and cannot be found out from it.
-fn shown(limits: &Limits, id: &str) -> Id {
+pub(super) fn shown(limits: &Limits, id: &str) -> Id {
     static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     match limits.redacts_ids() && id != Id::MISSING {
         true => Id::display(format_args!("redacted-{:016x}", SECRET.hash_one(id))),

@@ -8,7 +8,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::{Limiter, LimiterError};
+use super::{Limiter, LimiterError, note::shown};
 use crate::{
     limit::{Limit, LimitName, Limits, NamedLimit},
     metrics,
@@ -113,14 +113,8 @@ impl Claim {
         };
         let has_tiers = matches!(algorithm, Algorithm::Tiers(_));
         match self.mode {
-            Mode::Debit if has_tiers => Err(LimiterError::NotWithTiers {
-                limit: name,
-                verb: "debited",
-            }),
-            _ if self.corrects && has_tiers => Err(LimiterError::NotWithTiers {
-                limit: name,
-                verb: "refunded",
-            }),
+            Mode::Debit if has_tiers => Err(LimiterError::not_with_tiers(&name, "debited")),
+            _ if self.corrects && has_tiers => Err(LimiterError::not_with_tiers(&name, "refunded")),
             _ if cost == 0 && has_tiers => Err(LimiterError::NoSuchGroup {
                 limit: name,
                 cost,
@@ -161,7 +155,7 @@ impl Claim {
         if let Some(first) = unmet.next() {
             tracing::warn!(
                 limit = &*self.limit,
-                id = first.id,
+                id = shown(limits, first.id).as_str(),
                 more = unmet.count(),
                 "an override is for an id that a rule of its limit never finds: write it as the \
                  rule's extractor does"

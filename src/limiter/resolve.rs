@@ -150,7 +150,7 @@ pub(super) fn look_up<'a>(
     };
     match permit(algorithm, operation, transaction)? {
         true => {}
-        false if shadow => return Ok(Found::Refused { shadow }),
+        false if shadow || transaction.is_lenient() => return Ok(Found::Refused { shadow }),
         false => return Err(LimiterError::cost_above_burst(named, id, cost)),
     }
     let key = BucketKey::new(named.name.key(), id);
@@ -176,6 +176,8 @@ fn permit(
         Algorithm::Gcra(_) if transaction.min_cost.is_some() => {
             Err(LimiterError::no_tiers(transaction.limit))
         }
+        // What was taken may be given back, whatever the burst has become.
+        Algorithm::Gcra(_) if operation == Operation::Refund => Ok(true),
         Algorithm::Gcra(gcra) => {
             Ok(transaction.cost <= gcra.burst() || transaction.mode == Mode::Debit)
         }
@@ -189,14 +191,8 @@ fn permit_tiers(operation: Operation, transaction: &Transaction<'_>) -> Result<(
     let (cost, least) = (transaction.cost, transaction.min_cost);
     let least = least.unwrap_or(cost);
     match (operation, transaction.mode) {
-        (Operation::Refund, _) => Err(LimiterError::NotWithTiers {
-            limit: limit(),
-            verb: "refunded",
-        }),
-        (_, Mode::Debit) => Err(LimiterError::NotWithTiers {
-            limit: limit(),
-            verb: "debited",
-        }),
+        (Operation::Refund, _) => Err(LimiterError::not_with_tiers(transaction.limit, "refunded")),
+        (_, Mode::Debit) => Err(LimiterError::not_with_tiers(transaction.limit, "debited")),
         _ if least == 0 || least > cost => Err(LimiterError::NoSuchGroup {
             limit: limit(),
             cost,
@@ -346,6 +342,12 @@ impl LimiterError {
     fn no_tiers(limit: &str) -> Self {
         let limit = limit.into();
         Self::NoTiers { limit }
+    }
+
+    #[cold]
+    pub(crate) fn not_with_tiers(limit: &str, verb: &'static str) -> Self {
+        let limit = limit.into();
+        Self::NotWithTiers { limit, verb }
     }
 
     /// The error of a cost for the client with this folded id, which has a limit.

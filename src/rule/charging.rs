@@ -131,6 +131,11 @@ impl Charging {
         }
     }
 
+    /// Whether it only looks before.
+    pub(super) fn is_after(&self) -> bool {
+        matches!(self, Self::After(_))
+    }
+
     /// What is to be charged in the end, if that is to change.
     pub(super) fn due(&self, cost: u32, ending: &Ending<'_>) -> Option<u32> {
         match self {

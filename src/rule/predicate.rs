@@ -40,6 +40,8 @@ impl fmt::Debug for Predicates {
 /// let writes = Rule::new("writes", ClientIp::peer()).skip_if(methods([Method::GET, Method::HEAD]));
 /// # let _ = writes;
 /// ```
+///
+/// To say which are left out is safer than to say which are meant: axum serves `HEAD` by the handlers of `GET`.
 pub fn methods(methods: impl IntoIterator<Item = Method>) -> Predicate {
     let methods: Vec<_> = methods.into_iter().collect();
     Box::new(move |parts| methods.contains(&parts.method))

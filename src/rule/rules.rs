@@ -9,8 +9,10 @@ use thiserror::Error;
 use super::{Ending, Rule};
 use crate::{
     check::Finding,
+    decision::Decision,
     id::{Id, IdFormat},
     key::{Missing, Nature},
+    limit::Limits,
     limiter::{Claim, Limiter, LimiterError},
     transaction::{Mode, OnFailure, Transaction},
 };
@@ -168,8 +170,8 @@ impl Rules {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
                 // A limit in shadow mode refuses nobody, for whatever reason.
-                Err(_) if self.are_shadow(targets, limiter) => continue,
-                Err(missing) => return Err(missing),
+                Err(unknown) if self.are_shadow(&unknown.targets, limiter) => continue,
+                Err(unknown) => return Err(unknown.missing),
             };
             let on_failure = rule.on_failure;
             match charges
@@ -199,20 +201,22 @@ impl Rules {
         rule: &Rule,
         targets: &Range<usize>,
         parts: &Parts,
-    ) -> Result<Option<(usize, Id)>, Missing> {
+    ) -> Result<Option<(usize, Id)>, Unknown> {
         let mut target = targets.start;
         if let Some(chosen) = rule.chosen(parts) {
             let limits = &self.targets[targets.clone()];
             let Some(i) = limits.iter().position(|target| *target.limit == *chosen) else {
-                let unknown = Missing::server(format!(
+                let missing = Missing::server(format!(
                     "the rule has chosen the limit `{chosen}`: name it in `limit_by` too"
                 ));
-                let found = rule.without_id(unknown)?;
+                let found = rule.without_id(missing);
+                let found = found.map_err(|missing| Unknown::new(missing, targets.clone()))?;
                 return Ok(found.map(|id| (target, id)));
             };
             target += i;
         }
-        let found = rule.id(parts, self.targets[target].format)?;
+        let found = rule.id(parts, self.targets[target].format);
+        let found = found.map_err(|missing| Unknown::new(missing, target..target + 1))?;
         Ok(found.map(|id| (target, id)))
     }
 
@@ -252,8 +256,18 @@ impl Rules {
 
     /// The transaction of a charge.
     pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
-        let transaction = charged(self.limit(charge), &charge.id).cost(charge.cost);
-        let transaction = transaction.mode(self.mode(charge));
+        let Rule { charging, mode, .. } = self.rule(charge.rule);
+        // A debit is never denied, so before it there is nothing to ask for.
+        let asks = !(charging.is_after() && *mode == Mode::Debit);
+        let cost = if asks { charge.cost } else { 0 };
+        let mode = charging.mode(*mode);
+        let transaction = charged(self.limit(charge), &charge.id)
+            .cost(cost)
+            .mode(mode);
+        let transaction = match mode.votes() {
+            true => transaction,
+            false => transaction.lenient(),
+        };
         match charge.on_failure {
             Some(on_failure) => transaction.on_failure(on_failure),
             None => transaction,
@@ -269,9 +283,21 @@ impl Rules {
         charges.map(|charge| self.transaction(charge)).collect()
     }
 
-    /// Whether a charge depends on how the request ends.
-    pub(crate) fn waits_for_ending(&self, charge: &Charge) -> bool {
-        !self.rule(charge.rule).charging.is_before()
+    /// Whether a charge depends on how the request ends, which has passed.
+    pub(crate) fn waits_for_ending(&self, charge: &Charge, decision: &Decision) -> bool {
+        let Rule { charging, mode, .. } = self.rule(charge.rule);
+        let passes = decision.allowed() && !decision.would_be_denied();
+        let is_debit = charging.is_after() && *mode == Mode::Debit;
+        decision.limited() && (passes || is_debit) && !charging.is_before()
+    }
+
+    /// Whether a charge refuses nobody, not even if it cannot be decided.
+    pub(crate) fn is_harmless(&self, charge: &Charge, limits: &Limits) -> bool {
+        let named = limits.get(self.limit(charge));
+        let shadow = named.is_some_and(|named| limits.is_shadow(named));
+        let failure = named.and_then(|named| named.name.failure());
+        let refuses = charge.on_failure.or(failure) == Some(OnFailure::Refuse);
+        shadow || !self.mode(charge).votes() && !refuses
     }
 
     /// Whether a rule charges by the end of the response's body, not by its head.
@@ -303,14 +329,27 @@ fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
     a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
 }
 
-/// Of what two rules say of one bucket, what lets fewer pass.
+/// Of what two rules say of one bucket, what lets fewer pass. One that says nothing leaves it to the limit.
 fn stricter(a: Option<OnFailure>, b: Option<OnFailure>) -> Option<OnFailure> {
-    let strictness = |on_failure: &OnFailure| match on_failure {
-        OnFailure::Allow => 0,
-        OnFailure::Local => 1,
-        OnFailure::Refuse => 2,
+    let strictness = |on_failure: &Option<OnFailure>| match on_failure {
+        Some(OnFailure::Allow) => 0,
+        Some(OnFailure::Local) => 1,
+        None => 2,
+        Some(OnFailure::Refuse) => 3,
     };
-    a.into_iter().chain(b).max_by_key(strictness)
+    std::cmp::max_by_key(a, b, strictness)
+}
+
+/// Why it is not known whose bucket of which limits a request meets.
+struct Unknown {
+    missing: Missing,
+    targets: Range<usize>,
+}
+
+impl Unknown {
+    fn new(missing: Missing, targets: Range<usize>) -> Self {
+        Self { missing, targets }
+    }
 }
 
 pub(crate) type Charges = SmallVec<[Charge; 4]>;

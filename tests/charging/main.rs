@@ -4,6 +4,7 @@
 
 mod abandoned;
 mod by_hand;
+mod edges;
 mod modes;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;

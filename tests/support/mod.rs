@@ -78,9 +78,15 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Keeps what this thread logs, for as long as the guard is there.
     pub(crate) fn capture() -> (Self, DefaultGuard) {
+        Self::capture_at(tracing::Level::INFO)
+    }
+
+    /// Keeps what this thread logs at a level and above.
+    pub(crate) fn capture_at(level: tracing::Level) -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
             .with_ansi(false)
             .with_writer(move || writer.clone());
         (log, tracing::subscriber::set_default(subscriber.finish()))

@@ -35,7 +35,9 @@ async fn eviction(client: &Client) -> Option<Finding> {
     };
     let (most, policy) = (field("maxmemory")?, field("maxmemory_policy")?);
     let seen = format!("the Redis server evicts by `{policy}` when it holds {most} bytes");
-    (most != "0" && policy != "noeviction").then(|| Finding::new(Check::BucketsEvicted, seen))
+    // `volatile-ttl` evicts those first that are soonest full anyway.
+    let is_harmless = most == "0" || ["noeviction", "volatile-ttl"].contains(&policy);
+    (!is_harmless).then(|| Finding::new(Check::BucketsEvicted, seen))
 }
 
 async fn skew(client: &Client) -> Option<Finding> {

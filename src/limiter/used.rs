@@ -1,0 +1,45 @@
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
+
+use super::Limiter;
+use crate::check::{Check, Finding, Reporter};
+
+/// So many limiters in a row that have served one request.
+const LIMITERS: u32 = 100;
+
+static REBUILT: AtomicU32 = AtomicU32::new(0);
+
+/// How often layers have put a limiter to use: none, once, or more often. One that was used once was perhaps built for the
+/// request.
+#[derive(Default)]
+pub(super) struct Used {
+    requests: AtomicU32,
+    reporter: OnceLock<Arc<Reporter>>,
+}
+
+impl Limiter {
+    /// Notes a request to a layer.
+    pub(crate) fn is_used(&self, reporter: &Arc<Reporter>) {
+        let used = &self.shared.used;
+        if used.requests.load(Ordering::Relaxed) < 2 {
+            used.requests.fetch_add(1, Ordering::Relaxed);
+            used.reporter.get_or_init(|| Arc::clone(reporter));
+        }
+    }
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        let Some(reporter) = self.reporter.get() else {
+            return;
+        };
+        if self.requests.load(Ordering::Relaxed) > 1 {
+            REBUILT.store(0, Ordering::Relaxed);
+        } else if REBUILT.fetch_add(1, Ordering::Relaxed) + 1 == LIMITERS {
+            let seen = format!("{LIMITERS} limiters in a row have been dropped after one request");
+            reporter.tell(&Finding::new(Check::LayerRebuilt, seen));
+        }
+    }
+}

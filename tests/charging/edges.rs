@@ -1,0 +1,229 @@
+//! Where charging and correcting could go wrong.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, body::Body, routing::get};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::unbounded_channel,
+};
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, BackendError, FailurePolicy, async_trait},
+    clock::ManualClock,
+    decision::{Outcome, Source},
+    key::Everyone,
+    layer::Assessment,
+    tiers::Tier,
+    transaction::{Batch, Mode},
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+fn limits(limit: Limit) -> Limits {
+    let limits = Limits::builder().limit("l", limit);
+    limits.limit("other", Limit::per_hour(10)).build().unwrap()
+}
+
+fn limiter(limit: Limit) -> Limiter {
+    let limiter = Limiter::new(limits(limit), MemoryBackend::new());
+    limiter.with_clock(ManualClock::default())
+}
+
+async fn remaining(limiter: &Limiter, limit: &str) -> Option<u32> {
+    let look = Transaction::new(limit, "everyone").cost(0);
+    limiter.check(&look).await.unwrap().remaining()
+}
+
+async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::default())
+}
+
+async fn status(limiter: &Limiter, rules: impl IntoIterator<Item = Rule>) -> StatusCode {
+    let layer = RateLimitLayer::new(limiter.clone());
+    let layer = rules.into_iter().fold(layer, RateLimitLayer::rule);
+    let service = layer.layer(service_fn(hello));
+    service.oneshot(Request::default()).await.unwrap().status()
+}
+
+fn rule() -> Rule {
+    Rule::new("l", Everyone)
+}
+
+#[tokio::test]
+async fn debit_above_the_burst_is_given_back() {
+    let limiter = limiter(Limit::per_hour(10));
+    let rule = rule().cost(20).mode(Mode::Debit).refund_if(|_| true);
+    assert_eq!(status(&limiter, [rule]).await, 200);
+    assert_eq!(remaining(&limiter, "l").await, Some(10));
+}
+
+#[tokio::test]
+async fn debit_that_is_charged_later_refuses_nobody_and_goes_into_debt() {
+    let limiter = limiter(Limit::per_hour(10));
+    let rule = || rule().cost(20).mode(Mode::Debit).charge_if(|_| true);
+    for hours in [1, 3, 5] {
+        assert_eq!(status(&limiter, [rule()]).await, 200);
+        let look = Transaction::new("l", "everyone").cost(0);
+        let wait = limiter.check(&look).await.unwrap().retry_after();
+        assert_eq!(wait, Duration::from_secs(3600 * hours));
+    }
+}
+
+#[tokio::test]
+async fn what_a_handler_settled_into_debt_is_given_back() {
+    let limiter = limiter(Limit::per_hour(10));
+    let handler = service_fn(async |request: Request<Body>| {
+        let assessment = request.extensions().get::<Assessment>().unwrap();
+        let assessed = assessment.of("l").unwrap();
+        for cost in [30, 200, 3, 0] {
+            assessed.settle(cost).await.unwrap();
+            assert_eq!(assessed.charged(), cost);
+        }
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let layer = RateLimitLayer::new(limiter.clone()).rule(rule());
+    layer
+        .layer(handler)
+        .oneshot(Request::default())
+        .await
+        .unwrap();
+    assert_eq!(remaining(&limiter, "l").await, Some(10));
+}
+
+#[tokio::test]
+async fn burst_that_is_lowered_meanwhile_keeps_refunds() {
+    let limiter = limiter(Limit::per_hour(10).burst(100));
+    let rule = rule().cost_by(|_| 60).refund_if(|_| true);
+    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let reloading = limiter.clone();
+    let handler = service_fn(async |_: Request<Body>| {
+        let lower = limits(Limit::per_hour(10).burst(50));
+        reloading.reload(lower).unwrap();
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    layer
+        .layer(handler)
+        .oneshot(Request::default())
+        .await
+        .unwrap();
+    assert_eq!(remaining(&limiter, "l").await, Some(50));
+}
+
+#[tokio::test]
+async fn tiers_that_give_nothing_back_are_not_charged_twice() {
+    let tier = Tier::new(100, Duration::from_secs(3600));
+    let limiter = limiter(Limit::tiers([tier]).unwrap());
+    let handler = service_fn(async |request: Request<Body>| {
+        let assessment = request.extensions().get::<Assessment>().unwrap();
+        let assessed = assessment.of("l").unwrap();
+        assessed.settle(4).await.unwrap_err();
+        assert_eq!(assessed.charged(), 10);
+        assessed.settle(10).await.unwrap();
+        assessed.settle(12).await.unwrap();
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let layer = RateLimitLayer::new(limiter.clone()).rule(rule().cost(10));
+    layer
+        .layer(handler)
+        .oneshot(Request::default())
+        .await
+        .unwrap();
+    let one_more = limiter.check(&Transaction::new("l", "everyone")).await;
+    assert_eq!(one_more.unwrap().remaining(), Some(100 - 12 - 1));
+}
+
+#[tokio::test]
+async fn panic_of_one_rules_closure_keeps_no_other_from_its_refund() {
+    let limiter = limiter(Limit::per_hour(10));
+    let panics = rule().refund_if(|ending| panic!("{:?}", ending.status()));
+    let refunds = Rule::new("other", Everyone).refund_if(|_| true);
+    let of = limiter.clone();
+    let request = tokio::spawn(async move { status(&of, [panics, refunds]).await });
+    assert!(request.await.unwrap_err().is_panic());
+    assert_eq!(remaining(&limiter, "other").await, Some(10));
+    assert_eq!(remaining(&limiter, "l").await, Some(9));
+}
+
+#[tokio::test]
+async fn body_with_a_length_is_complete_over_http_1() {
+    let (tell, mut hear) = unbounded_channel();
+    let rule = rule().settle_by(move |ending| {
+        tell.send((ending.sent(), ending.is_complete())).unwrap();
+        None
+    });
+    let layer = RateLimitLayer::new(limiter(Limit::per_hour(10))).rule(rule);
+    let body = || {
+        let frames = ["hello", "world"].map(|text| Ok::<_, Infallible>(Bytes::from(text)));
+        Body::from_stream(futures_util::stream::iter(frames))
+    };
+    let handler = get(async move || ([("content-length", "10")], body()));
+    let app = Router::new().route("/", handler).layer(layer);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    for (method, ending) in [("GET", (10, true)), ("HEAD", (0, false))] {
+        let request = format!("{method} / HTTP/1.1\r\nhost: a\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(hear.recv().await, Some(ending), "{method}");
+    }
+    client.shutdown().await.unwrap();
+    let mut answers = String::new();
+    client.read_to_string(&mut answers).await.unwrap();
+    assert!(answers.contains("helloworld"), "{answers}");
+}
+
+/// A store that is away when it is told to be.
+#[derive(Clone, Debug, Default)]
+struct Store {
+    memory: Arc<MemoryBackend>,
+    is_away: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(BackendError::unavailable(
+                "it is away, as the test wants it",
+            )),
+            false => self.memory.apply(batch).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_decided_locally_is_not_given_back_to_the_store() {
+    let store = Store::default();
+    let limit = || limits(Limit::per_hour(10));
+    let direct = Limiter::new(limit(), store.clone());
+    let ours = Limiter::new(limit(), FailurePolicy::new(store.clone()));
+    let five = Transaction::new("l", "everyone").cost(5);
+    direct.spend(&five).await.unwrap();
+    let layer = RateLimitLayer::new(ours).rule(rule().cost(3).refund_if(|_| true));
+    store.is_away.store(true, Ordering::SeqCst);
+    let handler = service_fn(async |request: Request<Body>| {
+        let assessment = request.extensions().get::<Assessment>().unwrap();
+        let decision = &assessment.of("l").unwrap().decision;
+        assert_eq!(decision.source(), Source::Local);
+        store.is_away.store(false, Ordering::SeqCst);
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    layer
+        .layer(handler)
+        .oneshot(Request::default())
+        .await
+        .unwrap();
+    assert_eq!(remaining(&direct, "l").await, Some(5));
+}
