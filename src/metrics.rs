@@ -4,6 +4,7 @@
 //! | name | kind | labels | what |
 //! |---|---|---|---|
 //! | [`REQUESTS`] | counter | `policy`, `result` | transactions decided |
+//! | [`REFUSALS`] | counter | `reason` | requests that layers have refused, for whatever reason |
 //! | [`DECISION_DURATION`] | histogram, seconds | `operation` | how long decisions took, store and all |
 //! | [`STORE_DURATION`] | histogram, seconds | `call`, `result` | how long the Redis backend took |
 //! | [`CIRCUIT_TRANSITIONS`] | counter | `to` | how often the breaker has opened and closed |
@@ -33,6 +34,9 @@
 //! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become a replica), or
 //! `dropped`: nobody waited for it any more, as after the deadline of a `FailurePolicy`.
 //!
+//! A refusal's `reason` is `over_limit`, `blocked`, `too_costly` (413), `listed` (403), `no_id`, `unavailable` (503) or
+//! `misconfigured`.
+//!
 //! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
 //! `docs/operating.md` has alerts to set, and the example `observability` a dashboard.
 //!
@@ -54,6 +58,8 @@ use crate::{backend::Stats, decision::Fate, transaction::Operation};
 
 /// Transactions decided.
 pub const REQUESTS: &str = "rate_limiting.requests";
+/// Requests that layers have refused.
+pub const REFUSALS: &str = "rate_limiting.refusals";
 /// How long decisions took, in seconds.
 pub const DECISION_DURATION: &str = "rate_limiting.decision.duration";
 /// How long the Redis backend took, in seconds.
@@ -77,6 +83,7 @@ pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
 pub fn describe() {
     let seconds = Unit::Seconds;
     describe_counter!(REQUESTS, Unit::Count, "Transactions decided");
+    describe_counter!(REFUSALS, Unit::Count, "Requests refused by layers");
     describe_histogram!(DECISION_DURATION, seconds, "How long decisions took");
     describe_histogram!(STORE_DURATION, seconds, "How long the Redis backend took");
     describe_counter!(
@@ -243,6 +250,11 @@ pub(crate) fn circuit_is(to: &'static str) {
 #[cfg(feature = "failure-policy")]
 pub(crate) fn fell_back(action: &'static str) {
     counter!(FALLBACK_REQUESTS, "action" => action).increment(1);
+}
+
+/// Notes that a layer has refused a request.
+pub(crate) fn refused(reason: &'static str) {
+    counter!(REFUSALS, "reason" => reason).increment(1);
 }
 
 /// Notes that other limits were put in force, or not.

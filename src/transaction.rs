@@ -298,13 +298,10 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Takes its vote away, and what it would refuse while the store does not answer.
+    /// Takes its vote away. It refuses nothing while the store does not answer either.
     pub(crate) const fn in_shadow(mut self) -> Self {
         self.shadow = true;
         self.mode = self.mode.silent();
-        if !matches!(self.on_failure, Some(OnFailure::Local)) {
-            self.on_failure = Some(OnFailure::Allow);
-        }
         self
     }
 

@@ -224,8 +224,8 @@ fn change<'a>(
     let transaction = charged(limit, id).correction();
     match operation {
         Operation::Spend if has_tiers => transaction.mode(Mode::SpendOnly).min_cost(1),
-        Operation::Spend => transaction.mode(Mode::Debit),
-        _ => transaction,
+        // It may be more than the burst, which may also have become less.
+        _ => transaction.mode(Mode::Debit),
     }
 }
 

@@ -29,8 +29,9 @@
 //!
 //! # In traces
 //!
-//! What was decided is recorded on the current span, if that has the fields `rate_limiting.policy` (the limit) and
-//! `rate_limiting.result` (`acquired`, `rejected` and so on). With tower-http, such a span is made outside of the layer:
+//! What was decided is recorded on the current span, if that has the fields `rate_limiting.policy` (the limit),
+//! `rate_limiting.result` (`acquired`, `rejected` and so on) and, for requests that are refused for whatever reason,
+//! `rate_limiting.refusal` (`over_limit`, `no_id`, `unavailable`, …). With tower-http, such a span is made outside of the layer:
 //!
 //! ```
 //! use tower_http::trace::TraceLayer;

@@ -176,8 +176,6 @@ fn permit(
         Algorithm::Gcra(_) if transaction.min_cost.is_some() => {
             Err(LimiterError::no_tiers(transaction.limit))
         }
-        // What was taken may be given back, whatever the burst has become.
-        Algorithm::Gcra(_) if operation == Operation::Refund => Ok(true),
         Algorithm::Gcra(gcra) => {
             Ok(transaction.cost <= gcra.burst() || transaction.mode == Mode::Debit)
         }

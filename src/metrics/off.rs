@@ -62,4 +62,7 @@ pub(crate) fn circuit_is(_to: &'static str) {}
 pub(crate) fn fell_back(_action: &'static str) {}
 
 #[inline]
+pub(crate) fn refused(_reason: &'static str) {}
+
+#[inline]
 pub(crate) fn reloaded(_outcome: &'static str) {}

@@ -30,6 +30,10 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
     let mut response = respond(StatusCode::OK, GRPC, Bytes::new());
     let headers = response.headers_mut();
+    // gRPC-Web has types of its own, and a client expects the one that it sent.
+    if let Some(own) = refusal.request.headers.get(header::CONTENT_TYPE) {
+        headers.insert(header::CONTENT_TYPE, own.clone());
+    }
     #[cfg(feature = "tonic")]
     details::put_on(headers, code, &message, refusal);
     let message = utf8_percent_encode(&message, ESCAPED).to_string();

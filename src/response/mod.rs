@@ -18,6 +18,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
+use tracing::Span;
 
 pub use self::{
     denial::{Denial, Excess},
@@ -31,7 +32,7 @@ pub(crate) use self::{
     headers::{Fields, Policy, Shown},
     refusal::Denials,
 };
-use crate::{key::Missing, limit::Limits, limiter::LimiterError};
+use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics};
 
 /// Builds the response to a refused request, but a gRPC one.
 ///
@@ -140,6 +141,9 @@ impl Responder {
     }
 
     fn respond(&self, refusal: Refusal<'_>) -> Response<Bytes> {
+        let reason = refusal.reason.as_str();
+        metrics::refused(reason);
+        Span::current().record("rate_limiting.refusal", reason);
         let refusal = refusal.delayed(|| jitter::varied(self.jitter));
         let is_grpc = grpc::is_grpc(refusal.request);
         let mut response = match is_grpc {

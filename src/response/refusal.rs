@@ -48,6 +48,21 @@ pub enum Reason<'a> {
 
 pub(crate) type Denials<'a> = SmallVec<[Denial<'a>; 2]>;
 
+impl Reason<'_> {
+    /// The reason in the words that operators read.
+    pub(crate) const fn as_str(&self) -> &'static str {
+        match self {
+            Self::OverLimit(_) => "over_limit",
+            Self::Blocked(_) => "blocked",
+            Self::TooCostly(_) => "too_costly",
+            Self::Listed { .. } => "listed",
+            Self::NoId(_) => "no_id",
+            Self::Unavailable => "unavailable",
+            Self::Misconfigured => "misconfigured",
+        }
+    }
+}
+
 impl<'a> Refusal<'a> {
     pub(super) fn new(reason: Reason<'a>, request: &'a Parts) -> Self {
         let wait = match &reason {

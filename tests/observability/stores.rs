@@ -90,6 +90,7 @@ fn labels_are_of_few_values_and_never_an_id() {
         "operation",
         "outcome",
         "policy",
+        "reason",
         "result",
         "to",
     ];
