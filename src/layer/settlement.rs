@@ -12,7 +12,10 @@ use smallvec::SmallVec;
 #[cfg(feature = "tokio")]
 use tracing::Instrument;
 
-use super::{assessment::Assessment, plan::Plan};
+use super::{
+    assessment::{Assessment, Correction},
+    plan::Plan,
+};
 use crate::{
     limiter::LimiterError,
     rule::{Ending, Outcome},
@@ -25,6 +28,8 @@ pub(super) struct Settlement {
     assessment: Assessment,
     request: Extensions,
     open: SmallVec<[Open; 2]>,
+    /// Corrections that have to be waited for.
+    left: Vec<Correction>,
 }
 
 /// A charge that is open: its place in the assessment, and its rule.
@@ -52,13 +57,13 @@ impl Settlement {
             assessment: assessment.clone(),
             request: request.clone(),
             open,
+            left: Vec::new(),
         })
     }
 
     /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
     pub(super) fn close(&mut self, outcome: Outcome<'_>, is_end: bool) -> Option<Closing> {
-        let mut left = Vec::new();
-        // One after the other, so that those after one whose closure panics are still open.
+        // One after the other, so that one whose closure panics takes no other along.
         while let Some(Open { place, rule }) = self.next(is_end) {
             let ending = Ending::new(&self.request, outcome);
             let assessed = self.assessment.own(place);
@@ -67,9 +72,10 @@ impl Settlement {
             };
             match assessed.try_settle(cost) {
                 Ok(settled) => told(settled),
-                Err(correction) => left.push(*correction),
+                Err(correction) => self.left.push(*correction),
             }
         }
+        let left = std::mem::take(&mut self.left);
         if left.is_empty() {
             return None;
         }
@@ -89,22 +95,19 @@ impl Settlement {
 
     /// Whether nothing is open any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.left.is_empty()
     }
 }
 
 /// The request was abandoned: the client went away, or the service has panicked.
 impl Drop for Settlement {
     fn drop(&mut self) {
-        if self.is_closed() {
-            return;
-        }
-        // A second panic while the first one unwinds would abort the process.
-        let closed = catch_unwind(AssertUnwindSafe(|| self.close(Outcome::Abandoned, true)));
-        match closed {
-            Ok(Some(closing)) => detach(closing),
-            Ok(None) => {}
-            Err(_) => tracing::error!("a rule's closure has panicked on an abandoned request"),
+        while !self.is_closed() {
+            // A second panic while the first one unwinds would abort the process.
+            match catch_unwind(AssertUnwindSafe(|| self.close(Outcome::Abandoned, true))) {
+                Ok(closing) => closing.into_iter().for_each(detach),
+                Err(_) => tracing::error!("a rule's closure has panicked on an abandoned request"),
+            }
         }
     }
 }

@@ -155,6 +155,25 @@ async fn panic_of_one_rules_closure_keeps_no_other_from_its_refund() {
 }
 
 #[tokio::test]
+async fn panic_on_an_abandoned_request_keeps_no_other_from_its_refund() {
+    let limiter = limiter(Limit::per_hour(10));
+    let panics = rule().refund_if(|ending| panic!("{:?}", ending.status()));
+    let refunds = Rule::new("other", Everyone).refund_if(|_| true);
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(panics)
+        .rule(refunds);
+    let service = layer.layer(service_fn(async |_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>().await
+    }));
+    let mut request = Box::pin(service.oneshot(Request::default()));
+    assert!(futures_util::poll!(&mut request).is_pending());
+    assert_eq!(remaining(&limiter, "other").await, Some(9));
+    drop(request);
+    assert_eq!(remaining(&limiter, "other").await, Some(10));
+    assert_eq!(remaining(&limiter, "l").await, Some(9));
+}
+
+#[tokio::test]
 async fn body_with_a_length_is_complete_over_http_1() {
     let (tell, mut hear) = unbounded_channel();
     let rule = rule().settle_by(move |ending| {
