@@ -156,7 +156,7 @@ async fn error_of_the_service_is_told_and_passes_through() {
     let limiter = limiter(MemoryBackend::new());
     let rule = Rule::new("l", Everyone).refund_if(|ending| ending.failed());
     let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
-    let service = layer.layer(service_fn(async |request: Request<()>| {
+    let service = layer.layer(service_fn(|request: Request<()>| async move {
         match request.uri().path() {
             "/" => Ok(Response::new(Full::<Bytes>::default())),
             _ => Err("the service fails"),
@@ -175,7 +175,7 @@ async fn closure_that_panics_on_an_abandoned_request_ends_nothing_else() {
     let limiter = limiter(MemoryBackend::new());
     let rule = Rule::new("l", Everyone).refund_if(|ending| panic!("{:?}", ending.status()));
     let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
-    let service = layer.layer(service_fn(async |_: Request<()>| {
+    let service = layer.layer(service_fn(|_: Request<()>| async move {
         std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>().await
     }));
     let mut request = Box::pin(service.oneshot(Request::new(())));
@@ -195,7 +195,7 @@ async fn client_that_goes_away_while_redis_decides_is_given_back() {
         ending.is_abandoned()
     });
     let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
-    let service = layer.layer(service_fn(async |_: Request<()>| {
+    let service = layer.layer(service_fn(|_: Request<()>| async move {
         Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
     }));
     server.pause();

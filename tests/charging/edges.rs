@@ -82,7 +82,7 @@ async fn debit_that_is_charged_later_refuses_nobody_and_goes_into_debt() {
 #[tokio::test]
 async fn what_a_handler_settled_into_debt_is_given_back() {
     let limiter = limiter(Limit::per_hour(10));
-    let handler = service_fn(async |request: Request<Body>| {
+    let handler = service_fn(|request: Request<Body>| async move {
         let assessment = request.extensions().get::<Assessment>().unwrap();
         let assessed = assessment.of("l").unwrap();
         for cost in [30, 200, 3, 0] {
@@ -105,8 +105,8 @@ async fn burst_that_is_lowered_meanwhile_keeps_refunds() {
     let limiter = limiter(Limit::per_hour(10).burst(100));
     let rule = rule().cost_by(|_| 60).refund_if(|_| true);
     let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
-    let reloading = limiter.clone();
-    let handler = service_fn(async |_: Request<Body>| {
+    let reloading = &limiter;
+    let handler = service_fn(|_: Request<Body>| async move {
         let lower = limits(Limit::per_hour(10).burst(50));
         reloading.reload(lower).unwrap();
         Ok::<_, Infallible>(Response::new(Body::empty()))
@@ -123,7 +123,7 @@ async fn burst_that_is_lowered_meanwhile_keeps_refunds() {
 async fn tiers_that_give_nothing_back_are_not_charged_twice() {
     let tier = Tier::new(100, Duration::from_secs(3600));
     let limiter = limiter(Limit::tiers([tier]).unwrap());
-    let handler = service_fn(async |request: Request<Body>| {
+    let handler = service_fn(|request: Request<Body>| async move {
         let assessment = request.extensions().get::<Assessment>().unwrap();
         let assessed = assessment.of("l").unwrap();
         assessed.settle(4).await.unwrap_err();
@@ -162,7 +162,7 @@ async fn panic_on_an_abandoned_request_keeps_no_other_from_its_refund() {
     let layer = RateLimitLayer::new(limiter.clone())
         .rule(panics)
         .rule(refunds);
-    let service = layer.layer(service_fn(async |_: Request<Body>| {
+    let service = layer.layer(service_fn(|_: Request<Body>| async move {
         std::future::pending::<Result<Response<Body>, Infallible>>().await
     }));
     let mut request = Box::pin(service.oneshot(Request::default()));
@@ -231,12 +231,13 @@ async fn what_was_decided_locally_is_not_given_back_to_the_store() {
     let five = Transaction::new("l", "everyone").cost(5);
     direct.spend(&five).await.unwrap();
     let layer = RateLimitLayer::new(ours).rule(rule().cost(3).refund_if(|_| true));
-    store.is_away.store(true, Ordering::SeqCst);
-    let handler = service_fn(async |request: Request<Body>| {
+    let is_away = &store.is_away;
+    is_away.store(true, Ordering::SeqCst);
+    let handler = service_fn(|request: Request<Body>| async move {
         let assessment = request.extensions().get::<Assessment>().unwrap();
         let decision = &assessment.of("l").unwrap().decision;
         assert_eq!(decision.source(), Source::Local);
-        store.is_away.store(false, Ordering::SeqCst);
+        is_away.store(false, Ordering::SeqCst);
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
     layer
