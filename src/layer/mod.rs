@@ -34,15 +34,18 @@
 //! `rate_limiting.refusal` (`over_limit`, `no_id`, `unavailable`, …). With tower-http, such a span is made outside of the layer:
 //!
 //! ```
+//! use axum::extract::Request;
 //! use tower_http::trace::TraceLayer;
-//! use tracing::{Span, field::Empty, info_span};
+//! use tracing::{field::Empty, info_span};
 //!
-//! let trace = TraceLayer::new_for_http().make_span_with(|request: &http::Request<_>| {
+//! let trace = TraceLayer::new_for_http().make_span_with(|request: &Request| {
 //!     let (method, path) = (request.method(), request.uri().path());
-//!     info_span!("request", %method, path, rate_limiting.policy = Empty, rate_limiting.result = Empty)
+//!     info_span!(
+//!         "request", %method, path,
+//!         rate_limiting.policy = Empty, rate_limiting.result = Empty, rate_limiting.refusal = Empty,
+//!     )
 //! });
-//! # let service = tower::service_fn(async |_: http::Request<String>| Ok::<_, std::convert::Infallible>(http::Response::new(String::new())));
-//! # let _ = tower::Layer::layer(&trace, service);
+//! let app: axum::Router = axum::Router::new().layer(trace);
 //! ```
 //!
 //! Each decision is an event too, of level `DEBUG` if it denies and `TRACE` if not, with the limit, the id, the result and
