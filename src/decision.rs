@@ -201,6 +201,16 @@ impl Decision {
         }
     }
 
+    /// The same in whole seconds, rounded up, as `Retry-After` has it; `None` where waiting is in vain.
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        let wait = self.retry_after();
+        let secs = wait
+            .as_secs()
+            .checked_add(u64::from(wait.subsec_nanos() > 0));
+        secs.filter(|_| wait != Self::NEVER)
+    }
+
     /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once, and
     /// [`NEVER`](Self::NEVER) where it cannot pass.
     #[must_use]

@@ -79,6 +79,15 @@ pub const EVICTIONS: &str = "rate_limiting.evictions";
 /// 0 while the store is asked, 1 while it is not.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
 
+/// Upper bounds for histograms of both durations, in seconds: memory takes about a microsecond, Redis a fraction of a
+/// millisecond, and no decision more than its deadline.
+pub const DURATION_BUCKETS: &[f64] = &[
+    0.000_001, 0.000_002, 0.000_005, 0.000_02, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005,
+    0.01, 0.025, 0.05, 0.25, 1.0,
+];
+/// Upper bounds for a histogram of how much clients have used up.
+pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
+
 /// Tells the recorder what the metrics are, and their units. Call it once, after the exporter is installed.
 pub fn describe() {
     let seconds = Unit::Seconds;

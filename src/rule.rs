@@ -24,7 +24,7 @@ pub use self::{
     rules::RuleError,
 };
 pub(crate) use self::{
-    charging::Outcome,
+    charging::{Outcome, Refused},
     predicate::Predicates,
     rules::{Charge, Charges, Rules, charged},
 };

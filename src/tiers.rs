@@ -300,7 +300,7 @@ fn duration(us: u64) -> Duration {
 }
 
 /// Why tiers cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TiersError {
     /// There are none.
@@ -318,6 +318,8 @@ pub enum TiersError {
         mistake: TierMistake,
     },
 }
+
+debug_as_read!(TiersError);
 
 /// Why a tier cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

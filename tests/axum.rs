@@ -214,3 +214,19 @@ async fn each_route_has_a_bucket_of_its_own() {
         assert_eq!(left, Some(0), "{route}");
     }
 }
+
+#[tokio::test]
+async fn mocked_peer_is_a_peer() {
+    use axum::extract::connect_info::MockConnectInfo;
+    use tower::ServiceExt;
+
+    let mock = MockConnectInfo(SocketAddr::from(([203, 0, 113, 7], 1)));
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(1));
+    let app = Router::new().route("/", get(|| async { "hello" }));
+    let app = app.layer(layer(&limiter)).layer(mock);
+    for status in [200, 429] {
+        let request = Request::new(axum::body::Body::empty());
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status);
+    }
+}

@@ -145,3 +145,33 @@ async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
         assert_eq!(log.count(told), 1, "{told}");
     }
 }
+
+#[test]
+fn layer_that_limits_nobody_is_told_once() {
+    let (log, _guard) = Log::capture();
+    let limits = Limits::builder()
+        .name("off")
+        .limit("on", Limit::per_minute(1));
+    let limiter = || Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let idle = RateLimitLayer::new(limiter());
+    for _ in 0..3 {
+        let _ = idle.layer(Hello);
+    }
+    assert_eq!(
+        log.count("a RateLimitLayer without rules limits nothing"),
+        1
+    );
+    // One that has nothing but a deny list does something.
+    let _ = RateLimitLayer::new(limiter())
+        .deny_if("all", |_| true)
+        .layer(Hello);
+    assert_eq!(
+        log.count("a RateLimitLayer without rules limits nothing"),
+        1
+    );
+    let _ = RateLimitLayer::new(limiter()).rule(Rule::new("off", ClientIp::peer()));
+    assert_eq!(
+        log.count("the limit has no values, so that its rule limits nobody"),
+        1
+    );
+}

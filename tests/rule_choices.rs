@@ -86,6 +86,16 @@ fn path_without_a_slash_panics() {
     let _ = paths(["health"]);
 }
 
+#[test]
+fn route_in_place_of_a_path_panics() {
+    for route in ["/users/{id}", "/*/x", "/a*"] {
+        assert!(
+            std::panic::catch_unwind(|| paths([route])).is_err(),
+            "{route}"
+        );
+    }
+}
+
 fn from(ip: &str) -> Request<Body> {
     let mut request = request(Method::GET, "/", &[]);
     let peer = SocketAddr::new(ip.parse().unwrap(), 1);

@@ -120,7 +120,7 @@ fn files_say_unlimited_blocked_and_shadow() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    let refused = |text| {
+    let refused = |text: &str| {
         let limits = Limits::builder().defaults_text(Language::Json, text);
         limits.build().unwrap_err().to_string()
     };
@@ -131,6 +131,14 @@ fn what_cannot_be_meant_is_refused() {
         refused(r#"{"l": {"unlimited": true, "blocked": true}}"#),
         two
     );
+    // Whoever says what a limit is not has said nothing of what it is.
+    for no in ["unlimited", "blocked"] {
+        let error = refused(&format!(r#"{{"l": {{"{no}": false}}}}"#));
+        assert!(
+            error.starts_with("limits:1: limit `l`: burst is missing: "),
+            "{error}"
+        );
+    }
     let docs = "limits:1: limit `l`: docs is `/limits`: write a link with its scheme, such as \
                 `https://example.com/limits`";
     assert_eq!(refused(r#"{"l": {"docs": "/limits"}}"#), docs);
@@ -185,4 +193,19 @@ async fn all_limits_are_put_in_shadow_and_taken_out_by_a_reload() {
     assert!(!limiter.spend(&one).await.unwrap().allowed());
     let error = limiter.spend(&one.cost(2)).await.unwrap_err();
     assert!(matches!(error, LimiterError::CostAboveBurst { .. }));
+}
+
+#[test]
+fn errors_read_the_same_when_main_prints_them() {
+    let limits = Limits::builder().defaults_text(Language::Json, r#"{"l": {"perod": "1s"}}"#);
+    let error = limits.build().unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let limits = Limits::builder().defaults_file("no-such-file.json");
+    let error = limits.build().unwrap_err();
+    let (debug, display) = (format!("{error:?}"), error.to_string());
+    assert!(
+        debug.starts_with("no-such-file.json: cannot read it: "),
+        "{debug}"
+    );
+    assert_eq!(debug, display, "the cause is not said twice");
 }

@@ -134,7 +134,8 @@ fn span<B>(request: &Request<B>) -> Span {
         %method,
         path,
         rate_limiting.policy = Empty,
-        rate_limiting.result = Empty
+        rate_limiting.result = Empty,
+            rate_limiting.refusal = Empty,
     )
 }
 

@@ -144,7 +144,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 }
 
 /// Why a backend has not decided a batch.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// The instant of the decision is out of range.
@@ -158,6 +158,8 @@ pub enum BackendError {
     #[error("the rate limit store is being found again")]
     Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
+
+debug_as_read!(BackendError);
 
 impl BackendError {
     /// The error of a store that did not answer.

@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Mutex, Once, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -12,11 +12,12 @@ use crate::limiter::LimiterError;
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Whether a layer can decide, so that it is logged when that changes and not on each request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Health {
     failing: AtomicBool,
     told: Mutex<Told>,
     misused: AtomicBool,
+    idle: Once,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +27,26 @@ struct Told {
     fails: bool,
 }
 
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            failing: AtomicBool::default(),
+            told: Mutex::default(),
+            misused: AtomicBool::default(),
+            idle: Once::new(),
+        }
+    }
+}
+
 impl Health {
+    pub(super) fn idle(&self) {
+        self.idle.call_once(|| {
+            tracing::warn!(
+                "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`"
+            );
+        });
+    }
+
     #[inline]
     pub(super) fn decided(&self) {
         if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {

@@ -192,10 +192,8 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
-        if self.plan.rules.is_empty() {
-            tracing::warn!(
-                "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`"
-            );
+        if self.plan.rules.is_empty() && self.plan.listed.is_empty() {
+            self.plan.health.idle();
         }
         if let Some(finding) = self.plan.mistake() {
             self.plan.traffic.tell(&finding);

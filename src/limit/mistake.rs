@@ -18,8 +18,9 @@ use crate::{
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
 /// what to change.
-#[derive(Debug)]
 pub struct LimitsError(Box<Found>);
+
+debug_as_read!(LimitsError);
 
 /// A mistake and where it is.
 #[derive(Debug)]

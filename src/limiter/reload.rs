@@ -151,6 +151,17 @@ impl Claim {
             .get(&self.limit)
             .into_iter()
             .flat_map(NamedLimit::overrides);
+        if let Some(named) = limits.get(&self.limit)
+            && named.limit.is_none()
+            && !named.is_defined()
+            && named.overrides().len() == 0
+        {
+            let limit = &*self.limit;
+            tracing::warn!(
+                limit,
+                "the limit has no values, so that its rule limits nobody: give it some, or write `{limit}: {{}}`"
+            );
+        }
         let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));
         if let Some(first) = unmet.next() {
             tracing::warn!(
@@ -158,7 +169,7 @@ impl Claim {
                 id = shown(limits, first.id).as_str(),
                 more = unmet.count(),
                 "an override is for an id that a rule of its limit never finds: write it as the \
-                 rule's extractor does"
+                 rule's extractor does, an IPv6 client by the first address of its /64 unless it is exact"
             );
         }
     }
@@ -204,7 +215,7 @@ impl Claims {
 }
 
 /// Why other limits are not put in force.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// A rule uses a name that is gone, or has a cost above a burst.
@@ -233,6 +244,8 @@ pub enum ReloadError {
         is: LimitName,
     },
 }
+
+debug_as_read!(ReloadError);
 
 /// Says what buckets are kept under.
 struct Key<'a>(&'a LimitName);

@@ -242,7 +242,7 @@ fn ensure_complete(batch: &Batch<'_>, outcome: &Outcome) -> Result<(), BackendEr
 }
 
 /// Why a transaction was not decided.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum LimiterError {
     /// No limit has this name.
@@ -320,6 +320,8 @@ pub enum LimiterError {
     #[error(transparent)]
     Backend(BackendError),
 }
+
+debug_as_read!(LimiterError);
 
 impl LimiterError {
     pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {

@@ -32,7 +32,7 @@ pub(crate) use self::{
     headers::{Fields, Policy, Shown},
     refusal::Denials,
 };
-use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics};
+use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
 
 /// Builds the response to a refused request, but a gRPC one.
 ///
@@ -150,6 +150,9 @@ impl Responder {
             true => grpc::refused(&refusal),
             false => self.format_for(refusal.request).respond(&refusal),
         };
+        if is_grpc {
+            response.extensions_mut().insert(Refused(refusal.status));
+        }
         let headers = response.headers_mut();
         if let Some(secs) = refusal.retry_after_secs() {
             headers.entry(header::RETRY_AFTER).or_insert(secs.into());

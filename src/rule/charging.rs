@@ -17,6 +17,10 @@ pub struct Ending<'a> {
     outcome: Outcome<'a>,
 }
 
+/// Stands among the extensions of a refusal that does not have its status: gRPC's have 200.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused(pub(crate) StatusCode);
+
 /// In which of the ways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome<'a> {
@@ -48,10 +52,13 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// The response's status, if there was one.
+    /// The response's status, if there was one; of a gRPC request that an inner layer has refused, the status that another
+    /// request would have got. Of all other gRPC responses it is 200: see [`grpc_status`](Self::grpc_status).
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
-        self.response().map(|parts| parts.status)
+        let parts = self.response()?;
+        let refused = parts.extensions.get::<Refused>();
+        Some(refused.map_or(parts.status, |Refused(status)| *status))
     }
 
     /// The gRPC status in the response's head, which has it if the call has failed before anything was sent.

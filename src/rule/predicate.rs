@@ -63,12 +63,22 @@ pub fn methods(methods: impl IntoIterator<Item = Method>) -> Predicate {
 ///
 /// # Panics
 ///
-/// If one does not begin with a slash.
+/// If one does not begin with a slash, or is a route: with braces, or an asterisk that is not at the end.
 #[track_caller]
 pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Predicate {
     let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
     if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
         panic!("the path `{path}` matches no request: begin it with `/`");
+    }
+    let is_route = |path: &&String| {
+        let above = path.strip_suffix("/*").unwrap_or(path);
+        above.contains(['{', '*'])
+    };
+    if let Some(path) = paths.iter().find(is_route) {
+        panic!(
+            "`{path}` is no path: end it with `/*` for all that lies below, or put the layer on the route by \
+             `route_layer`"
+        );
     }
     Box::new(move |parts| {
         let mut paths = paths.iter();
@@ -103,7 +113,6 @@ mod tests {
             ("/static/*", "/statics", false),
             ("/*", "/", false),
             ("/*", "/a", true),
-            ("/a*", "/ab", false),
         ] {
             assert_eq!(lies_at(pattern, path), lies, "{pattern} {path}");
         }

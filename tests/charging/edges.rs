@@ -24,6 +24,7 @@ use tollgate::{
     decision::{Outcome, Source},
     key::Everyone,
     layer::Assessment,
+    rule::Ending,
     tiers::Tier,
     transaction::{Batch, Mode},
 };
@@ -171,6 +172,22 @@ async fn panic_on_an_abandoned_request_keeps_no_other_from_its_refund() {
     drop(request);
     assert_eq!(remaining(&limiter, "other").await, Some(10));
     assert_eq!(remaining(&limiter, "l").await, Some(9));
+}
+
+#[tokio::test]
+async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
+    let limiter = limiter(Limit::per_hour(10));
+    let gives_back =
+        |ending: &Ending<'_>| ending.status().is_some_and(|status| status.is_success());
+    let outer = RateLimitLayer::new(limiter.clone()).rule(rule().refund_if(gives_back));
+    let inner = RateLimitLayer::new(limiter.clone()).deny_if("all", |_| true);
+    let service = outer.layer(inner.layer(service_fn(hello)));
+    for content_type in ["application/json", "application/grpc"] {
+        let request = Request::builder().header("content-type", content_type);
+        let request = request.body(Body::empty()).unwrap();
+        service.clone().oneshot(request).await.unwrap();
+    }
+    assert_eq!(remaining(&limiter, "l").await, Some(8));
 }
 
 #[tokio::test]

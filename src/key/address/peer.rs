@@ -65,6 +65,13 @@ fn known(parts: &Parts) -> Option<IpAddr> {
     {
         return Some(info.0.ip());
     }
+    #[cfg(feature = "axum")]
+    if let Some(mock) = parts
+        .extensions
+        .get::<axum::extract::connect_info::MockConnectInfo<SocketAddr>>()
+    {
+        return Some(mock.0.ip());
+    }
     #[cfg(feature = "tonic")]
     if let Some(info) = parts.extensions.get::<TcpConnectInfo>() {
         return Some(info.remote_addr()?.ip());

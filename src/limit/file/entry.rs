@@ -102,6 +102,11 @@ impl<'a> Entry<'a> {
             _ if unlimited => Ok(Some(Limit::UNLIMITED)),
             _ if blocked => Ok(Some(Limit::BLOCKED)),
             Some(node) => tiers(node).map(Some),
+            // Whoever says what it is not has forgotten to say what it is.
+            None if self.get("unlimited").or(self.get("blocked")).is_some() => {
+                let bucket = self.bucket()?;
+                bucket.map_or_else(|| Err(self.missing("burst")), |limit| Ok(Some(limit)))
+            }
             None => self.bucket(),
         }
     }
