@@ -8,7 +8,7 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::settlement::detached;
+use super::task::detached;
 use crate::{
     decision::{Decision, Source},
     id::Id,

@@ -9,7 +9,7 @@ use http::{header, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::settlement::{Settlement, detach};
+use super::{settlement::Settlement, task::detach};
 use crate::rule::Outcome;
 
 pin_project! {

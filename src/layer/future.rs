@@ -15,7 +15,7 @@ use super::{
     body::ResponseBody,
     mark::Mark,
     plan::{Conclusion, Waiting},
-    settlement::{Closing, detached},
+    task::{Closing, detached},
 };
 
 pin_project! {

@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Mutex, Once, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -12,12 +12,12 @@ use crate::limiter::LimiterError;
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Whether a layer can decide, so that it is logged when that changes and not on each request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Health {
     failing: AtomicBool,
     told: Mutex<Told>,
     misused: AtomicBool,
-    idle: Once,
+    idle: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -27,24 +27,14 @@ struct Told {
     fails: bool,
 }
 
-impl Default for Health {
-    fn default() -> Self {
-        Self {
-            failing: AtomicBool::default(),
-            told: Mutex::default(),
-            misused: AtomicBool::default(),
-            idle: Once::new(),
-        }
-    }
-}
-
 impl Health {
+    /// Tells of a layer that does nothing.
     pub(super) fn idle(&self) {
-        self.idle.call_once(|| {
+        if !self.idle.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`"
             );
-        });
+        }
     }
 
     #[inline]

@@ -2,11 +2,7 @@ use bytes::Bytes;
 use http::{Response, request::Parts};
 use http_body::Body;
 
-use super::{
-    assessment::Assessment,
-    body::ResponseBody,
-    settlement::{Closing, Settlement},
-};
+use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement, task::Closing};
 use crate::{response::Fields, rule::Outcome};
 
 /// What a request that proceeds leaves on itself and its response, and what is open until it has ended.

@@ -66,6 +66,7 @@ mod mark;
 mod plan;
 mod service;
 mod settlement;
+mod task;
 mod traffic;
 
 pub use self::{

@@ -12,10 +12,7 @@ use http::{Extensions, Response, request::Parts};
 use tracing::Span;
 
 use super::{
-    assessment::Assessment,
-    health::Health,
-    mark::Mark,
-    settlement::{Settlement, detached},
+    assessment::Assessment, health::Health, mark::Mark, settlement::Settlement, task::detached,
     traffic::Traffic,
 };
 use crate::{

@@ -1,20 +1,17 @@
 //! What is charged by how a request ends: corrected exactly once, whatever becomes of the request.
 
 use std::{
-    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::Arc,
 };
 
 use http::Extensions;
 use smallvec::SmallVec;
-#[cfg(feature = "tokio")]
-use tracing::Instrument;
 
 use super::{
     assessment::{Assessment, Correction},
     plan::Plan,
+    task::{Closing, detach},
 };
 use crate::{
     limiter::LimiterError,
@@ -38,9 +35,6 @@ struct Open {
     place: usize,
     rule: usize,
 }
-
-/// Corrections that have to be waited for.
-pub(super) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Settlement {
     /// The charges that depend on how the request ends, by their places in the assessment and their rules, if there are
@@ -116,38 +110,4 @@ fn told(settled: Result<(), LimiterError>) {
     if let Err(error) = settled {
         tracing::debug!(%error, "what a request was charged could not be corrected");
     }
-}
-
-/// Lets corrections go on by themselves.
-pub(super) fn detach(closing: Closing) {
-    #[cfg(feature = "tokio")]
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(closing.in_current_span());
-        return;
-    }
-    drop(closing);
-    tracing::warn!(
-        "what a request was charged is not corrected: there is no tokio runtime to do it in"
-    );
-}
-
-/// Runs a future to its end, even if nobody waits for it any more.
-pub(super) fn detached<T: Send + 'static>(
-    future: impl Future<Output = T> + Send + 'static,
-) -> Pin<Box<dyn Future<Output = T> + Send>> {
-    #[cfg(feature = "tokio")]
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let task = runtime.spawn(future.in_current_span());
-        return Box::pin(async move {
-            match task.await {
-                Ok(value) => value,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down, and this with it.
-                    Err(_) => std::future::pending().await,
-                },
-            }
-        });
-    }
-    Box::pin(future)
 }

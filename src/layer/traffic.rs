@@ -92,7 +92,7 @@ impl Traffic {
         charges: &[Charge],
     ) {
         if self.looks() {
-            limiter.is_used(&self.reporter);
+            limiter.note_request(&self.reporter);
             self.look_closely(request, rules, charges);
         }
     }

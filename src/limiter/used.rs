@@ -21,7 +21,7 @@ pub(super) struct Used {
 
 impl Limiter {
     /// Notes a request to a layer.
-    pub(crate) fn is_used(&self, reporter: &Arc<Reporter>) {
+    pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
         let used = &self.shared.used;
         if used.requests.load(Ordering::Relaxed) < 2 {
             used.requests.fetch_add(1, Ordering::Relaxed);

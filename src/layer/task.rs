@@ -1,0 +1,43 @@
+//! What goes on when nobody waits for it any more.
+
+use std::{future::Future, pin::Pin};
+
+#[cfg(feature = "tokio")]
+use tracing::Instrument;
+
+/// Corrections that have to be waited for.
+pub(super) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Lets corrections go on by themselves.
+pub(super) fn detach(closing: Closing) {
+    #[cfg(feature = "tokio")]
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(closing.in_current_span());
+        return;
+    }
+    drop(closing);
+    tracing::warn!(
+        "what a request was charged is not corrected: there is no tokio runtime to do it in"
+    );
+}
+
+/// Runs a future to its end, even if nobody waits for it any more.
+pub(super) fn detached<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = T> + Send>> {
+    #[cfg(feature = "tokio")]
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let task = runtime.spawn(future.in_current_span());
+        return Box::pin(async move {
+            match task.await {
+                Ok(value) => value,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime is shutting down, and this with it.
+                    Err(_) => std::future::pending().await,
+                },
+            }
+        });
+    }
+    Box::pin(future)
+}
