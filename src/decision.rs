@@ -28,7 +28,7 @@ pub use self::{
 use crate::{
     clock::Timestamp,
     tiers::{Figures, Tiers},
-    transaction::{Algorithm, Member, Operation},
+    transaction::{Action, Algorithm, Batch, Fingerprint, Member, Operation, Receipt},
 };
 
 /// What was decided for one transaction. Two are equal that say the same, whoever has decided.
@@ -38,6 +38,9 @@ pub struct Decision {
     source: Source,
     /// Whether the limit is in shadow mode, of which clients are not told.
     shadow: bool,
+    /// Whether the cost is charged.
+    is_charged: bool,
+    fingerprint: Fingerprint,
     bucket: Option<Bucket>,
 }
 
@@ -74,12 +77,14 @@ impl Decision {
         verdict: Verdict::Allowed,
         source: Source::Store,
         shadow: false,
+        is_charged: false,
+        fingerprint: Fingerprint { low: 0, high: 0 },
         bucket: None,
     };
 
     #[inline(always)]
     fn new(
-        operation: Operation,
+        batch: &Batch<'_>,
         member: &Member<'_>,
         answer: Answer,
         circumstances: Circumstances,
@@ -88,15 +93,18 @@ impl Decision {
             return Self::NOT_LIMITED;
         }
         let Circumstances { now, passes, .. } = circumstances;
-        let verdict = Verdict::of(operation, answer.passed, member.shadow && passes);
+        let action = batch.action(member);
+        let verdict = Verdict::of(batch.operation, answer.passed, member.shadow && passes);
         let bucket = Bucket::new(member, answer.state, now, passes);
-        let is_charged = answer.passed && passes && is_hypothetical(operation, member);
+        let takes = matches!(action, Action::Spend | Action::Debit);
         Self {
             verdict,
             source: circumstances.source,
             shadow: member.shadow,
+            is_charged: takes && answer.passed && passes,
+            fingerprint: member.fingerprint,
             bucket: match bucket {
-                Some(bucket) if is_charged => Some(bucket.charged(member)),
+                Some(bucket) if answer.passed && passes => Some(bucket.charged(action)),
                 bucket => bucket,
             },
         }
@@ -119,6 +127,23 @@ impl Decision {
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
+    }
+
+    /// The receipt of what was charged, by which exactly that is refunded; `None` if nothing was charged, or a limit with
+    /// tiers has granted it, which cannot be undone.
+    ///
+    /// Each receipt of a decision is for the same charge: refund one of them.
+    #[must_use]
+    pub fn receipt(&self) -> Option<Receipt> {
+        let Some(Bucket::Gcra {
+            gcra, tat, cost, ..
+        }) = &self.bucket
+        else {
+            return None;
+        };
+        let is_local = self.source == Source::Local;
+        let receipt = Receipt::new(self.fingerprint, *gcra, *tat, *cost, is_local);
+        self.is_charged.then_some(receipt)
     }
 
     /// Whether nothing passes, whatever is waited for: the limit is [`BLOCKED`](crate::Limit::BLOCKED) for this client.
@@ -249,6 +274,7 @@ impl Decision {
             source: Source::Store,
             shadow,
             bucket: Some(Bucket::Blocked),
+            ..Self::NOT_LIMITED
         }
     }
 
@@ -287,15 +313,6 @@ impl Verdict {
     }
 }
 
-/// Whether a member shows what a charge would leave although none was stored.
-fn is_hypothetical(operation: Operation, member: &Member<'_>) -> bool {
-    match operation {
-        Operation::Check => true,
-        Operation::Spend => !member.mode.spends(),
-        Operation::Refund | Operation::Reset => false,
-    }
-}
-
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
         (self.verdict, self.shadow) == (other.verdict, other.shadow) && self.bucket == other.bucket
@@ -315,26 +332,26 @@ impl fmt::Debug for Decision {
 }
 
 /// What was decided for a batch: the strictest voting member's decision, and every member's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchDecision {
     members: SmallVec<[Decision; 4]>,
     strictest: Option<usize>,
 }
 
 impl BatchDecision {
-    /// Gathers members' decisions, in the order sent, each with whether it votes.
-    pub(crate) fn new(members: impl Iterator<Item = (Decision, bool)>) -> Self {
-        let mut batch = Self {
-            members: SmallVec::new(),
-            strictest: None,
-        };
-        for (decision, votes) in members {
-            if votes && decision.limited() && batch.is_outdone_by(&decision) {
-                batch.strictest = Some(batch.members.len());
-            }
-            batch.members.push(decision);
+    /// Adds a member's decision, in the order sent.
+    #[inline]
+    pub(crate) fn push(&mut self, decision: Decision, votes: bool) {
+        if votes && decision.limited() && self.is_outdone_by(&decision) {
+            self.strictest = Some(self.members.len());
         }
-        batch
+        self.members.push(decision);
+    }
+
+    /// The decision of a batch of one.
+    #[inline]
+    pub(crate) fn into_only(mut self) -> Decision {
+        self.members.pop().unwrap_or(Decision::NOT_LIMITED)
     }
 
     fn is_outdone_by(&self, decision: &Decision) -> bool {

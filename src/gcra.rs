@@ -194,6 +194,18 @@ impl Gcra {
         owed.then(|| self.subtract(tat, self.increment(cost)).max(now))
     }
 
+    /// How many whole tokens of this limit, `cost` at most, are worth no more time than `cost` tokens of `other`.
+    pub(crate) fn tokens_of(&self, other: &Self, cost: u32) -> u32 {
+        if self.interval == other.interval && self.count == other.count {
+            return cost;
+        }
+        let span = other.increment(cost);
+        let parts = u64::from(span.frac) * u64::from(self.count) / u64::from(other.count);
+        let units = u128::from(span.us) * u128::from(self.count) + u128::from(parts);
+        let tokens = units / self.period_us();
+        u32::try_from(tokens).unwrap_or(cost).min(cost)
+    }
+
     /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.
     #[must_use]
     pub fn remaining(&self, tat: Tat, now: u64) -> u32 {

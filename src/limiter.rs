@@ -1,26 +1,28 @@
 //! The engine: from limit names and ids to decisions. It does no I/O of its own and knows no HTTP.
 
-mod note;
+mod handle;
+mod limiter_error;
+mod prepare;
+mod rebuilt;
+mod recorder;
 mod reload;
-mod resolve;
-mod used;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, slice, sync::Arc};
 
 use arc_swap::ArcSwap;
 
 pub(crate) use self::reload::Claim;
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use self::{
-    note::Note,
+    prepare::{CanonicalIds, Prepared},
+    rebuilt::RebuildDetector,
+    recorder::DecisionRecorder,
     reload::Claims,
-    resolve::{Found, Resolved, Rooms, look_up, only},
-    used::Used,
 };
-pub use self::{reload::ReloadError, resolve::LimiterError};
 use crate::{
-    backend::{Backend, Stats},
+    backend::{Backend, BackendError, Stats},
     clock::{Clock, Timestamp},
-    decision::{BatchDecision, Decision},
+    decision::{BatchDecision, Decision, Outcome},
     limit::Limits,
     metrics::Durations,
     transaction::{Batch, Operation, Transaction},
@@ -67,7 +69,7 @@ struct Shared {
     limits: ArcSwap<Limits>,
     claims: Claims,
     durations: Durations,
-    used: Used,
+    rebuilt: RebuildDetector,
     backend: Box<dyn Backend>,
 }
 
@@ -78,7 +80,7 @@ impl Limiter {
             limits: ArcSwap::from_pointee(limits),
             claims: Claims::default(),
             durations: Durations::default(),
-            used: Used::default(),
+            rebuilt: RebuildDetector::default(),
             backend: Box::new(backend),
         };
         Self {
@@ -116,7 +118,7 @@ impl Limiter {
     /// If the limit is not known, the id or the cost is not one for it, or the backend does not
     /// answer.
     pub async fn check(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
-        self.decide(Operation::Check, transaction).await
+        self.decide_one(Operation::Check, transaction).await
     }
 
     /// Answers what [`spend_batch`](Self::spend_batch) would, and writes nothing.
@@ -128,7 +130,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide_batch(Operation::Check, transactions).await
+        self.decide_now(Operation::Check, transactions).await
     }
 
     /// Charges the transaction if it fits.
@@ -138,7 +140,7 @@ impl Limiter {
     /// If the limit is not known, the id or the cost is not one for it, or the backend does not
     /// answer. A denial is not an error.
     pub async fn spend(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
-        self.decide(Operation::Spend, transaction).await
+        self.decide_one(Operation::Spend, transaction).await
     }
 
     /// Charges all transactions, or none if one that votes does not fit.
@@ -151,7 +153,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide_batch(Operation::Spend, transactions).await
+        self.decide_now(Operation::Spend, transactions).await
     }
 
     /// Does what [`spend`](Self::spend) does without waiting, or answers `None`, having done
@@ -165,7 +167,7 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        self.try_decide(Operation::Spend, transaction)
+        self.try_decide_one(Operation::Spend, transaction)
     }
 
     /// Does what [`spend_batch`](Self::spend_batch) does without waiting, or answers `None`, having
@@ -179,7 +181,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
-        self.try_decide_batch(Operation::Spend, transactions)
+        self.try_decide(&self.shared.limits.load(), Operation::Spend, transactions)
     }
 
     /// Gives a transaction's cost back, never beyond full. Refunding a
@@ -192,7 +194,7 @@ impl Limiter {
     ///
     /// As [`spend`](Self::spend).
     pub async fn refund(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
-        self.decide(Operation::Refund, transaction).await
+        self.decide_one(Operation::Refund, transaction).await
     }
 
     /// Gives the costs of all transactions back.
@@ -204,7 +206,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide_batch(Operation::Refund, transactions).await
+        self.decide_now(Operation::Refund, transactions).await
     }
 
     /// Makes the buckets of these transactions full, whatever their costs and modes.
@@ -213,131 +215,101 @@ impl Limiter {
     ///
     /// As [`spend_batch`](Self::spend_batch), but for the cost.
     pub async fn reset(&self, transactions: &[Transaction<'_>]) -> Result<(), LimiterError> {
-        self.decide_batch(Operation::Reset, transactions)
-            .await
-            .map(drop)
+        let decided = self.decide_now(Operation::Reset, transactions).await;
+        decided.map(drop)
     }
 
-    pub(crate) async fn decide(
+    /// A handle on the limit of this name, for callers that use it often or want to know at startup whether it exists.
+    ///
+    /// # Errors
+    ///
+    /// If no limit has this name.
+    pub fn limit(&self, name: &str) -> Result<LimitHandle, LimiterError> {
+        let limits = self.shared.limits.load();
+        match limits.get(name) {
+            Some(_) => Ok(LimitHandle::new(self.clone(), name)),
+            None => Err(LimiterError::unknown_limit(name, &limits)),
+        }
+    }
+
+    /// A single transaction is a batch of one.
+    pub(crate) async fn decide_one(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
-        match self.try_decide(operation, transaction) {
-            Some(decision) => decision,
-            None => self.wait(operation, transaction).await,
-        }
+        let decided = self.decide_now(operation, slice::from_ref(transaction));
+        decided.await.map(BatchDecision::into_only)
     }
 
-    async fn decide_batch(
-        &self,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Result<BatchDecision, LimiterError> {
-        match self.try_decide_batch(operation, transactions) {
-            Some(decision) => decision,
-            None => self.wait_batch(operation, transactions).await,
-        }
-    }
-
-    pub(crate) fn try_decide(
+    #[inline]
+    pub(crate) fn try_decide_one(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
         let limits = self.shared.limits.load();
-        let note = Note::start(&self.shared.durations, &limits, operation);
-        let mut room = None;
-        let found = look_up(&limits, operation, transaction, &mut room);
-        let member = match found {
-            Ok(Found::Member(member)) => member,
-            Ok(other) => return Some(Ok(note.without_backend(transaction, &other))),
-            Err(error) => return Some(Err(error)),
-        };
-        let members = [member];
-        let batch = Batch::new(operation, &members).at(self.now());
-        // An outcome is large: it is looked at where it is.
-        let decided = match self.shared.backend.try_apply(&batch) {
-            Some(Ok(ref outcome)) => only(&batch, outcome),
-            Some(Err(error)) => Err(error.into()),
-            None => return None,
-        };
-        note.decision(transaction, &decided);
-        Some(decided)
+        let decided = self.try_decide(&limits, operation, slice::from_ref(transaction))?;
+        Some(decided.map(BatchDecision::into_only))
     }
 
-    fn try_decide_batch(
-        &self,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Option<Result<BatchDecision, LimiterError>> {
-        let limits = self.shared.limits.load();
-        let note = Note::start(&self.shared.durations, &limits, operation);
-        let mut rooms = Rooms::new();
-        let resolved = match Resolved::new(&limits, operation, transactions, &mut rooms) {
-            Ok(resolved) => resolved,
-            Err(error) => return Some(Err(error)),
-        };
-        let batch = resolved.batch(operation, self.now());
-        if let Some(decision) = resolved.at_once(operation) {
-            let decided = Ok(decision);
-            note.batch(transactions, &decided);
-            return Some(decided);
-        }
-        let decided = match self.shared.backend.try_apply(&batch) {
-            Some(Ok(ref outcome)) => resolved.conclude(&batch, outcome),
-            Some(Err(error)) => Err(error.into()),
-            None => return None,
-        };
-        note.batch(transactions, &decided);
-        Some(decided)
-    }
-
-    async fn wait(
-        &self,
-        operation: Operation,
-        transaction: &Transaction<'_>,
-    ) -> Result<Decision, LimiterError> {
-        let limits = self.limits();
-        let note = Note::start(&self.shared.durations, &limits, operation);
-        let mut room = None;
-        let member = match look_up(&limits, operation, transaction, &mut room)? {
-            Found::Member(member) => member,
-            other => return Ok(note.without_backend(transaction, &other)),
-        };
-        let members = [member];
-        let batch = Batch::new(operation, &members).at(self.now());
-        let decided = match self.shared.backend.apply(&batch).await {
-            Ok(ref outcome) => only(&batch, outcome),
-            Err(error) => Err(error.into()),
-        };
-        note.decision(transaction, &decided);
-        decided
-    }
-
-    /// Decides a batch for which [`try_spend_batch`](Self::try_spend_batch) had no answer.
-    pub(crate) async fn wait_batch(
+    pub(crate) async fn decide_now(
         &self,
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        let limits = self.limits();
-        let note = Note::start(&self.shared.durations, &limits, operation);
-        let mut rooms = Rooms::new();
-        let resolved = Resolved::new(&limits, operation, transactions, &mut rooms)?;
-        let batch = resolved.batch(operation, self.now());
-        if let Some(decision) = resolved.at_once(operation) {
-            let decided = Ok(decision);
-            note.batch(transactions, &decided);
-            return decided;
-        }
-        let decided = match self.shared.backend.apply(&batch).await {
-            Ok(ref outcome) => resolved.conclude(&batch, outcome),
-            Err(error) => Err(error.into()),
+        let limits = self.shared.limits.load();
+        self.decide(&limits, operation, transactions).await
+    }
+
+    /// Decides transactions by these limits: prepares a batch, applies it, and finishes.
+    pub(crate) async fn decide(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
+        let mut ids = CanonicalIds::new();
+        let prepared = Prepared::new(limits, operation, transactions, &mut ids)?;
+        let decided = if prepared.needs_backend() {
+            let batch = prepared.batch(self.now());
+            let applied = match self.shared.backend.try_apply(&batch) {
+                Some(applied) => applied,
+                None => self.shared.backend.apply(&batch).await,
+            };
+            finish(&prepared, &batch, applied)
+        } else {
+            Ok(prepared.finish_alone())
         };
-        note.batch(transactions, &decided);
+        recorder.record(transactions, &decided);
         decided
     }
+
+    /// Does the same without waiting, or answers `None`, having done nothing, if the backend has to wait.
+    #[inline]
+    pub(crate) fn try_decide(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<BatchDecision, LimiterError>> {
+        let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
+        let mut ids = CanonicalIds::new();
+        let prepared = match Prepared::new(limits, operation, transactions, &mut ids) {
+            Ok(prepared) => prepared,
+            Err(error) => return Some(Err(error)),
+        };
+        let decided = if prepared.needs_backend() {
+            let batch = prepared.batch(self.now());
+            finish(&prepared, &batch, self.shared.backend.try_apply(&batch)?)
+        } else {
+            Ok(prepared.finish_alone())
+        };
+        recorder.record(transactions, &decided);
+        Some(decided)
+    }
+
     /// Whether two handles are on the same limiter.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -361,5 +333,17 @@ impl fmt::Debug for Limiter {
             .field("limits", &self.limits().names())
             .field("backend", &self.shared.backend)
             .finish_non_exhaustive()
+    }
+}
+
+#[inline(always)]
+fn finish(
+    prepared: &Prepared<'_>,
+    batch: &Batch<'_>,
+    applied: Result<Outcome, BackendError>,
+) -> Result<BatchDecision, LimiterError> {
+    match applied {
+        Ok(ref outcome) => prepared.finish(batch, outcome),
+        Err(error) => Err(error.into()),
     }
 }

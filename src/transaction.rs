@@ -5,16 +5,24 @@
 //! limiter looks the limit up and turns them into [`Member`]s. Whoever writes a
 //! [`Backend`](crate::backend::Backend) meets the members.
 
-use std::{fmt, hash::Hash};
+mod batch;
+mod fingerprint;
+mod limit_ref;
+mod receipt;
 
-use crate::{
-    clock::Timestamp,
-    gcra::Gcra,
-    id::{Id, IdFormat},
-    tiers::Tiers,
+pub(crate) use self::{
+    batch::Action,
+    fingerprint::{Fingerprint, LimitSeed},
+    limit_ref::{LimitPlace, Place},
 };
+pub use self::{
+    batch::{Algorithm, Batch, BucketKey, LimitKey, Member, Operation},
+    limit_ref::LimitRef,
+    receipt::Receipt,
+};
+use crate::id::Id;
 
-/// One client's use of one limit, by name and id.
+/// One client's use of one limit: a name or a [handle](crate::limiter::LimitHandle), and an id.
 ///
 /// ```
 /// use tollgate::{Transaction, transaction::Mode};
@@ -27,8 +35,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Transaction<'a> {
-    /// The limit's name.
-    pub limit: &'a str,
+    /// The limit.
+    pub limit: LimitRef<'a>,
     /// Whose bucket it is.
     pub id: &'a str,
     /// How many tokens it takes.
@@ -45,14 +53,18 @@ pub struct Transaction<'a> {
     lenient: bool,
     /// Whether it changes what was told already.
     correction: bool,
+    /// The fingerprint of the bucket, if it is known; then the id is canonical.
+    fingerprint: Option<Fingerprint>,
+    /// Which charge is refunded, if that is known.
+    receipt: Option<&'a Receipt>,
 }
 
 impl<'a> Transaction<'a> {
     /// A transaction of cost 1 that is checked and spent.
     #[must_use]
-    pub const fn new(limit: &'a str, id: &'a str) -> Self {
+    pub fn new(limit: impl Into<LimitRef<'a>>, id: &'a str) -> Self {
         Self {
-            limit,
+            limit: limit.into(),
             id,
             cost: 1,
             min_cost: None,
@@ -61,13 +73,38 @@ impl<'a> Transaction<'a> {
             missing: false,
             lenient: false,
             correction: false,
+            fingerprint: None,
+            receipt: None,
         }
+    }
+
+    /// Says that the id is canonical, and what the bucket's fingerprint is.
+    pub(crate) const fn canonical(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = Some(fingerprint);
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint
+    }
+
+    /// Names the charge that is refunded.
+    pub(crate) const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
+        self.receipt = Some(receipt);
+        self.cost = receipt.cost();
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn receipt(&self) -> Option<&'a Receipt> {
+        self.receipt
     }
 
     /// A transaction of the bucket that requests without an id share
     /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)), to look at it or reset it.
     #[must_use]
-    pub const fn missing(limit: &'a str) -> Self {
+    pub fn missing(limit: impl Into<LimitRef<'a>>) -> Self {
         let mut transaction = Self::new(limit, Id::MISSING);
         transaction.missing = true;
         transaction
@@ -183,177 +220,4 @@ pub enum OnFailure {
     Allow,
     /// An error: 503, or `UNAVAILABLE` over gRPC.
     Refuse,
-}
-
-/// What a batch does with its buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// Answers what [`Spend`](Self::Spend) would, and writes nothing.
-    Check,
-    /// Charges every member that spends, or nobody if a voting member is denied.
-    Spend,
-    /// Gives the members' costs back, never beyond full.
-    Refund,
-    /// Makes the buckets full.
-    Reset,
-}
-
-/// How a bucket is decided.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// A token bucket by the Generic Cell Rate Algorithm.
-    Gcra(Gcra),
-    /// Sliding windows with active and cooldown periods.
-    Tiers(Tiers),
-}
-
-/// What names a limit within a bucket key: its number or, if it has none, its name.
-///
-/// The two can never be mistaken for each other: a name begins with a letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LimitKey<'a> {
-    /// The number that the application assigned, stable across deploys.
-    Number(u32),
-    /// The name.
-    Name(&'a str),
-}
-
-impl fmt::Display for LimitKey<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Name(name) => name.fmt(f),
-        }
-    }
-}
-
-/// The key of one bucket, written `number:id` (or `name:id`).
-///
-/// ```
-/// use tollgate::transaction::{BucketKey, LimitKey};
-///
-/// let key = BucketKey::new(LimitKey::Number(6), "12345678");
-/// assert_eq!(key.to_string(), "6:12345678");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BucketKey<'a> {
-    /// The limit.
-    pub limit: LimitKey<'a>,
-    /// The client, in the limit's canonical form.
-    pub id: &'a str,
-}
-
-impl<'a> BucketKey<'a> {
-    /// The key of the bucket that `id` has under `limit`.
-    #[must_use]
-    pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
-        Self { limit, id }
-    }
-}
-
-impl fmt::Display for BucketKey<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.limit, self.id)
-    }
-}
-
-/// One bucket's part in a [`Batch`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Member<'a> {
-    /// The bucket.
-    pub key: BucketKey<'a>,
-    /// How it is decided.
-    pub algorithm: &'a Algorithm,
-    /// How many tokens it takes, at most the burst unless the mode is [`Mode::Debit`].
-    pub cost: u32,
-    /// With how many it makes do, if the algorithm is by tiers; from 1 up to the cost.
-    pub min_cost: u32,
-    /// How it takes part.
-    pub mode: Mode,
-    /// The format of the bucket's id. It says which buckets are of one client, for a store with many
-    /// nodes.
-    pub format: IdFormat,
-    /// What is decided while the store does not answer, if the limit says so.
-    pub on_failure: Option<OnFailure>,
-    /// Whether it has lost its vote to shadow mode.
-    pub(crate) shadow: bool,
-}
-
-impl<'a> Member<'a> {
-    /// A member of a batch, with an opaque id.
-    #[must_use]
-    pub const fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
-        Self {
-            key,
-            algorithm,
-            cost,
-            min_cost: cost,
-            mode,
-            format: IdFormat::Opaque,
-            on_failure: None,
-            shadow: false,
-        }
-    }
-
-    /// Takes its vote away. It refuses nothing while the store does not answer either.
-    pub(crate) const fn in_shadow(mut self) -> Self {
-        self.shadow = true;
-        self.mode = self.mode.silent();
-        self
-    }
-
-    /// Sets with how many tokens it makes do.
-    #[must_use]
-    pub const fn min_cost(mut self, min_cost: u32) -> Self {
-        self.min_cost = min_cost;
-        self
-    }
-
-    /// Sets the format of the bucket's id.
-    #[must_use]
-    pub const fn format(mut self, format: IdFormat) -> Self {
-        self.format = format;
-        self
-    }
-
-    /// Sets what is decided while the store does not answer.
-    #[must_use]
-    pub const fn on_failure(mut self, on_failure: Option<OnFailure>) -> Self {
-        self.on_failure = on_failure;
-        self
-    }
-}
-
-/// Everything that is decided and stored in one step. No two members share a bucket.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Batch<'a> {
-    /// What is done with the buckets.
-    pub operation: Operation,
-    /// The instant to decide at, or `None` for the backend's own clock.
-    pub now: Option<Timestamp>,
-    /// The buckets.
-    pub members: &'a [Member<'a>],
-}
-
-impl<'a> Batch<'a> {
-    /// A batch that is decided by the backend's clock.
-    #[must_use]
-    pub const fn new(operation: Operation, members: &'a [Member<'a>]) -> Self {
-        Self {
-            operation,
-            now: None,
-            members,
-        }
-    }
-
-    /// Sets the instant at which the batch is decided, instead of the backend's clock.
-    #[must_use]
-    pub const fn at(mut self, now: Option<Timestamp>) -> Self {
-        self.now = now;
-        self
-    }
 }

@@ -1,11 +1,11 @@
 use std::{cmp::Ordering, time::Duration};
 
-use super::{Decision, State, outcome::charged};
+use super::{Decision, State};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
     tiers::{Figures, NEVER, Tiers},
-    transaction::{Algorithm, Member},
+    transaction::{Action, Algorithm, Member},
 };
 
 /// A bucket as a decision shows it.
@@ -55,11 +55,23 @@ impl Bucket {
         }
     }
 
-    /// The same as if a charge were taken that has not been. A bucket with tiers is so already.
+    /// The same as if a charge were taken that was only asked about. A bucket with tiers is so already.
     #[inline(always)]
-    pub(super) fn charged(mut self, member: &Member<'_>) -> Self {
-        if let Self::Gcra { gcra, tat, now, .. } = &mut self {
-            *tat = charged(gcra, *tat, *now, member).unwrap_or(*tat);
+    pub(super) fn charged(mut self, action: Action) -> Self {
+        if let Self::Gcra {
+            gcra,
+            tat,
+            now,
+            cost,
+            ..
+        } = &mut self
+        {
+            let now = now.as_micros();
+            *tat = match action {
+                Action::Probe => gcra.spend(*tat, now, *cost).unwrap_or(*tat),
+                Action::ProbeDebit => gcra.debit(*tat, now, *cost),
+                _ => *tat,
+            };
         }
         self
     }

@@ -10,7 +10,7 @@ use crate::{
     clock::{InvalidNow, Timestamp},
     gcra::{Gcra, Tat},
     tiers::{Figures, Grant, Tiers, View},
-    transaction::{Algorithm, Batch, Member, Mode, Operation},
+    transaction::{Action, Algorithm, Batch, Member},
 };
 
 /// What a decision knows of one bucket.
@@ -147,7 +147,7 @@ impl Outcome {
         };
         let members = batch.members.iter().zip(outcome.answers());
         for ((member, answer), stored) in members.zip(stored) {
-            stored.update(batch.operation, member, answer, now);
+            stored.update(batch.action(member), member, answer, now);
         }
         Ok(outcome)
     }
@@ -159,8 +159,8 @@ impl Outcome {
         let mut outcome = Self::new(now, []);
         let mut passes = true;
         for (member, seen) in batch.members.iter().zip(seen) {
-            let answer = judge(batch.operation, member, seen, now);
-            passes &= answer.passed || !may_deny(batch.operation, member);
+            let answer = judge(batch.action(member), member, seen, now);
+            passes &= answer.passed || !batch.votes(member);
             outcome.answers.push(answer);
         }
         if !passes {
@@ -199,7 +199,7 @@ impl Outcome {
             algorithm: other.unwrap_or(member.algorithm),
             ..*member
         };
-        Decision::new(batch.operation, &member, self.answers[i], circumstances)
+        Decision::new(batch, &member, self.answers[i], circumstances)
     }
 
     /// Whether no voting member of `batch` is denied.
@@ -207,14 +207,8 @@ impl Outcome {
     #[inline]
     pub fn passes(&self, batch: &Batch<'_>) -> bool {
         let mut members = batch.members.iter().zip(&self.answers);
-        members.all(|(member, answer)| answer.passed || !may_deny(batch.operation, member))
+        members.all(|(member, answer)| answer.passed || !batch.votes(member))
     }
-}
-
-/// Whether the batch is denied if this member does not pass.
-#[inline(always)]
-fn may_deny(operation: Operation, member: &Member<'_>) -> bool {
-    matches!(operation, Operation::Check | Operation::Spend) && member.mode.votes()
 }
 
 /// What a member's decision needs to know of its batch.
@@ -227,48 +221,45 @@ pub(super) struct Circumstances {
 
 /// What becomes of one member if the batch passes.
 #[inline(always)]
-fn judge(operation: Operation, member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> Answer {
+fn judge(action: Action, member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> Answer {
     match member.algorithm {
-        _ if operation == Operation::Reset => Answer::new(State::MISSING, true),
-        Algorithm::Gcra(gcra) => judge_gcra(operation, member, gcra, seen.tat(), now),
+        _ if action == Action::Reset => Answer::new(State::MISSING, true),
+        Algorithm::Gcra(gcra) => judge_gcra(action, member, gcra, seen.tat(), now),
         Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
-            judge_tiers(operation, member, tiers, view.clone())
+            judge_tiers(action, member, tiers, view.clone())
         }),
     }
 }
 
 #[inline(always)]
 pub(crate) fn judge_gcra(
-    operation: Operation,
+    action: Action,
     member: &Member<'_>,
     gcra: &Gcra,
     tat: Tat,
     now: Timestamp,
 ) -> Answer {
-    match operation {
-        Operation::Refund if member.mode.spends() => {
-            let after = gcra.refund(tat, now.as_micros(), member.cost);
-            Answer::new(State::Gcra(after.unwrap_or(tat)), after.is_some())
-        }
-        Operation::Refund | Operation::Reset => Answer::new(State::Gcra(tat), false),
-        Operation::Check | Operation::Spend => {
-            let next = charged(gcra, tat, now, member);
-            let writes = operation == Operation::Spend && member.mode.spends() && member.cost > 0;
-            let state = State::Gcra(next.filter(|_| writes).unwrap_or(tat));
-            Answer::new(state, next.is_some())
-        }
-    }
+    let at = now.as_micros();
+    let next = match action {
+        Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
+        Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
+        Action::Refund => gcra.refund(tat, at, member.refundable(gcra)),
+        Action::Keep | Action::Reset => None,
+    };
+    let probes = matches!(action, Action::Probe | Action::ProbeDebit);
+    let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));
+    Answer::new(state, next.is_some())
 }
 
 /// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
 #[inline]
 pub(crate) fn judge_tiers(
-    operation: Operation,
+    action: Action,
     member: &Member<'_>,
     tiers: &Tiers,
     view: View<'_>,
 ) -> Answer {
-    let asks = matches!(operation, Operation::Check | Operation::Spend);
+    let asks = matches!(action, Action::Probe | Action::Spend);
     let least = member.min_cost.max(1);
     let grant = view.plan(tiers, least, member.cost).filter(|_| asks);
     let view = match grant {
@@ -288,13 +279,5 @@ fn untouched(member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> State {
             let least = member.min_cost.max(1);
             State::Tiers(view.figures(tiers, least, Grant::default()))
         }),
-    }
-}
-
-#[inline(always)]
-pub(super) fn charged(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>) -> Option<Tat> {
-    match member.mode {
-        Mode::Debit => Some(gcra.debit(tat, now.as_micros(), member.cost)),
-        _ => gcra.spend(tat, now.as_micros(), member.cost),
     }
 }

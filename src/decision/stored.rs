@@ -3,7 +3,7 @@ use crate::{
     clock::Timestamp,
     gcra::Tat,
     tiers::{History, Tiers, View},
-    transaction::{Algorithm, Member, Operation},
+    transaction::{Action, Algorithm, Member},
 };
 
 /// All that a backend stores of a bucket. The default is that of one which was never used.
@@ -44,13 +44,13 @@ impl Stored {
     /// Writes down what has been decided.
     pub(super) fn update(
         &mut self,
-        operation: Operation,
+        action: Action,
         member: &Member<'_>,
         answer: &Answer,
         now: Timestamp,
     ) {
         match (member.algorithm, answer.state) {
-            _ if operation == Operation::Reset => *self = Self::Nothing,
+            _ if action == Action::Reset => *self = Self::Nothing,
             (Algorithm::Gcra(_), State::Gcra(tat)) => {
                 let before = match self {
                     Self::Gcra(tat) => *tat,
@@ -61,8 +61,7 @@ impl Stored {
                 }
             }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => {
-                let takes = operation == Operation::Spend && member.mode.spends();
-                if takes && figures.grant.units() > 0 {
+                if action == Action::Spend && figures.grant.units() > 0 {
                     let mut history = match std::mem::take(self) {
                         Self::Tiers(history) => history,
                         _ => History::default(),

@@ -181,7 +181,7 @@ impl Assessed {
         let Some((operation, transaction)) = self.correction(cost) else {
             return Ok(Ok(()));
         };
-        match self.limiter.try_decide(operation, &transaction) {
+        match self.limiter.try_decide_one(operation, &transaction) {
             Some(decided) => Ok(decided.map(drop)),
             None => Err(Box::new(Correction {
                 limiter: self.limiter.clone(),
@@ -251,6 +251,6 @@ impl Correction {
             cost,
         } = &self;
         let transaction = change(limit, id, *has_tiers, *operation).cost(*cost);
-        limiter.decide(*operation, &transaction).await.map(drop)
+        limiter.decide_one(*operation, &transaction).await.map(drop)
     }
 }

@@ -1,4 +1,7 @@
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use ahash::RandomState;
 use indexmap::IndexMap;
@@ -9,12 +12,21 @@ use super::{
     name::LimitName,
     overrides::{Override, Overrides},
 };
-use crate::{id::Folded, metrics::Meter};
+use crate::{
+    id::Folded,
+    metrics::Meter,
+    transaction::{LimitRef, LimitSeed, Place},
+};
+
+/// The generation of the limits that are built next. The first is 1.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// All limits that an application knows: for each name a default, and overrides for some clients.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
+    /// Tells the indices of these limits from those of others. A clone has the same.
+    generation: u64,
     digest: [u8; 32],
     settings: Settings,
 }
@@ -32,6 +44,34 @@ impl Limits {
     #[inline]
     pub fn get(&self, name: &str) -> Option<&NamedLimit> {
         self.named.get(name)
+    }
+
+    /// The limit that is referred to, by its index where that is known for these limits.
+    #[inline]
+    pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
+        let index = match limit.place() {
+            Place::At { generation, index } => (generation == self.generation).then_some(index),
+            Place::Remembered(place) => match place.within(self.generation) {
+                Some(index) => Some(index),
+                None => {
+                    let index = self.named.get_index_of(limit.as_str())?;
+                    place.remember(self.generation, index);
+                    Some(index)
+                }
+            },
+            Place::Unknown => None,
+        };
+        match index {
+            Some(index) => self.named.get_index(index).map(|(_, named)| named),
+            None => self.get(limit.as_str()),
+        }
+    }
+
+    /// Where the limit of this name is, for as long as these limits are in force.
+    pub(crate) fn place(&self, name: &str) -> Place<'static> {
+        let generation = self.generation;
+        let index = self.named.get_index_of(name);
+        index.map_or(Place::Unknown, |index| Place::At { generation, index })
     }
 
     /// All limits, in the order in which they were defined.
@@ -76,6 +116,7 @@ impl Limits {
     /// Limits that are to be made of what has this hash.
     pub(super) fn of(digest: [u8; 32], settings: Settings) -> Self {
         Self {
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
             digest,
             settings,
             ..Self::default()
@@ -86,6 +127,7 @@ impl Limits {
     pub(super) fn declare(&mut self, name: LimitName) {
         let key = name.as_str().into();
         let named = NamedLimit {
+            seed: LimitSeed::of(name.key()),
             name,
             limit: None,
             is_defined: false,
@@ -136,6 +178,7 @@ pub struct NamedLimit {
     is_defined: bool,
     overrides: Overrides,
     meter: Meter,
+    seed: LimitSeed,
 }
 
 impl NamedLimit {
@@ -170,6 +213,12 @@ impl NamedLimit {
     /// The override of the client with a folded id.
     pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
         self.overrides.get(folded)
+    }
+
+    /// The part of fingerprints that all its buckets share.
+    #[inline]
+    pub(crate) fn seed(&self) -> LimitSeed {
+        self.seed
     }
 
     /// Counts what becomes of its transactions.

@@ -278,7 +278,7 @@ fn numbered(name: &LimitName) -> String {
 }
 
 /// Says which word was meant, if one is near, or else which there are.
-pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
+pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     const SHOWN: usize = 20;
     let lower = word.to_ascii_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);

@@ -36,6 +36,7 @@ mod write;
 
 #[cfg(feature = "reload")]
 pub(crate) use self::builder::Documents;
+pub(crate) use self::mistake::did_you_mean;
 
 pub use self::{
     builder::LimitsBuilder,

@@ -8,7 +8,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::{Limiter, LimiterError, note::shown};
+use super::{Limiter, LimiterError, recorder::shown};
 use crate::{
     limit::{Limit, LimitName, Limits, NamedLimit},
     metrics,

@@ -154,7 +154,13 @@ impl MemoryBackend {
         let mut buckets = self.shards.lock(&print);
         let place = buckets.table.find(&print);
         let stored = buckets.table.tat(place);
-        let answer = judge_gcra(operation, member, gcra, stored, now);
+        let answer = judge_gcra(
+            Batch::new(operation, &[]).action(member),
+            member,
+            gcra,
+            stored,
+            now,
+        );
         if answer.state != State::Gcra(stored) {
             buckets.store(place, &print, member, answer.state, now);
         }

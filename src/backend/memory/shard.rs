@@ -13,7 +13,7 @@ use crate::{
     clock::Timestamp,
     decision::{Answer, Seen, State, judge_tiers},
     tiers::{Grant, History, Tiers},
-    transaction::{Algorithm, Member, Operation},
+    transaction::{Algorithm, Batch, Member, Operation},
 };
 
 /// Buckets per shard when all are there: few enough that a table grows in a fraction of a millisecond.
@@ -183,7 +183,8 @@ impl Buckets {
         let unused = History::default();
         let history = place.and_then(|place| self.histories.get(place));
         let view = history.unwrap_or(&unused).view(tiers, now.as_micros());
-        let answer = judge_tiers(operation, member, tiers, view);
+        let action = Batch::new(operation, &[]).action(member);
+        let answer = judge_tiers(action, member, tiers, view);
         if let State::Tiers(figures) = answer.state
             && operation == Operation::Spend
             && member.mode.spends()

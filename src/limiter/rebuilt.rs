@@ -14,7 +14,7 @@ static REBUILT: AtomicU32 = AtomicU32::new(0);
 /// How often layers have put a limiter to use: none, once, or more often. One that was used once was perhaps built for the
 /// request.
 #[derive(Default)]
-pub(super) struct Used {
+pub(super) struct RebuildDetector {
     requests: AtomicU32,
     reporter: OnceLock<Arc<Reporter>>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Used {
 impl Limiter {
     /// Notes a request to a layer.
     pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
-        let used = &self.shared.used;
+        let used = &self.shared.rebuilt;
         if used.requests.load(Ordering::Relaxed) < 2 {
             used.requests.fetch_add(1, Ordering::Relaxed);
             used.reporter.get_or_init(|| Arc::clone(reporter));
@@ -30,7 +30,7 @@ impl Limiter {
     }
 }
 
-impl Drop for Used {
+impl Drop for RebuildDetector {
     fn drop(&mut self) {
         let Some(reporter) = self.reporter.get() else {
             return;

@@ -1,11 +1,11 @@
 //! What is told of decisions: counts, and events for those who listen.
 
-use std::{slice, sync::LazyLock};
+use std::sync::LazyLock;
 
 use ahash::RandomState;
 use tracing::Level;
 
-use super::resolve::{Found, LimiterError};
+use super::limiter_error::LimiterError;
 use crate::{
     decision::{BatchDecision, Decision, Fate, Source},
     id::{Folded, Id},
@@ -14,15 +14,15 @@ use crate::{
     transaction::{Operation, Transaction},
 };
 
-/// Notes what is decided, and how long that takes. Only what is asked for is told, not what is given back.
-pub(super) struct Note<'a> {
+/// Records what is decided, and how long that takes. Only spends are counted, not what is given back.
+pub(super) struct DecisionRecorder<'a> {
     durations: &'a Durations,
     limits: &'a Limits,
     operation: Operation,
     since: Stopwatch,
 }
 
-impl<'a> Note<'a> {
+impl<'a> DecisionRecorder<'a> {
     #[inline(always)]
     pub(super) fn start(
         durations: &'a Durations,
@@ -37,44 +37,17 @@ impl<'a> Note<'a> {
         }
     }
 
-    /// The decision for what no backend has to decide.
-    #[cold]
-    pub(super) fn without_backend(
-        &self,
-        transaction: &Transaction<'_>,
-        found: &Found<'_>,
-    ) -> Decision {
-        let decision = match *found {
-            Found::Refused { shadow } => Decision::refused(self.operation, shadow),
-            _ => Decision::NOT_LIMITED,
-        };
-        self.tell(transaction, &decision, decision.allowed());
-        decision
-    }
-
     #[inline(always)]
-    pub(super) fn decision(
-        &self,
-        transaction: &Transaction<'_>,
-        decided: &Result<Decision, LimiterError>,
-    ) {
-        self.durations.record(self.operation, self.since);
-        match decided {
-            Ok(decision) => {
-                let passes = decision.allowed() || !transaction.mode.votes();
-                self.tell(transaction, decision, passes);
-            }
-            Err(error) => self.fail(slice::from_ref(transaction), error),
-        }
-    }
-
-    #[inline]
-    pub(super) fn batch(
+    pub(super) fn record(
         &self,
         transactions: &[Transaction<'_>],
         decided: &Result<BatchDecision, LimiterError>,
     ) {
         self.durations.record(self.operation, self.since);
+        let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
+        if !listens || self.operation != Operation::Spend {
+            return;
+        }
         match decided {
             Ok(batch) => {
                 for (transaction, decision) in transactions.iter().zip(batch.members()) {
@@ -87,15 +60,14 @@ impl<'a> Note<'a> {
 
     #[inline]
     fn tell(&self, transaction: &Transaction<'_>, decision: &Decision, passes: bool) {
-        let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
-        if self.operation != Operation::Spend || transaction.is_correction() || !listens {
+        if transaction.is_correction() {
             return;
         }
         let fate = Fate::of(decision, transaction.mode, passes);
-        let Some((fate, named)) = fate.zip(self.limits.get(transaction.limit)) else {
+        let Some((fate, named)) = fate.zip(self.limits.find(transaction.limit)) else {
             return;
         };
-        named.meter().decided(transaction.limit, fate);
+        named.meter().decided(transaction.limit.as_str(), fate);
         if cfg!(feature = "metrics") && named.overrides().len() > 0 {
             utilization(named, transaction, decision);
         }
@@ -104,13 +76,15 @@ impl<'a> Note<'a> {
 
     #[cold]
     fn fail(&self, transactions: &[Transaction<'_>], error: &LimiterError) {
-        if self.operation != Operation::Spend || !matches!(error, LimiterError::Backend(_)) {
+        if !matches!(error, LimiterError::Backend(_)) {
             return;
         }
         for transaction in transactions {
-            if let Some(named) = self.limits.get(transaction.limit) {
-                named.meter().decided(transaction.limit, Fate::Error);
-                let (limit, result) = (transaction.limit, Fate::Error.as_str());
+            if let Some(named) = self.limits.find(transaction.limit) {
+                named
+                    .meter()
+                    .decided(transaction.limit.as_str(), Fate::Error);
+                let (limit, result) = (transaction.limit.as_str(), Fate::Error.as_str());
                 tracing::debug!(limit, result, %error, "not decided");
             }
         }
@@ -129,13 +103,15 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
         .and_then(|id: &Folded<'_>| named.override_of(id));
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
-        named.meter().used(transaction.limit, remaining, most);
+        named
+            .meter()
+            .used(transaction.limit.as_str(), remaining, most);
     }
 }
 
 #[inline]
 fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fate: Fate) {
-    let Transaction { limit, cost, .. } = *transaction;
+    let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
     let result = fate.as_str();
     if matches!(fate, Fate::Acquired) {
         if tracing::enabled!(Level::TRACE) {

@@ -1,0 +1,193 @@
+use std::{fmt, slice, sync::Arc};
+
+use super::{Limiter, LimiterError};
+use crate::{
+    decision::Decision,
+    transaction::{LimitPlace, LimitRef, Mode, Operation, Place, Receipt, Transaction},
+};
+
+/// One limit of a [`Limiter`], found once: what [`Limiter::limit`] returns.
+///
+/// A handle is cheap to clone, and to ask for another cost or mode. It stays correct across reloads. If a reload removes
+/// its name, its calls return [`UnknownLimit`](LimiterError::UnknownLimit); it does not keep a reload from doing so. Where
+/// the limit has no values, nothing is limited.
+///
+/// ```
+/// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limits = Limits::builder().limit("orders", Limit::per_hour(100).burst(10)).build()?;
+/// let limiter = Limiter::new(limits, MemoryBackend::new());
+///
+/// let orders = limiter.limit("orders")?;
+/// assert!(orders.spend("alice").await?.allowed());
+/// assert_eq!(orders.cost(5).check("alice").await?.remaining(), Some(4));
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a handle does nothing by itself"]
+pub struct LimitHandle {
+    limit: Arc<NamedHandle>,
+    cost: u32,
+    min_cost: Option<u32>,
+    mode: Mode,
+}
+
+/// What the clones of a handle share.
+struct NamedHandle {
+    limiter: Limiter,
+    name: Box<str>,
+    place: LimitPlace,
+}
+
+impl LimitHandle {
+    pub(super) fn new(limiter: Limiter, name: &str) -> Self {
+        Self {
+            limit: Arc::new(NamedHandle {
+                limiter,
+                name: name.into(),
+                place: LimitPlace::default(),
+            }),
+            cost: 1,
+            min_cost: None,
+            mode: Mode::default(),
+        }
+    }
+
+    /// The limit's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.limit.name
+    }
+
+    /// The limiter that decides.
+    #[must_use]
+    pub fn limiter(&self) -> &Limiter {
+        &self.limit.limiter
+    }
+
+    /// The same limit at another cost, in tokens. See [`Transaction::cost`].
+    pub fn cost(&self, cost: u32) -> Self {
+        Self {
+            cost,
+            ..self.clone()
+        }
+    }
+
+    /// The same limit for a group request. See [`Transaction::min_cost`].
+    pub fn min_cost(&self, min_cost: u32) -> Self {
+        Self {
+            min_cost: Some(min_cost),
+            ..self.clone()
+        }
+    }
+
+    /// The same limit in another mode.
+    pub fn mode(&self, mode: Mode) -> Self {
+        Self {
+            mode,
+            ..self.clone()
+        }
+    }
+
+    /// A transaction of the client with this id, for a batch.
+    #[must_use]
+    #[inline]
+    pub fn transaction<'a>(&'a self, id: &'a str) -> Transaction<'a> {
+        let mut transaction = Transaction::new(self, id).cost(self.cost).mode(self.mode);
+        transaction.min_cost = self.min_cost;
+        transaction
+    }
+
+    /// Charges the client if the cost fits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::spend`].
+    pub async fn spend(&self, id: &str) -> Result<Decision, LimiterError> {
+        self.limiter().spend(&self.transaction(id)).await
+    }
+
+    /// Answers what [`spend`](Self::spend) would, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::check`].
+    pub async fn check(&self, id: &str) -> Result<Decision, LimiterError> {
+        self.limiter().check(&self.transaction(id)).await
+    }
+
+    /// Gives the cost back to the client, never beyond full. See [`Limiter::refund`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::refund`].
+    pub async fn refund(&self, id: &str) -> Result<Decision, LimiterError> {
+        self.limiter().refund(&self.transaction(id)).await
+    }
+
+    /// Gives exactly one charge back, which may have been decided while the store was away.
+    ///
+    /// The receipt is consumed. After an error it is not known whether anything was given back, so that trying again might
+    /// give back twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::refund`], and if the receipt is not one of this limit and this client.
+    pub async fn refund_receipt(
+        &self,
+        id: &str,
+        receipt: Receipt,
+    ) -> Result<Decision, LimiterError> {
+        let transaction = Transaction::new(self, id).of_receipt(&receipt);
+        self.limiter().refund(&transaction).await
+    }
+
+    /// Makes the client's bucket full.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::reset`].
+    pub async fn reset(&self, id: &str) -> Result<(), LimiterError> {
+        let transaction = self.transaction(id);
+        self.limiter().reset(slice::from_ref(&transaction)).await
+    }
+
+    /// Does what [`spend`](Self::spend) does without waiting, or answers `None`, having done nothing, if the backend has
+    /// to wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::spend`].
+    #[must_use = "`None` means that nothing has been decided"]
+    pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
+        self.limiter()
+            .try_decide_one(Operation::Spend, &self.transaction(id))
+    }
+}
+
+impl<'a> From<&'a LimitHandle> for LimitRef<'a> {
+    #[inline]
+    fn from(handle: &'a LimitHandle) -> Self {
+        Self::placed(&handle.limit.name, Place::Remembered(&handle.limit.place))
+    }
+}
+
+/// For rules, which are bound to the limit of this name when the layer is built.
+impl From<&LimitHandle> for Arc<str> {
+    fn from(handle: &LimitHandle) -> Self {
+        handle.name().into()
+    }
+}
+
+impl fmt::Debug for LimitHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitHandle")
+            .field("name", &self.name())
+            .field("cost", &self.cost)
+            .field("min_cost", &self.min_cost)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}

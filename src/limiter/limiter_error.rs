@@ -1,0 +1,167 @@
+use thiserror::Error;
+
+use crate::{
+    backend::BackendError,
+    clock::InvalidNow,
+    id::IdError,
+    limit::{Limit, Limits, NamedLimit, did_you_mean},
+    transaction::Transaction,
+};
+
+/// Why a transaction was not decided.
+#[derive(Error)]
+#[non_exhaustive]
+pub enum LimiterError {
+    /// No limit has this name.
+    #[error("no limit is named `{name}`: {}", hint(.name, .known))]
+    UnknownLimit {
+        /// The name.
+        name: String,
+        /// The names that are known, sorted.
+        known: Vec<String>,
+    },
+    /// The id is not in the limit's format.
+    #[error("limit `{limit}`: {source}")]
+    InvalidId {
+        /// The limit.
+        limit: String,
+        /// What is wrong with the id.
+        source: IdError,
+    },
+    /// The cost could never pass.
+    #[error(
+        "cost {cost} is above the burst of limit `{limit}`{}, {burst}: lower the cost, raise the \
+         burst, or make it a debit", overridden(.id)
+    )]
+    CostAboveBurst {
+        /// The limit.
+        limit: String,
+        /// The id as it was written in the override that the burst is of, if it is not the default's.
+        id: Option<String>,
+        /// The cost.
+        cost: u32,
+        /// The limit's burst.
+        burst: u32,
+    },
+    /// A group request of a limit without tiers.
+    #[error(
+        "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
+    )]
+    NoTiers {
+        /// The limit.
+        limit: String,
+    },
+    /// A request for nothing, or for more than the most of it.
+    #[error(
+        "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
+    )]
+    NoSuchGroup {
+        /// The limit.
+        limit: String,
+        /// The most that was asked for.
+        cost: u32,
+        /// The least.
+        least: u32,
+    },
+    /// What cannot be done to tiers.
+    #[error(
+        "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
+         cannot be undone; check first, or give the limit burst, count and period"
+    )]
+    NotWithTiers {
+        /// The limit.
+        limit: String,
+        /// What cannot be done.
+        verb: &'static str,
+    },
+    /// Two transactions of a batch are for one bucket.
+    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
+    DuplicateBucket {
+        /// The bucket's key.
+        key: String,
+    },
+    /// A receipt is of another bucket.
+    #[error(
+        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged"
+    )]
+    ForeignReceipt {
+        /// The limit.
+        limit: String,
+    },
+    /// The clock shows an instant at which nothing is decided.
+    #[error(transparent)]
+    InvalidNow(InvalidNow),
+    /// The backend has not decided.
+    #[error(transparent)]
+    Backend(BackendError),
+}
+
+debug_as_read!(LimiterError);
+
+impl LimiterError {
+    pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {
+        let known = limits.names().into_iter().map(Into::into).collect();
+        Self::UnknownLimit {
+            name: name.into(),
+            known,
+        }
+    }
+
+    #[cold]
+    pub(super) fn invalid_id(limit: &str, source: IdError) -> Self {
+        let limit = limit.into();
+        Self::InvalidId { limit, source }
+    }
+
+    #[cold]
+    pub(super) fn foreign_receipt(transaction: &Transaction<'_>) -> Self {
+        Self::ForeignReceipt {
+            limit: transaction.limit.as_str().into(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_tiers(limit: &str) -> Self {
+        let limit = limit.into();
+        Self::NoTiers { limit }
+    }
+
+    #[cold]
+    pub(crate) fn not_with_tiers(limit: &str, verb: &'static str) -> Self {
+        let limit = limit.into();
+        Self::NotWithTiers { limit, verb }
+    }
+
+    /// The error of a cost for the client with this folded id, which has a limit.
+    #[cold]
+    pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
+        Self::CostAboveBurst {
+            limit: named.name.to_string(),
+            id: named.own(folded).map(|own| own.id.into()),
+            cost,
+            burst: named
+                .in_force(folded)
+                .and_then(Limit::max_cost)
+                .unwrap_or(0),
+        }
+    }
+}
+
+impl From<BackendError> for LimiterError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::InvalidNow(error) => Self::InvalidNow(error),
+            error => Self::Backend(error),
+        }
+    }
+}
+
+fn overridden(id: &Option<String>) -> String {
+    id.as_ref()
+        .map_or_else(String::new, |id| format!(" for `{id}`"))
+}
+
+fn hint(name: &str, known: &[String]) -> String {
+    let known: Vec<_> = known.iter().map(String::as_str).collect();
+    did_you_mean(name, &known)
+}

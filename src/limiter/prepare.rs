@@ -1,0 +1,260 @@
+//! From transactions to a batch, and from its outcome to decisions.
+
+use std::collections::HashSet;
+
+use ahash::RandomState;
+use smallvec::SmallVec;
+
+use super::limiter_error::LimiterError;
+use crate::{
+    backend::BackendError,
+    clock::Timestamp,
+    decision::{BatchDecision, Decision, Outcome},
+    id::Id,
+    limit::{Limits, NamedLimit},
+    transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Transaction},
+};
+
+/// Transactions that have been looked up: what remains is to ask the backend.
+pub(super) struct Prepared<'a> {
+    operation: Operation,
+    members: SmallVec<[Member<'a>; 4]>,
+    lookups: SmallVec<[Lookup; 8]>,
+}
+
+/// What a transaction has come to.
+#[derive(Clone, Copy)]
+enum Lookup {
+    /// The next member.
+    Member { votes: bool },
+    /// No limit is configured.
+    Off,
+    /// It cannot pass, whatever is stored.
+    Refused { votes: bool, shadow: bool },
+}
+
+/// Room for the canonical forms of ids that were written otherwise.
+pub(super) type CanonicalIds = SmallVec<[Option<Id>; 4]>;
+
+impl<'a> Prepared<'a> {
+    #[inline(always)]
+    pub(super) fn new(
+        limits: &'a Limits,
+        operation: Operation,
+        transactions: &'a [Transaction<'a>],
+        ids: &'a mut CanonicalIds,
+    ) -> Result<Self, LimiterError> {
+        let mut prepared = Self {
+            operation,
+            members: SmallVec::new(),
+            lookups: SmallVec::new(),
+        };
+        ids.resize_with(transactions.len(), || None);
+        for (transaction, id) in transactions.iter().zip(ids) {
+            prepared.add(limits, transaction, id)?;
+        }
+        prepared.refuse_duplicates()?;
+        Ok(prepared)
+    }
+
+    #[inline(always)]
+    fn add(
+        &mut self,
+        limits: &'a Limits,
+        transaction: &'a Transaction<'a>,
+        room: &'a mut Option<Id>,
+    ) -> Result<(), LimiterError> {
+        let Some(named) = limits.find(transaction.limit) else {
+            return Err(LimiterError::unknown_limit(
+                transaction.limit.as_str(),
+                limits,
+            ));
+        };
+        let id = canonical(named, transaction, room)?;
+        let Some(limit) = named.in_force(id) else {
+            self.lookups.push(Lookup::Off);
+            return Ok(());
+        };
+        let shadow = limits.is_shadow(named);
+        let refused = Lookup::Refused {
+            votes: transaction.mode.votes() && !shadow,
+            shadow,
+        };
+        let Some(algorithm) = limit.algorithm() else {
+            let is_refused = limit.is_blocked() && self.operation != Operation::Reset;
+            self.lookups
+                .push(if is_refused { refused } else { Lookup::Off });
+            return Ok(());
+        };
+        if !permits(algorithm, self.operation, transaction)? {
+            if !shadow && !transaction.is_lenient() {
+                return Err(LimiterError::cost_above_burst(named, id, transaction.cost));
+            }
+            self.lookups.push(refused);
+            return Ok(());
+        }
+        let key = BucketKey::new(named.name.key(), id);
+        let fingerprint = transaction
+            .fingerprint()
+            .unwrap_or_else(|| named.seed().bucket(id));
+        if let Some(receipt) = transaction.receipt()
+            && !receipt.is_for(fingerprint)
+        {
+            return Err(LimiterError::foreign_receipt(transaction));
+        }
+        let mut member = Member::known(
+            key,
+            fingerprint,
+            algorithm,
+            transaction.cost,
+            transaction.mode,
+        );
+        member.min_cost = transaction.min_cost.unwrap_or(transaction.cost);
+        member.format = named.name.format();
+        member.on_failure = transaction.on_failure.or(named.name.failure());
+        member.receipt = transaction.receipt();
+        if shadow {
+            member = member.in_shadow();
+        }
+        let votes = member.mode.votes();
+        self.members.push(member);
+        self.lookups.push(Lookup::Member { votes });
+        Ok(())
+    }
+
+    /// What the backend is asked.
+    #[inline(always)]
+    pub(super) fn batch(&self, now: Option<Timestamp>) -> Batch<'_> {
+        Batch::new(self.operation, &self.members).at(now)
+    }
+
+    /// Whether it takes a backend: not if nobody is limited, or somebody is blocked.
+    #[inline(always)]
+    pub(super) fn needs_backend(&self) -> bool {
+        let asks = matches!(self.operation, Operation::Check | Operation::Spend);
+        let refuses = |lookup: &Lookup| matches!(lookup, Lookup::Refused { votes: true, .. });
+        let is_refused =
+            asks && self.lookups.len() > self.members.len() && self.lookups.iter().any(refuses);
+        !is_refused && !self.members.is_empty()
+    }
+
+    /// The decisions where no backend is asked.
+    #[cold]
+    pub(super) fn finish_alone(&self) -> BatchDecision {
+        self.decide(std::iter::empty())
+    }
+
+    /// The decisions that follow from the backend's outcome. A backend that breaks its contract is an error, and never
+    /// lets a request through.
+    #[inline(always)]
+    pub(super) fn finish(
+        &self,
+        batch: &Batch<'_>,
+        outcome: &Outcome,
+    ) -> Result<BatchDecision, LimiterError> {
+        let (members, answers) = (self.members.len(), outcome.answers().len());
+        if members != answers {
+            let broken = format!("the backend gave {answers} answers for {members} members");
+            return Err(BackendError::unavailable(broken).into());
+        }
+        Ok(self.decide(outcome.decisions(batch)))
+    }
+
+    #[inline(always)]
+    fn decide(&self, mut members: impl Iterator<Item = Decision>) -> BatchDecision {
+        let mut batch = BatchDecision::default();
+        for lookup in &self.lookups {
+            match *lookup {
+                Lookup::Member { votes } => match members.next() {
+                    Some(decision) => batch.push(decision, votes),
+                    None => batch.push(Decision::NOT_LIMITED, false),
+                },
+                Lookup::Off => batch.push(Decision::NOT_LIMITED, false),
+                Lookup::Refused { votes, shadow } => {
+                    batch.push(Decision::refused(self.operation, shadow), votes);
+                }
+            }
+        }
+        batch
+    }
+
+    #[inline(always)]
+    fn refuse_duplicates(&self) -> Result<(), LimiterError> {
+        match self.members.len() {
+            0 | 1 => Ok(()),
+            _ => self.duplicate().map_or(Ok(()), |key| {
+                let key = key.to_string();
+                Err(LimiterError::DuplicateBucket { key })
+            }),
+        }
+    }
+
+    fn duplicate(&self) -> Option<BucketKey<'a>> {
+        const FEW: usize = 16;
+        let members = &self.members;
+        if members.len() <= FEW {
+            let repeats = |(i, member): &(usize, &Member<'a>)| {
+                members[..*i].iter().any(|earlier| {
+                    earlier.fingerprint == member.fingerprint && earlier.key == member.key
+                })
+            };
+            let mut numbered = members.iter().enumerate();
+            return numbered.find(repeats).map(|(_, member)| member.key);
+        }
+        let mut seen = HashSet::with_capacity_and_hasher(members.len(), RandomState::new());
+        let mut keys = members.iter().map(|member| member.key);
+        keys.find(|key| !seen.insert(*key))
+    }
+}
+
+/// The id in the form that its bucket is kept under.
+#[inline(always)]
+fn canonical<'a>(
+    named: &NamedLimit,
+    transaction: &Transaction<'a>,
+    room: &'a mut Option<Id>,
+) -> Result<&'a str, LimiterError> {
+    if transaction.is_missing() || transaction.fingerprint().is_some() {
+        return Ok(transaction.id);
+    }
+    match named.name.format().fold(transaction.id) {
+        Ok(folded) => Ok(folded.keep_in(room)),
+        Err(error) => Err(LimiterError::invalid_id(named.name.as_str(), error)),
+    }
+}
+
+/// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.
+#[inline(always)]
+fn permits(
+    algorithm: &Algorithm,
+    operation: Operation,
+    transaction: &Transaction<'_>,
+) -> Result<bool, LimiterError> {
+    match algorithm {
+        _ if operation == Operation::Reset || transaction.receipt().is_some() => Ok(true),
+        Algorithm::Gcra(_) if transaction.min_cost.is_some() => {
+            Err(LimiterError::no_tiers(transaction.limit.as_str()))
+        }
+        Algorithm::Gcra(gcra) => {
+            Ok(transaction.cost <= gcra.burst() || transaction.mode == Mode::Debit)
+        }
+        Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
+    }
+}
+
+/// Refuses what cannot be done to tiers. A cost above all their limits is denied, for ever.
+fn permits_tiers(operation: Operation, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
+    let limit = transaction.limit.as_str();
+    let cost = transaction.cost;
+    let least = transaction.min_cost.unwrap_or(cost);
+    match (operation, transaction.mode) {
+        (Operation::Refund, _) => Err(LimiterError::not_with_tiers(limit, "refunded")),
+        (_, Mode::Debit) => Err(LimiterError::not_with_tiers(limit, "debited")),
+        _ if least == 0 || least > cost => Err(LimiterError::NoSuchGroup {
+            limit: limit.into(),
+            cost,
+            least,
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,251 @@
+use std::fmt;
+
+use super::{
+    Mode, OnFailure,
+    fingerprint::{Fingerprint, LimitSeed},
+    receipt::Receipt,
+};
+use crate::{clock::Timestamp, gcra::Gcra, id::IdFormat, tiers::Tiers};
+
+/// What a batch does with its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Answers what [`Spend`](Self::Spend) would, and writes nothing.
+    Check,
+    /// Charges every member that spends, or nobody if a voting member is denied.
+    Spend,
+    /// Gives the members' costs back, never beyond full.
+    Refund,
+    /// Makes the buckets full.
+    Reset,
+}
+
+/// How a bucket is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// A token bucket by the Generic Cell Rate Algorithm.
+    Gcra(Gcra),
+    /// Sliding windows with active and cooldown periods.
+    Tiers(Tiers),
+}
+
+/// What names a limit within a bucket key: its number or, if it has none, its name.
+///
+/// The two can never be mistaken for each other: a name begins with a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitKey<'a> {
+    /// The number that the application assigned, stable across deploys.
+    Number(u32),
+    /// The name.
+    Name(&'a str),
+}
+
+impl fmt::Display for LimitKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The key of one bucket, written `number:id` (or `name:id`).
+///
+/// ```
+/// use tollgate::transaction::{BucketKey, LimitKey};
+///
+/// let key = BucketKey::new(LimitKey::Number(6), "12345678");
+/// assert_eq!(key.to_string(), "6:12345678");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketKey<'a> {
+    /// The limit.
+    pub limit: LimitKey<'a>,
+    /// The client, in the limit's canonical form.
+    pub id: &'a str,
+}
+
+impl<'a> BucketKey<'a> {
+    /// The key of the bucket that `id` has under `limit`.
+    #[must_use]
+    pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
+        Self { limit, id }
+    }
+}
+
+impl fmt::Display for BucketKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.limit, self.id)
+    }
+}
+
+/// One bucket's part in a [`Batch`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Member<'a> {
+    /// The bucket.
+    pub key: BucketKey<'a>,
+    /// How it is decided.
+    pub algorithm: &'a Algorithm,
+    /// How many tokens it takes, at most the burst unless the mode is [`Mode::Debit`].
+    pub cost: u32,
+    /// With how many it makes do, if the algorithm is by tiers; from 1 up to the cost.
+    pub min_cost: u32,
+    /// How it takes part.
+    pub mode: Mode,
+    /// The format of the bucket's id. It says which buckets are of one client, for a store with many
+    /// nodes.
+    pub format: IdFormat,
+    /// What is decided while the store does not answer, if the limit says so.
+    pub on_failure: Option<OnFailure>,
+    /// Whether it has lost its vote to shadow mode.
+    pub(crate) shadow: bool,
+    /// What stands for the key within this process.
+    pub(crate) fingerprint: Fingerprint,
+    /// Which charge is refunded, if that is known.
+    pub(crate) receipt: Option<&'a Receipt>,
+}
+
+impl<'a> Member<'a> {
+    /// A member of a batch, with an opaque id.
+    #[must_use]
+    pub fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
+        let fingerprint = LimitSeed::of(key.limit).bucket(key.id);
+        Self::known(key, fingerprint, algorithm, cost, mode)
+    }
+
+    /// A member of which the fingerprint is known.
+    #[inline(always)]
+    pub(crate) const fn known(
+        key: BucketKey<'a>,
+        fingerprint: Fingerprint,
+        algorithm: &'a Algorithm,
+        cost: u32,
+        mode: Mode,
+    ) -> Self {
+        Self {
+            key,
+            algorithm,
+            cost,
+            min_cost: cost,
+            mode,
+            format: IdFormat::Opaque,
+            on_failure: None,
+            shadow: false,
+            fingerprint,
+            receipt: None,
+        }
+    }
+
+    /// How many tokens of `gcra` a refund gives back. A charge that was decided elsewhere gives nothing back here.
+    #[inline]
+    pub(crate) fn refundable(&self, gcra: &Gcra) -> u32 {
+        match self.receipt {
+            None => self.cost,
+            Some(receipt) if receipt.is_local() => 0,
+            Some(receipt) => receipt.refundable(gcra).min(self.cost),
+        }
+    }
+
+    /// Takes its vote away. It refuses nothing while the store does not answer either.
+    pub(crate) const fn in_shadow(mut self) -> Self {
+        self.shadow = true;
+        self.mode = self.mode.silent();
+        self
+    }
+
+    /// Sets with how many tokens it makes do.
+    #[must_use]
+    pub const fn min_cost(mut self, min_cost: u32) -> Self {
+        self.min_cost = min_cost;
+        self
+    }
+
+    /// Sets the format of the bucket's id.
+    #[must_use]
+    pub const fn format(mut self, format: IdFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Sets what is decided while the store does not answer.
+    #[must_use]
+    pub const fn on_failure(mut self, on_failure: Option<OnFailure>) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+}
+
+/// Everything that is decided and stored in one step. No two members share a bucket.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Batch<'a> {
+    /// What is done with the buckets.
+    pub operation: Operation,
+    /// The instant to decide at, or `None` for the backend's own clock.
+    pub now: Option<Timestamp>,
+    /// The buckets.
+    pub members: &'a [Member<'a>],
+}
+
+/// What a batch does to one of its buckets: its operation, in the member's mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Answers whether the cost fits, and charges nothing.
+    Probe,
+    /// Answers what a debit would leave, and charges nothing.
+    ProbeDebit,
+    /// Charges the cost if it fits.
+    Spend,
+    /// Charges the cost, even into debt.
+    Debit,
+    /// Gives the cost back.
+    Refund,
+    /// Leaves the bucket as it is.
+    Keep,
+    /// Makes the bucket full.
+    Reset,
+}
+
+impl<'a> Batch<'a> {
+    /// What is done to the bucket of `member`. A cost of 0 charges nothing in any mode.
+    #[inline(always)]
+    pub(crate) const fn action(&self, member: &Member<'_>) -> Action {
+        match (self.operation, member.mode) {
+            (Operation::Spend, Mode::Debit) if member.cost > 0 => Action::Debit,
+            (Operation::Spend, Mode::CheckAndSpend | Mode::SpendOnly) if member.cost > 0 => {
+                Action::Spend
+            }
+            (Operation::Check | Operation::Spend, Mode::Debit) => Action::ProbeDebit,
+            (Operation::Check | Operation::Spend, _) => Action::Probe,
+            (Operation::Refund, mode) if mode.spends() => Action::Refund,
+            (Operation::Refund, _) => Action::Keep,
+            (Operation::Reset, _) => Action::Reset,
+        }
+    }
+
+    /// Whether the batch is denied if `member` does not pass.
+    #[inline(always)]
+    pub(crate) const fn votes(&self, member: &Member<'_>) -> bool {
+        matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()
+    }
+
+    /// A batch that is decided by the backend's clock.
+    #[must_use]
+    pub const fn new(operation: Operation, members: &'a [Member<'a>]) -> Self {
+        Self {
+            operation,
+            now: None,
+            members,
+        }
+    }
+
+    /// Sets the instant at which the batch is decided, instead of the backend's clock.
+    #[must_use]
+    pub const fn at(mut self, now: Option<Timestamp>) -> Self {
+        self.now = now;
+        self
+    }
+}

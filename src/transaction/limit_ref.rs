@@ -1,0 +1,127 @@
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Names a limit: by its name, or by a [handle](crate::limiter::LimitHandle) that has found it already.
+///
+/// Two are equal if they name the same limit.
+#[derive(Clone, Copy)]
+pub struct LimitRef<'a> {
+    name: &'a str,
+    place: Place<'a>,
+}
+
+/// What is known of where the limits keep a name.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Unknown,
+    /// Where a handle has found it last.
+    Remembered(&'a LimitPlace),
+    /// The index in the limits of a generation.
+    At {
+        generation: u64,
+        index: usize,
+    },
+}
+
+impl<'a> LimitRef<'a> {
+    pub(crate) fn placed(name: &'a str, place: Place<'a>) -> Self {
+        Self { name, place }
+    }
+
+    /// The limit's name.
+    #[must_use]
+    pub fn as_str(&self) -> &'a str {
+        self.name
+    }
+
+    #[inline]
+    pub(crate) fn place(&self) -> Place<'a> {
+        self.place
+    }
+}
+
+impl<'a> From<&'a str> for LimitRef<'a> {
+    fn from(name: &'a str) -> Self {
+        Self::placed(name, Place::Unknown)
+    }
+}
+
+impl<'a> From<&'a String> for LimitRef<'a> {
+    fn from(name: &'a String) -> Self {
+        name.as_str().into()
+    }
+}
+
+impl PartialEq for LimitRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for LimitRef<'_> {}
+
+impl Hash for LimitRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for LimitRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.name, f)
+    }
+}
+
+impl fmt::Display for LimitRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
+}
+
+/// The index at which a name was found last, and the generation of the limits that it was found in.
+///
+/// An index is only good for the limits that it was made for. Both are one word, so that no reader sees
+/// the index of one generation beside the number of another.
+#[derive(Debug, Default)]
+pub(crate) struct LimitPlace(AtomicU64);
+
+impl LimitPlace {
+    const INDEX_BITS: u32 = 20;
+
+    /// The index in the limits of this generation, if it is known.
+    #[inline]
+    pub(crate) fn within(&self, generation: u64) -> Option<usize> {
+        let place = self.0.load(Ordering::Relaxed);
+        let index = place & ((1 << Self::INDEX_BITS) - 1);
+        (place >> Self::INDEX_BITS == generation).then_some(index as usize)
+    }
+
+    /// Remembers an index. One that is too large for the word is looked up by name each time.
+    #[cold]
+    pub(crate) fn remember(&self, generation: u64, index: usize) {
+        if index < 1 << Self::INDEX_BITS {
+            let place = generation << Self::INDEX_BITS | index as u64;
+            self.0.store(place, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_is_only_good_for_its_generation() {
+        let place = LimitPlace::default();
+        assert_eq!(place.within(1), None);
+        place.remember(1, 7);
+        assert_eq!((place.within(1), place.within(2)), (Some(7), None));
+        place.remember(2, 0);
+        assert_eq!((place.within(1), place.within(2)), (None, Some(0)));
+        place.remember(3, 1 << 20);
+        assert_eq!(place.within(3), None, "too large to remember");
+    }
+}
