@@ -10,7 +10,7 @@ use tollgate::{
     response::Problem,
 };
 
-use crate::order;
+use super::order;
 
 /// Names, numbers and id formats: what must not change while there are buckets.
 pub(crate) fn limits() -> LimitsBuilder {

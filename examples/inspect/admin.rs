@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Value, json};
 use tollgate::{Limiter, Transaction};
 
-use crate::{bucket::BucketState, client::Client, refusal::Refusal, stream, token::Token};
+use super::{bucket::BucketState, client::Client, refusal::Refusal, stream, token::Token};
 
 /// A limit and an id. The id is all that is left of the path, so that it may have slashes.
 type BucketPath = Result<Path<(String, String)>, PathRejection>;

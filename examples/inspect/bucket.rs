@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate::{Decision, Limiter, Transaction, limiter::LimiterError, transaction::Mode};
 
-use crate::client::Client;
+use super::client::Client;
 
 /// A client, and its bucket.
 #[derive(Serialize)]

@@ -11,6 +11,7 @@ mod mistaken_defaults;
 mod mistaken_ids;
 mod mistaken_overrides;
 mod paths;
+mod reloader;
 mod round_trip;
 #[cfg(feature = "yaml")]
 mod seeds;

@@ -2,16 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+#[cfg(feature = "axum")]
+mod charging;
+mod checks;
 #[path = "../conformance/mod.rs"]
 #[allow(dead_code, reason = "the map is for other tests")]
 mod conformance;
 mod connection;
+mod docs;
 mod failover;
 mod load;
+mod operation;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod refusals;
 mod resharding;
+mod servers;
 mod single;
 mod spread;
 #[path = "../support/mod.rs"]

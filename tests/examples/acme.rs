@@ -1,0 +1,249 @@
+//! The example `acme`: Let's Encrypt's limits over HTTP.
+
+#![cfg(all(feature = "axum", feature = "yaml"))]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+#[path = "../../examples/acme/app.rs"]
+mod app;
+#[path = "../../examples/acme/order.rs"]
+mod order;
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+};
+use http::{Request, StatusCode, header::RETRY_AFTER};
+use serde_json::{Value, json};
+use tollgate::{
+    ClientIp, Limiter, MemoryBackend,
+    clock::ManualClock,
+    key::{Ipv6Range, Proxies, ProxyHeader},
+};
+use tower::ServiceExt;
+
+use crate::support::from_ip;
+
+struct Authority {
+    router: Router,
+    clock: ManualClock,
+}
+
+impl Authority {
+    fn new() -> Self {
+        Self::of(app::Clients {
+            address: ClientIp::peer().exact(),
+            range: Ipv6Range::peer(),
+        })
+    }
+
+    fn of(clients: app::Clients) -> Self {
+        let recipe = app::limits()
+            .defaults_file("examples/config/defaults.yml")
+            .overrides_file("examples/config/overrides.yml");
+        let clock = ManualClock::default();
+        let limiter = Limiter::new(recipe.build().unwrap(), MemoryBackend::new());
+        Self {
+            router: app::router(&limiter.with_clock(clock.clone()), clients),
+            clock,
+        }
+    }
+
+    async fn send(&self, request: Request<Body>) -> (StatusCode, Option<u64>, Value) {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let wait = head.headers.get(RETRY_AFTER);
+        let wait = wait.map(|wait| wait.to_str().unwrap().parse().unwrap());
+        let body = to_bytes(body, 1 << 20).await.unwrap();
+        (head.status, wait, serde_json::from_slice(&body).unwrap())
+    }
+
+    async fn register(&self, ip: &str, forwarded: Option<&str>) -> StatusCode {
+        let (mut head, _) = from_ip(ip).into_parts();
+        (head.method, head.uri) = (http::Method::POST, "/new-account".parse().unwrap());
+        if let Some(forwarded) = forwarded {
+            head.headers
+                .insert("x-forwarded-for", forwarded.parse().unwrap());
+        }
+        self.send(Request::from_parts(head, Body::empty())).await.0
+    }
+
+    /// How many of `tries` registrations are let through.
+    async fn registered(&self, ip: &str, tries: usize) -> usize {
+        let mut passed = 0;
+        for _ in 0..tries {
+            passed += usize::from(self.register(ip, None).await == StatusCode::CREATED);
+        }
+        passed
+    }
+
+    async fn order(&self, account: &str, names: &[&str]) -> (StatusCode, Option<u64>, Value) {
+        let request = Request::post("/new-order")
+            .header("x-account-id", account)
+            .header("content-type", "application/json")
+            .body(json!({"identifiers": names}).to_string().into());
+        self.send(request.unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn registrations_are_limited_by_address_to_the_microsecond() {
+    let authority = Authority::new();
+    assert_eq!(authority.registered("192.0.2.1", 25).await, 20);
+    authority.clock.advance(Duration::from_micros(49_999));
+    assert_eq!(authority.registered("192.0.2.1", 1).await, 0);
+    authority.clock.advance(Duration::from_micros(1));
+    assert_eq!(authority.registered("192.0.2.1", 2).await, 1);
+    assert_eq!(authority.registered("::ffff:192.0.2.1", 1).await, 0);
+}
+
+#[tokio::test]
+async fn override_gives_an_address_twice_the_rate() {
+    let authority = Authority::new();
+    assert_eq!(authority.registered("10.0.0.2", 25).await, 20);
+    authority.clock.advance(Duration::from_millis(25));
+    assert_eq!(authority.registered("10.0.0.2", 2).await, 1);
+}
+
+#[tokio::test]
+async fn addresses_of_one_range_share_its_limit() {
+    let authority = Authority::new();
+    let mut passed = 0;
+    for host in 1..=30 {
+        passed += authority
+            .registered(&format!("2001:db8:1:{host}::1"), 20)
+            .await;
+    }
+    assert_eq!(passed, 500);
+    // Who was refused for the range has not been charged for the address.
+    assert_eq!(authority.registered("2001:db8:2::1", 25).await, 20);
+    assert_eq!(authority.registered("192.0.2.1", 25).await, 20);
+}
+
+#[tokio::test]
+async fn proxy_is_believed_and_its_clients_are_not() {
+    let proxies = Proxies::trusted(["10.0.0.0/8"], ProxyHeader::XForwardedFor).unwrap();
+    let authority = Authority::of(app::Clients {
+        address: ClientIp::behind(proxies.clone()).exact(),
+        range: Ipv6Range::behind(proxies),
+    });
+    let mut passed = 0;
+    for spoofed in 0..30 {
+        let header = format!("203.0.113.{spoofed}, 192.0.2.1");
+        let status = authority.register("10.1.2.3", Some(&header)).await;
+        passed += usize::from(status == StatusCode::CREATED);
+    }
+    assert_eq!(passed, 20);
+    let direct = authority.register("192.0.2.1", Some("203.0.113.99")).await;
+    assert_eq!(direct, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn names_of_one_domain_count_once() {
+    let authority = Authority::new();
+    for host in 0..50 {
+        let names = [
+            format!("a{host}.example.com"),
+            format!("b{host}.Example.com"),
+        ];
+        let (status, ..) = authority.order("1", &[&names[0], &names[1]]).await;
+        assert_eq!(status, StatusCode::CREATED);
+    }
+    let (status, wait, problem) = authority
+        .order("2", &["www.example.com", "example.org"])
+        .await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(problem["type"], "urn:ietf:params:acme:error:rateLimited");
+    // 50 in 168 hours: one in 12096 seconds.
+    assert_eq!(wait, Some(12_096));
+    // Nothing of the refused order counts, of the other domain either.
+    for host in 0..50 {
+        let (status, ..) = authority
+            .order("2", &[&format!("a{host}.example.org")])
+            .await;
+        assert_eq!(status, StatusCode::CREATED);
+    }
+}
+
+#[tokio::test]
+async fn set_of_names_counts_in_any_order() {
+    let authority = Authority::new();
+    let spellings: [&[&str]; 3] = [
+        &["example.net", "www.example.net"],
+        &["www.example.net", "example.net"],
+        &["WWW.example.net", "example.NET.", "www.example.net"],
+    ];
+    for i in 0..5 {
+        let (status, ..) = authority.order("1", spellings[i % 3]).await;
+        assert_eq!(status, StatusCode::CREATED);
+    }
+    assert_eq!(
+        authority.order("2", spellings[1]).await.0,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(
+        authority.order("2", &["example.net"]).await.0,
+        StatusCode::CREATED
+    );
+    // This set has an override of 1.
+    assert_eq!(
+        authority
+            .order("1", &["example.com", "www.example.com"])
+            .await
+            .0,
+        StatusCode::CREATED
+    );
+    let again = authority
+        .order("2", &["www.example.com", "example.com"])
+        .await;
+    assert_eq!(again.0, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn account_is_charged_for_what_is_ordered() {
+    let authority = Authority::new();
+    for i in 0..300 {
+        let (status, ..) = authority.order("7", &[&format!("example{i}.com")]).await;
+        assert_eq!(status, StatusCode::CREATED);
+    }
+    assert_eq!(
+        authority.order("7", &["more.com"]).await.0,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    // A token comes back after 36 s; an order that is refused for its names gives it back.
+    authority.clock.advance(Duration::from_secs(36));
+    for _ in 0..5 {
+        authority.order("8", &["same.com"]).await;
+    }
+    assert_eq!(
+        authority.order("7", &["same.com"]).await.0,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(
+        authority.order("7", &["other.com"]).await.0,
+        StatusCode::CREATED
+    );
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_with_what_to_change() {
+    let authority = Authority::new();
+    for names in [
+        &["com"][..],
+        &["exa mple.com"],
+        &[],
+        &["10.0.0.1"],
+        &["a.com,b.com"],
+    ] {
+        let (status, _, problem) = authority.order("1", names).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{names:?}: {problem}");
+    }
+    for account in ["0012", "me", "18446744073709551616"] {
+        let (status, _, problem) = authority.order(account, &["example.com"]).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert_eq!(problem["type"], "urn:ietf:params:acme:error:malformed");
+        let message = problem["detail"].as_str().unwrap();
+        assert!(message.contains("regId: use a whole number"), "{message}");
+    }
+}

@@ -1,0 +1,23 @@
+//! The example `inspect`: admins see limits and buckets, and nobody else does.
+
+#![cfg(feature = "axum")]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+#[path = "../../../examples/inspect/admin.rs"]
+mod admin;
+#[path = "../../../examples/inspect/bucket.rs"]
+mod bucket;
+#[path = "../../../examples/shared/client.rs"]
+mod client;
+#[path = "../../../examples/inspect/refusal.rs"]
+mod refusal;
+#[path = "../../../examples/inspect/stream.rs"]
+mod stream;
+#[path = "../../../examples/inspect/token.rs"]
+mod token;
+
+mod access;
+mod buckets;
+mod process;
+mod refusals;
+mod server;

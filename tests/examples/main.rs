@@ -1,0 +1,19 @@
+//! The examples, as processes of their own or as routers.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod acme;
+mod check_limits;
+#[cfg(all(feature = "axum", feature = "redis"))]
+mod fleet;
+mod inspect;
+#[path = "../programs/mod.rs"]
+mod programs;
+mod recipes;
+#[path = "../redis_support/mod.rs"]
+mod redis_support;
+#[cfg(all(feature = "axum", feature = "redis"))]
+mod registry;
+mod service;
+#[path = "../support/mod.rs"]
+mod support;

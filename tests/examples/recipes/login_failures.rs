@@ -1,0 +1,122 @@
+//! Logins: guesses are few, successes are not.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use super::clients::{at_once, count, start};
+use crate::programs::{Response, Server};
+
+const LOGIN: &str = "POST /login";
+
+fn login(server: &Server, name: &str, password: &str) -> Response {
+    let credentials = BASE64_STANDARD.encode(format!("{name}:{password}"));
+    let header = format!("authorization: Basic {credentials}\r\n");
+    server.request(LOGIN, header.as_bytes(), b"")
+}
+
+#[test]
+fn account_has_five_failures_and_then_not_even_the_password_helps() {
+    let (_program, server) = start("login_failures");
+    for _ in 0..5 {
+        let wrong = login(&server, "alice", "guess");
+        assert_eq!(wrong.status, 401);
+        assert!(wrong.header("www-authenticate").is_some());
+    }
+    for password in ["guess", "wonderland"] {
+        let late = login(&server, "alice", password);
+        assert_eq!(late.status, 429);
+        assert!(late.header("retry-after").is_some());
+    }
+    // Others at the same address are still let in.
+    assert_eq!(login(&server, "bob", "builder").status, 200);
+}
+
+#[test]
+fn successes_never_count() {
+    let (_program, server) = start("login_failures");
+    for _ in 0..30 {
+        assert_eq!(login(&server, "alice", "wonderland").status, 200);
+    }
+    assert_eq!(login(&server, "alice", "guess").status, 401);
+    for _ in 0..30 {
+        assert_eq!(login(&server, "alice", "wonderland").status, 200);
+    }
+}
+
+#[test]
+fn of_guesses_sent_at_once_five_get_as_far_as_the_password() {
+    let (_program, server) = start("login_failures");
+    let guesses = at_once(40, |i| login(&server, "alice", &format!("guess{i}")));
+    assert_eq!(count(&guesses, 401), 5);
+    assert_eq!(count(&guesses, 429), 35);
+    assert_eq!(login(&server, "alice", "wonderland").status, 429);
+}
+
+#[test]
+fn other_spellings_of_a_name_are_the_same_account() {
+    let (_program, server) = start("login_failures");
+    for name in ["alice", "Alice", "ALICE", "aLiCe", "alicE"] {
+        assert_eq!(login(&server, name, "guess").status, 401);
+    }
+    assert_eq!(login(&server, "AlicE", "guess").status, 429);
+}
+
+#[test]
+fn address_has_twenty_failures_on_whatever_accounts() {
+    let (_program, server) = start("login_failures");
+    for i in 0..20 {
+        assert_eq!(login(&server, &format!("user{i}"), "123456").status, 401);
+    }
+    assert_eq!(login(&server, "user20", "123456").status, 429);
+    assert_eq!(login(&server, "alice", "wonderland").status, 429);
+}
+
+#[test]
+fn garbage_is_a_failure_of_its_address() {
+    let (_program, server) = start("login_failures");
+    let no_colon = BASE64_STANDARD.encode("alice");
+    let no_name = BASE64_STANDARD.encode(":wonderland");
+    let no_text = BASE64_STANDARD.encode(b"\xff\xfe:x");
+    let basic = |value: &str| format!("authorization: Basic {value}\r\n").into_bytes();
+    let garbage: [Vec<u8>; 10] = [
+        b"".into(),
+        b"authorization:\r\n".into(),
+        b"authorization: Basic\r\n".into(),
+        b"authorization: Bearer YWxpY2U6d29uZGVybGFuZA==\r\n".into(),
+        b"authorization: Basic \xff\xfe\r\n".into(),
+        basic("***"),
+        basic(&no_colon),
+        basic(&no_name),
+        basic(&no_text),
+        basic(&"A".repeat(10_000)),
+    ];
+    for header in garbage.iter().cycle().take(20) {
+        let response = server.request(LOGIN, header, b"");
+        assert_eq!(response.status, 401, "{}", header.escape_ascii());
+    }
+    assert_eq!(server.request(LOGIN, b"", b"").status, 429);
+}
+
+#[test]
+fn what_is_no_login_is_no_failure() {
+    let (_program, server) = start("login_failures");
+    let header = format!(
+        "authorization: Basic {}\r\n",
+        BASE64_STANDARD.encode("alice:x")
+    );
+    for _ in 0..10 {
+        assert_eq!(server.get("/login", &header).status, 405);
+        let elsewhere = server.request("POST /", header.as_bytes(), b"");
+        assert_eq!(elsewhere.status, 404);
+    }
+    assert_eq!(login(&server, "alice", "guess").status, 401);
+}
+
+#[test]
+fn failures_at_once_leave_a_debt_at_their_address() {
+    let (_program, server) = start("login_failures");
+    let guesses = at_once(40, |_| server.request(LOGIN, b"", b""));
+    let failed = count(&guesses, 401);
+    assert!((20..=40).contains(&failed), "{failed}");
+    assert_eq!(count(&guesses, 429), 40 - failed);
+    assert_eq!(login(&server, "bob", "builder").status, 429);
+}

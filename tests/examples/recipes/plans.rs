@@ -1,0 +1,71 @@
+//! Plans: each account has its own plan's limit, and some have none.
+
+use super::clients::{at_once, count, remaining, start};
+use crate::programs::{Response, Server};
+
+fn get(server: &Server, key: &str) -> Response {
+    server.get("/", &format!("x-api-key: {key}\r\n"))
+}
+
+#[test]
+fn fields_are_those_of_the_plan() {
+    let (_program, server) = start("plans");
+    for (key, plan, policy, left) in [
+        ("key-of-alice", "Free", r#""free";q=10;w=3600"#, 9),
+        ("key-of-bob", "Pro", r#""pro";q=100;w=3600"#, 99),
+    ] {
+        let response = get(&server, key);
+        assert_eq!(response.status, 200);
+        assert!(response.body.contains(plan), "{}", response.body);
+        assert_eq!(response.header("ratelimit-policy"), Some(policy));
+        assert_eq!(remaining(&response), left);
+    }
+}
+
+#[test]
+fn requests_at_once_get_exactly_what_the_plan_has() {
+    let (_program, server) = start("plans");
+    let free = at_once(30, |_| get(&server, "key-of-alice"));
+    assert_eq!((count(&free, 200), count(&free, 429)), (10, 20));
+    // Two keys of one account share its bucket.
+    let keys = ["key-of-bob", "other-key-of-bob"];
+    let pro = at_once(120, |i| get(&server, keys[i % 2]));
+    assert_eq!((count(&pro, 200), count(&pro, 429)), (100, 20));
+    let denied = get(&server, "key-of-bob");
+    assert!(denied.header("retry-after").is_some());
+}
+
+#[test]
+fn unknown_key_is_refused_before_anything_is_charged() {
+    let (_program, server) = start("plans");
+    for header in [
+        &b""[..],
+        b"x-api-key:\r\n",
+        b"x-api-key: key-of-nobody\r\n",
+        b"x-api-key: key-of-alic\r\n",
+        b"x-api-key: KEY-OF-ALICE\r\n",
+        b"x-api-key: \xff\xfe\r\n",
+        b"x-api-key: free\r\nx-api-key: key-of-alice\r\n",
+    ] {
+        let refused = server.request("GET /", header, b"");
+        assert_eq!(refused.status, 401, "{}", header.escape_ascii());
+        assert_eq!(refused.header("ratelimit"), None);
+    }
+    assert_eq!(remaining(&get(&server, "key-of-alice")), 9);
+}
+
+#[test]
+fn account_with_a_contract_is_not_limited() {
+    let (_program, server) = start("plans");
+    let responses = server.get_often(300, "/", "x-api-key: key-of-globex\r\n");
+    assert_eq!(count(&responses, 200), 300);
+    assert_eq!(responses[299].header("ratelimit"), None);
+}
+
+#[test]
+fn blocked_account_waits_in_vain() {
+    let (_program, server) = start("plans");
+    let refused = get(&server, "key-of-mallory");
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("retry-after"), None);
+}

@@ -1,0 +1,290 @@
+//! The example `registry`: the limiter of GitLab's container registry, on a real Redis.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    programs::{self, Program, Response, run},
+    redis_support::{Cluster, Sentinels, Server},
+};
+
+const BURST: usize = 100;
+
+/// In so much time a token comes back.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the burst is tried again, if the machine has been too slow to show it.
+const ATTEMPTS: u8 = 20;
+
+/// As the registry's documentation has it.
+const DENIAL: &str = r#"{
+   "errors": [
+       {
+           "code": "TOOMANYREQUESTS",
+           "message": "too many requests",
+           "detail": {
+               "limiter": "ip",
+               "entity": "172.16.123.1"
+           }
+       }
+   ]
+}"#;
+
+/// Writes a configuration, under a name that no other test uses. Returns its path.
+fn config(name: &str, text: &str) -> String {
+    let (directory, process) = (env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let path = format!("{directory}/registry-{process}-{name}.yml");
+    fs::write(&path, text).expect("the target directory can be written to");
+    path
+}
+
+fn enabled(name: &str, addr: &str) -> String {
+    let text = format!("redis:\n  ratelimiter:\n    enabled: true\n    addr: {addr}\n");
+    config(name, &text)
+}
+
+fn start(config: &str) -> (Program, programs::Server) {
+    let program = Program::start("registry", &[config, "--listen", "127.0.0.1:0"]);
+    let server = program.next_server();
+    (program, server)
+}
+
+/// Sends as many requests as pass at once and one more, within the time in which none comes back.
+fn burst(redis: &Server, server: &programs::Server, headers: &str) -> Vec<Response> {
+    for _ in 0..ATTEMPTS {
+        redis.command(&["FLUSHALL"]).expect_success();
+        let start = Instant::now();
+        let responses = server.get_often(BURST + 1, "/v2/", headers);
+        if start.elapsed() < INTERVAL {
+            return responses;
+        }
+    }
+    panic!("{BURST} requests take longer than {INTERVAL:?}, again and again");
+}
+
+fn keys(redis: &Server) -> Vec<String> {
+    let keys = redis.command(&["KEYS", "*"]);
+    keys.array()
+        .iter()
+        .map(|key| key.text().to_owned())
+        .collect()
+}
+
+/// How many connections there have been, with the one that asks.
+fn connections(redis: &Server) -> u64 {
+    let count = redis.info("total_connections_received");
+    count.parse().expect("a number")
+}
+
+#[test]
+fn hundred_pass_and_the_next_is_told_what_the_registry_says() {
+    let redis = Server::start();
+    let (_program, server) = start(&enabled("burst", &redis.addr().to_string()));
+    let mut responses = burst(
+        &redis,
+        &server,
+        "x-forwarded-for: 10.0.0.1, 172.16.123.1\r\n",
+    );
+
+    let denied = responses.pop().expect("it is the last");
+    for response in &responses {
+        assert_eq!((response.status, &*response.body), (200, "{}"));
+    }
+    assert_eq!(denied.status, 429);
+    let document: Value = serde_json::from_str(DENIAL).expect("it is JSON");
+    assert_eq!(denied.json(), document);
+    assert_eq!(denied.header("content-type"), Some("application/json"));
+    assert_eq!(denied.header("retry-after"), Some("1"));
+
+    let key = "registry:api:{rate-limit:ip:172.16.123.1}";
+    assert_eq!(keys(&redis), [key]);
+    assert_eq!(redis.command(&["TYPE", key]).text(), "string");
+    // All that has been spent comes back within 100 seconds, some of which may have passed.
+    let ttl = redis.command(&["PTTL", key]).integer();
+    assert!((1..=100_000).contains(&ttl), "{ttl}");
+    assert_eq!(server.get("/v2/_catalog", "").status, 200);
+}
+
+#[test]
+fn client_is_the_second_entry_then_the_real_ip_then_the_peer() {
+    let redis = Server::start();
+    let (_program, server) = start(&enabled("client", &redis.addr().to_string()));
+    let cases = [
+        (
+            "x-forwarded-for: 192.168.1.1,142.250.70.174\r\n",
+            "142.250.70.174",
+        ),
+        (
+            "x-forwarded-for: 192.168.1.1, 142.250.70.175\r\nx-real-ip: 198.51.100.1\r\n",
+            "142.250.70.175",
+        ),
+        (
+            "x-forwarded-for: 192.168.1.1\r\nx-real-ip: 198.51.100.2\r\n",
+            "198.51.100.2",
+        ),
+        ("x-real-ip: 2001:db8::7\r\n", "2001:db8::7"),
+        ("x-real-ip: unknown\r\n", "127.0.0.1"),
+        ("x-forwarded-for: 192.168.1.1\r\n", "127.0.0.1"),
+        ("", "127.0.0.1"),
+    ];
+    for (headers, client) in cases {
+        redis.command(&["FLUSHALL"]).expect_success();
+        let response = server.get("/v2/alpine/tags/list", headers);
+        assert_eq!(response.json()["tags"], json!(["latest"]));
+        let key = format!("registry:api:{{rate-limit:ip:{client}}}");
+        assert_eq!(keys(&redis), [key], "{headers}");
+    }
+}
+
+#[test]
+fn unknown_repositories_and_paths_count_too() {
+    let redis = Server::start();
+    let (_program, server) = start(&enabled("unknown", &redis.addr().to_string()));
+    for path in ["/v2/nobody/tags/list", "/v1/"] {
+        redis.command(&["FLUSHALL"]).expect_success();
+        assert_eq!(server.get(path, "").status, 404);
+        assert_eq!(keys(&redis).len(), 1, "{path}");
+    }
+}
+
+#[test]
+fn password_and_database_are_used() {
+    let redis = Server::start_with(&["--requirepass", "p@ss:/ word"]);
+    let addr = redis.addr();
+    let text = format!(
+        "redis:\n  ratelimiter: {{enabled: true, addr: '{addr}', password: 'p@ss:/ word', db: 3}}"
+    );
+    let (_program, server) = start(&config("password", &text));
+    assert_eq!(server.get("/v2/", "").status, 200);
+    assert!(keys(&redis).is_empty());
+    assert!(
+        redis.info("db3").starts_with("keys=1"),
+        "{}",
+        redis.info("db3")
+    );
+}
+
+#[test]
+fn cluster_is_told_by_its_addresses() {
+    let cluster = Cluster::start();
+    let addresses = cluster.nodes().iter().map(|node| node.addr().to_string());
+    let addresses: Vec<_> = addresses.collect();
+    let (_program, server) = start(&enabled("cluster", &addresses.join(", ")));
+    for host in 1..=3 {
+        let headers = format!("x-real-ip: 192.0.2.{host}\r\n");
+        assert_eq!(server.get("/v2/", &headers).status, 200);
+        let key = format!("registry:api:{{rate-limit:ip:192.0.2.{host}}}");
+        let owner = cluster.owner(cluster.slot_of(&key));
+        assert_eq!(owner.command(&["EXISTS", &key]).integer(), 1);
+    }
+}
+
+#[test]
+fn master_is_found_by_sentinels() {
+    let sentinels = Sentinels::start();
+    let url = sentinels.url();
+    let (_, rest) = url.split_once("://").expect("a URL");
+    let addresses = rest.replace("?sentinelServiceName=tollgate&node=", ",");
+    let addresses = addresses.replace("&node=", ",");
+    let text = format!(
+        "redis:\n  ratelimiter:\n    enabled: true\n    mainname: tollgate\n    addr: {addresses}\n"
+    );
+    let (_program, server) = start(&config("sentinels", &text));
+    assert_eq!(server.get("/v2/", "").status, 200);
+    assert_eq!(keys(sentinels.master()).len(), 1);
+}
+
+#[test]
+fn nothing_is_limited_or_kept_unless_it_is_enabled() {
+    let redis = Server::start();
+    let before = connections(&redis);
+    let addr = redis.addr();
+    let disabled = [
+        format!("redis:\n  ratelimiter: {{enabled: false, addr: '{addr}'}}"),
+        format!("redis:\n  ratelimiter: {{addr: '{addr}'}}"),
+        format!("version: 0.1\nredis:\n  addr: {addr}\n  cache: {{enabled: true}}"),
+        "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: /var/lib/registry".to_owned(),
+    ];
+    for (i, text) in disabled.iter().enumerate() {
+        let (_program, server) = start(&config(&format!("disabled-{i}"), text));
+        for response in server.get_often(2 * BURST, "/v2/", "") {
+            assert_eq!(response.status, 200, "{text}");
+            assert_eq!(response.header("ratelimit"), None);
+        }
+    }
+    assert!(keys(&redis).is_empty());
+    // Ours for the keys, and the one that asks.
+    assert_eq!(connections(&redis), before + 2);
+}
+
+/// Expects exit code 2, nothing on standard output, and an error that holds `text`.
+fn expect_refusal(args: &[&str], text: &str) {
+    let output = run("registry", args);
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+    assert!(output.stdout.is_empty(), "{args:?}: {:?}", output.stdout);
+    assert!(message.contains(text), "{args:?}: {message}");
+}
+
+#[test]
+fn bad_files_exit_2_and_say_what_to_change() {
+    let cases = [
+        ("redis:\n  ratelimiter: {enabled: true}", "has no `addr`"),
+        (
+            "redis:\n  ratelimiter: {enabled: true, addr: localhost}",
+            "`localhost` is no address",
+        ),
+        (
+            "redis:\n  ratelimiter: {enabled: true, addr: 'a:1, b'}",
+            "`b` is no address",
+        ),
+        (
+            "redis:\n  ratelimiter: {enabled: true, addr: '::1:6379'}",
+            "`::1:6379` is no address",
+        ),
+        (
+            "redis:\n  ratelimiter: {enable: true}",
+            "unknown field `enable`",
+        ),
+        ("redis:\n  ratelimiter: {enabled: perhaps}", "line 2"),
+        ("redis: [", "line 1"),
+    ];
+    for (i, (text, problem)) in cases.into_iter().enumerate() {
+        let path = config(&format!("bad-{i}"), text);
+        expect_refusal(&[&path], problem);
+        expect_refusal(&[&path], &format!("registry: {path}: "));
+    }
+    expect_refusal(&["/no/such/file.yml"], "/no/such/file.yml: No such file");
+}
+
+#[test]
+fn bad_arguments_exit_2_with_the_usage() {
+    let good = config("arguments", "redis: {}");
+    let usage = "usage: registry CONFIG.yml";
+    expect_refusal(&[], usage);
+    for bad in ["other.yml", "--verbose", "--listen"] {
+        expect_refusal(&[&good, bad], usage);
+    }
+    expect_refusal(&[&good, "--listen", "here"], "cannot listen on `here`");
+}
+
+#[test]
+fn wrong_password_is_told_at_the_start() {
+    let redis = Server::start_with(&["--requirepass", "secret"]);
+    let path = enabled("stranger", &redis.addr().to_string());
+    expect_refusal(&[&path], "cannot connect to Redis");
+}
+
+#[test]
+fn example_of_a_file_is_one() {
+    let text = fs::read_to_string("examples/config/registry.yml").expect("it is there");
+    let redis = Server::start();
+    let text = text.replace("127.0.0.1:6379", &redis.addr().to_string());
+    let (_program, server) = start(&config("example", &text));
+    assert_eq!(server.get("/v2/", "").status, 200);
+    assert_eq!(keys(&redis).len(), 1);
+}

@@ -1,0 +1,455 @@
+//! Decisions: each figure of each answer.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::process::{Client, Service, T0};
+
+/// One transaction of cost 1.
+fn one(limit: &str, id: &str) -> Value {
+    json!({"limit": limit, "id": id})
+}
+
+/// Transactions of one client, a mode each.
+fn with_modes(members: &[(&str, &str, u32)]) -> Value {
+    members
+        .iter()
+        .map(|(limit, mode, cost)| json!({"limit": limit, "id": "a", "cost": cost, "mode": mode}))
+        .collect()
+}
+
+/// The remaining tokens of client `a`.
+fn remaining(service: &Service, now: u64, limit: &str) -> Value {
+    let probe = json!([{"limit": limit, "id": "a", "cost": 0}]);
+    service.decide("check", now, &probe)["remaining"].take()
+}
+
+/// One field of each member.
+fn each(answer: &Value, field: &str) -> Vec<Value> {
+    let members = answer["transactions"].as_array().expect("members");
+    members.iter().map(|member| member[field].clone()).collect()
+}
+
+#[test]
+fn spend_answers_with_every_figure() {
+    let service = Service::start();
+    let asked =
+        json!([{"limit": "Orders", "id": "12345678", "cost": 1, "mode": "check_and_spend"}]);
+    let expected = json!({
+        "allowed": true, "limited": true, "limit": "Orders", "id": "12345678",
+        "remaining": 19, "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 50_000,
+        "transactions": [{
+            "limit": "Orders", "id": "12345678", "allowed": true, "limited": true,
+            "remaining": 19, "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 50_000,
+        }],
+    });
+    assert_eq!(service.decide("spend", T0, &asked), expected);
+}
+
+#[test]
+fn twenty_pass_and_the_next_one_50_ms_later() {
+    let service = Service::start();
+    let order = json!([one("Orders", "a")]);
+    for left in (0..20).rev() {
+        let answer = service.decide("spend", T0, &order);
+        assert_eq!(
+            (&answer["allowed"], &answer["remaining"]),
+            (&json!(true), &json!(left))
+        );
+    }
+    let denied = service.decide("spend", T0, &order);
+    assert_eq!(denied["allowed"], false);
+    assert_eq!(denied["limited"], true);
+    assert_eq!(denied["remaining"], 0);
+    assert_eq!(denied["retry_after_us"], 50_000);
+    assert_eq!(denied["next_after_us"], 50_000);
+    assert_eq!(denied["reset_after_us"], 1_000_000);
+    assert_eq!(
+        service.decide("spend", T0 + 49_999, &order)["retry_after_us"],
+        1
+    );
+    assert_eq!(
+        service.decide("spend", T0 + 50_000, &order)["allowed"],
+        true
+    );
+}
+
+#[test]
+fn callers_at_once_get_the_burst_and_no_more() {
+    let service = Service::start();
+    let client: Client = *service;
+    let order = json!([one("Orders", "a")]);
+    let allowed = thread::scope(|scope| {
+        let callers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let answers = (0..5).map(|_| client.decide("spend", T0, &order));
+                    answers.filter(|answer| answer["allowed"] == true).count()
+                })
+            })
+            .collect();
+        callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .sum::<usize>()
+    });
+    assert_eq!(allowed, 20);
+}
+
+#[test]
+fn last_of_the_allowed_has_to_wait_only_for_the_next() {
+    let service = Service::start();
+    let all = json!([{"limit": "Orders", "id": "a", "cost": 20}]);
+    let answer = service.decide("spend", T0, &all);
+    assert_eq!(answer["allowed"], true);
+    assert_eq!(answer["retry_after_us"], 0);
+    assert_eq!(answer["next_after_us"], 1_000_000);
+}
+
+#[test]
+fn durations_round_up_and_remaining_down() {
+    let service = Service::start();
+    let seventh = json!([one("Sevenths", "a")]);
+    assert_eq!(
+        service.decide("spend", T0, &seventh)["reset_after_us"],
+        142_858
+    );
+    assert_eq!(remaining(&service, T0 + 142_857, "Sevenths"), 6);
+    let probe = json!([{"limit": "Sevenths", "id": "a", "cost": 0}]);
+    assert_eq!(
+        service.decide("check", T0 + 142_857, &probe)["reset_after_us"],
+        1
+    );
+    assert_eq!(remaining(&service, T0 + 142_858, "Sevenths"), 7);
+}
+
+#[test]
+fn check_answers_as_a_spend_and_writes_nothing() {
+    let service = Service::start();
+    let batch = with_modes(&[
+        ("Orders", "check_and_spend", 15),
+        ("Slow", "check_only", 2),
+        ("Sevenths", "spend_only", 3),
+    ]);
+    for _ in 0..2 {
+        let checks: Vec<_> = (0..2)
+            .map(|_| service.decide("check", T0, &batch))
+            .collect();
+        let spent = service.decide("spend", T0, &batch);
+        assert_eq!(checks, [spent.clone(), spent]);
+    }
+    let debit = with_modes(&[("Slow", "debit", 7)]);
+    let checked = service.decide("check", T0, &debit);
+    assert_eq!(remaining(&service, T0, "Slow"), 5);
+    assert_eq!(service.decide("spend", T0, &debit), checked);
+}
+
+#[test]
+fn denied_batch_writes_nothing_for_anyone() {
+    let service = Service::start();
+    service.decide("spend", T0, &with_modes(&[("Slow", "debit", 5)]));
+    let batch = with_modes(&[
+        ("Orders", "check_and_spend", 2),
+        ("Slow", "check_and_spend", 1),
+        ("Sevenths", "debit", 9),
+    ]);
+    let answer = service.decide("spend", T0, &batch);
+    assert_eq!(answer["allowed"], false);
+    assert_eq!(
+        (&answer["limit"], &answer["id"]),
+        (&json!("Slow"), &json!("a"))
+    );
+    assert_eq!(answer["retry_after_us"], 720_000_000_u64);
+    assert_eq!(each(&answer, "limit"), ["Orders", "Slow", "Sevenths"]);
+    assert_eq!(each(&answer, "allowed"), [true, false, false]);
+    assert_eq!(each(&answer, "remaining"), [20, 0, 7]);
+    assert_eq!(remaining(&service, T0, "Orders"), 20);
+    assert_eq!(remaining(&service, T0, "Sevenths"), 7);
+}
+
+#[test]
+fn outer_figures_are_the_strictest_voting_members() {
+    let service = Service::start();
+    // Denied before allowed, then the longer wait, then the fewer remaining.
+    let remaining = json!([one("Orders", "a"), one("Slow", "a"), one("Sevenths", "a")]);
+    let answer = service.decide("spend", T0, &remaining);
+    assert_eq!(
+        (&answer["limit"], &answer["remaining"]),
+        (&json!("Slow"), &json!(4))
+    );
+    let wait = with_modes(&[
+        ("Orders", "check_and_spend", 19),
+        ("Slow", "check_and_spend", 1),
+    ]);
+    let answer = service.decide("spend", T0, &wait);
+    assert_eq!(
+        (&answer["limit"], &answer["remaining"]),
+        (&json!("Orders"), &json!(0))
+    );
+    let denied = with_modes(&[
+        ("Slow", "check_and_spend", 3),
+        ("Orders", "check_and_spend", 1),
+    ]);
+    let answer = service.decide("spend", T0, &denied);
+    assert_eq!(
+        (&answer["limit"], &answer["allowed"]),
+        (&json!("Orders"), &json!(false))
+    );
+    // One that does not vote is never the strictest.
+    let silent = with_modes(&[("Sevenths", "check_only", 1), ("Orders", "spend_only", 20)]);
+    let answer = service.decide("spend", T0, &silent);
+    assert_eq!(
+        (&answer["limit"], &answer["allowed"]),
+        (&json!("Sevenths"), &json!(true))
+    );
+    assert_eq!(each(&answer, "allowed"), [true, false]);
+}
+
+#[test]
+fn check_only_is_never_charged() {
+    let service = Service::start();
+    let look = with_modes(&[("Slow", "check_only", 2)]);
+    for _ in 0..2 {
+        let answer = service.decide("spend", T0, &look);
+        assert_eq!(
+            (&answer["allowed"], &answer["remaining"]),
+            (&json!(true), &json!(3))
+        );
+    }
+    assert_eq!(remaining(&service, T0, "Slow"), 5);
+}
+
+#[test]
+fn members_that_do_not_vote_keep_their_own_figures() {
+    let service = Service::start();
+    let members = [("Slow", "debit", 7), ("Orders", "spend_only", 5)];
+    let answer = service.decide("spend", T0, &with_modes(&members));
+    let expected = json!({
+        "allowed": true, "limited": false, "limit": null, "id": null,
+        "remaining": null, "retry_after_us": null, "next_after_us": null, "reset_after_us": null,
+        "transactions": [{
+            "limit": "Slow", "id": "a", "allowed": true, "limited": true, "remaining": 0,
+            "retry_after_us": 0, "next_after_us": 6_480_000_000_u64,
+            "reset_after_us": 5_040_000_000_u64,
+        }, {
+            "limit": "Orders", "id": "a", "allowed": true, "limited": true, "remaining": 15,
+            "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 250_000,
+        }],
+    });
+    assert_eq!(answer, expected);
+    // A spend that does not vote is skipped whole if it does not fit.
+    let skipped = service.decide("spend", T0, &with_modes(&[("Orders", "spend_only", 16)]));
+    assert_eq!(skipped["allowed"], true);
+    assert_eq!(each(&skipped, "allowed"), [false]);
+    assert_eq!(each(&skipped, "remaining"), [15]);
+    assert_eq!(each(&skipped, "retry_after_us"), [50_000]);
+    assert_eq!(each(&skipped, "next_after_us"), [50_000]);
+}
+
+#[test]
+fn members_that_are_off_are_not_limited() {
+    let service = Service::start();
+    let off = |verdict: &str, value: bool, limit: &str| {
+        json!({
+            "limit": limit, "id": "x", verdict: value, "limited": false, "remaining": null,
+            "retry_after_us": null, "next_after_us": null, "reset_after_us": null,
+        })
+    };
+    let asked = json!([one("Off", "x"), one("Bare", "x")]);
+    for (op, verdict, value) in [
+        ("spend", "allowed", true),
+        ("check", "allowed", true),
+        ("refund", "refunded", false),
+    ] {
+        let expected = json!({
+            verdict: value, "limited": false, "limit": null, "id": null, "remaining": null,
+            "retry_after_us": null, "next_after_us": null, "reset_after_us": null,
+            "transactions": [off(verdict, value, "Off"), off(verdict, value, "Bare")],
+        });
+        assert_eq!(service.decide(op, T0, &asked), expected, "{op}");
+    }
+    let mixed = service.decide("spend", T0, &json!([one("Off", "x"), one("Orders", "x")]));
+    assert_eq!(
+        (&mixed["limit"], &mixed["remaining"]),
+        (&json!("Orders"), &json!(19))
+    );
+    assert_eq!(mixed["transactions"][0], off("allowed", true, "Off"));
+    let empty = service.decide("spend", T0, &json!([]));
+    assert_eq!(
+        (&empty["allowed"], &empty["limited"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!(empty["transactions"], json!([]));
+}
+
+#[test]
+fn refund_gives_back_up_to_full() {
+    let service = Service::start();
+    service.decide(
+        "spend",
+        T0,
+        &with_modes(&[("Orders", "check_and_spend", 3)]),
+    );
+    let refund = with_modes(&[("Orders", "check_and_spend", 2)]);
+    let expected = json!({
+        "refunded": true, "limited": true, "limit": "Orders", "id": "a",
+        "remaining": 19, "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 50_000,
+        "transactions": [{
+            "limit": "Orders", "id": "a", "refunded": true, "limited": true,
+            "remaining": 19, "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 50_000,
+        }],
+    });
+    assert_eq!(service.decide("refund", T0, &refund), expected);
+    let answer = service.decide("refund", T0, &refund);
+    assert_eq!(
+        (&answer["refunded"], &answer["remaining"]),
+        (&json!(true), &json!(20))
+    );
+    // Full now, as a bucket is that was never used.
+    let answer = service.decide("refund", T0, &refund);
+    assert_eq!(
+        (&answer["refunded"], &answer["remaining"]),
+        (&json!(false), &json!(20))
+    );
+    let answer = service.decide("refund", T0, &json!([one("Orders", "never used")]));
+    assert_eq!(
+        (&answer["refunded"], &answer["remaining"]),
+        (&json!(false), &json!(20))
+    );
+}
+
+#[test]
+fn refund_goes_by_the_mode() {
+    let service = Service::start();
+    let spend = with_modes(&[
+        ("Orders", "check_and_spend", 4),
+        ("Slow", "spend_only", 4),
+        ("Sevenths", "debit", 8),
+    ]);
+    service.decide("spend", T0, &spend);
+    let refund = with_modes(&[
+        ("Orders", "check_only", 4),
+        ("Slow", "spend_only", 1),
+        ("Sevenths", "debit", 8),
+    ]);
+    let answer = service.decide("refund", T0, &refund);
+    assert_eq!(answer["refunded"], true);
+    assert_eq!(
+        (&answer["limit"], &answer["remaining"]),
+        (&json!("Orders"), &json!(16))
+    );
+    assert_eq!(each(&answer, "refunded"), [false, true, true]);
+    assert_eq!(each(&answer, "remaining"), [16, 2, 7]);
+    let silent = service.decide("refund", T0, &with_modes(&[("Slow", "spend_only", 1)]));
+    assert_eq!(
+        (&silent["refunded"], &silent["limited"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!(silent["remaining"], Value::Null);
+}
+
+#[test]
+fn reset_makes_full_whatever_the_cost_and_mode() {
+    let service = Service::start();
+    let spend = with_modes(&[("Orders", "check_and_spend", 4), ("Slow", "debit", 50)]);
+    service.decide("spend", T0, &spend);
+    let reset = with_modes(&[("Orders", "check_only", 99), ("Slow", "check_and_spend", 1)]);
+    assert_eq!(service.decide("reset", T0, &reset), json!({"reset": true}));
+    assert_eq!(remaining(&service, T0, "Orders"), 20);
+    assert_eq!(remaining(&service, T0, "Slow"), 5);
+}
+
+#[test]
+fn cost_0_probes_and_is_denied_in_debt() {
+    let service = Service::start();
+    let probe = with_modes(&[("Slow", "check_and_spend", 0)]);
+    assert_eq!(service.decide("spend", T0, &probe)["remaining"], 5);
+    service.decide("spend", T0, &with_modes(&[("Slow", "debit", 6)]));
+    let denied = service.decide("spend", T0, &probe);
+    assert_eq!(denied["allowed"], false);
+    assert_eq!(denied["retry_after_us"], 720_000_000_u64);
+    let debit = with_modes(&[("Slow", "debit", u32::MAX)]);
+    let answer = service.decide("spend", T0, &debit);
+    assert_eq!(each(&answer, "reset_after_us"), [1_u64 << 51]);
+}
+
+#[test]
+fn callers_time_is_the_only_clock() {
+    let service = Service::start();
+    let order = json!([{"limit": "Orders", "id": "a", "cost": 20}]);
+    for now in [0, 1_000_000, T0, (1 << 52) - 1] {
+        assert_eq!(
+            service.decide("spend", now, &order)["allowed"],
+            true,
+            "{now}"
+        );
+        assert_eq!(
+            service.decide("spend", now, &order)["allowed"],
+            false,
+            "{now}"
+        );
+    }
+    // Back in time, the bucket counts as charged until then.
+    assert_eq!(service.decide("spend", T0, &order)["allowed"], false);
+}
+
+#[test]
+fn own_clock_decides_without_manual_clock() {
+    let service = Service::start_with(&[]);
+    let spend = json!({"op": "spend", "transactions": [one("Slow", "a")]});
+    let left: Vec<_> = (0..6)
+        .map(|_| service.post(&spend).body["remaining"].take())
+        .collect();
+    assert_eq!(left, [4, 3, 2, 1, 0, 0]);
+    assert_eq!(service.post(&spend).body["allowed"], false);
+}
+
+#[test]
+fn ids_are_told_apart_as_they_are_written() {
+    let service = Service::start();
+    for id in [
+        "1",
+        "01",
+        "1.0",
+        "a:b",
+        "{a}",
+        " ",
+        "\u{e4}\u{1f600}",
+        "\"\\\u{0}",
+        "null",
+    ] {
+        let answer = service.decide("spend", T0, &json!([one("Slow", id)]));
+        assert_eq!(
+            (&answer["id"], &answer["remaining"]),
+            (&json!(id), &json!(4))
+        );
+    }
+}
+
+#[test]
+fn limits_are_shown() {
+    let service = Service::start();
+    let response = service.send("GET /v1/limits", b"");
+    assert_eq!(response.status, 200);
+    let expected = json!({
+        "defaults": {
+            "Orders": {"number": 6, "burst": 20, "count": 20, "period": "1s"},
+            "Slow": {"burst": 5, "count": 5, "period": "1h0m0s"},
+            "Sevenths": {"burst": 7, "count": 7, "period": "1s"},
+            "Off": {"number": 9},
+            "Bare": {},
+        },
+        "overrides": [],
+    });
+    assert_eq!(response.body, expected);
+}
+
+#[test]
+fn health_is_ok() {
+    let response = Service::start().send("GET /healthz", b"");
+    assert_eq!(
+        (response.status, response.body),
+        (200, json!({"status": "ok"}))
+    );
+}

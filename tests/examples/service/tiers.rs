@@ -1,0 +1,232 @@
+//! Limits with tiers: their figures, groups, mistakes, overrides and how they are shown.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::process::{Service, T0, file};
+
+const TIERS: &str = "
+Prison:
+  tiers:
+  - {limit: 5, window: 1s, active: 1s}
+  - {limit: 1, window: 15s, active: 15s}
+Penalty:
+  number: 4
+  tiers:
+  - {limit: 5, window: 1s, active: 1s}
+  - {limit: 50, window: 5s, active: 5s, cooldown: 15s}
+Life:
+  tiers:
+  - {limit: 2, window: infinite}
+Orders: {burst: 20, count: 20, period: 1s}
+";
+
+const OVERRIDES: &str = "
+- Orders: {tiers: [{limit: 1, window: 1s}], ids: [slow]}
+- Life: {burst: 2, count: 1, period: 1s, ids: [free]}
+";
+
+fn start() -> Service {
+    Service::start_on(TIERS, &["--manual-clock"])
+}
+
+fn one(limit: &str) -> Value {
+    json!([{"limit": limit, "id": "a"}])
+}
+
+fn group(limit: &str, least: u32, most: u32) -> Value {
+    json!([{"limit": limit, "id": "a", "cost": most, "min_cost": least}])
+}
+
+/// The fields that tell of one decision.
+fn figures(answer: &Value) -> Value {
+    let fields = [
+        "allowed",
+        "granted",
+        "tier",
+        "split",
+        "remaining",
+        "retry_after_us",
+        "next_after_us",
+        "reset_after_us",
+    ];
+    fields.iter().map(|field| answer[field].clone()).collect()
+}
+
+#[test]
+fn answers_have_every_figure_of_tiers() {
+    let service = start();
+    let answer = service.decide("spend", T0, &group("Penalty", 2, 7));
+    let mut member = json!({
+        "allowed": true, "limited": true, "limit": "Penalty", "id": "a",
+        "granted": 7, "tier": 1, "split": {"0": 5, "1": 2},
+        "remaining": 48, "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 20_000_001,
+    });
+    let mut expected = member.clone();
+    expected["transactions"] = json!([member.take()]);
+    assert_eq!(answer, expected);
+    let rest = service.decide("spend", T0, &group("Penalty", 1, 100));
+    let filled = json!([true, 48, 1, {"1": 48}, 0, 0, 5_000_001, 20_000_001]);
+    assert_eq!(figures(&rest), filled);
+    let denied = service.decide("spend", T0 + 5_000_000, &one("Penalty"));
+    let nothing = json!([false, 0, null, {}, 0, 1, 1, 15_000_001]);
+    assert_eq!(figures(&denied), nothing);
+    let lowest = service.decide("spend", T0 + 5_000_001, &one("Penalty"));
+    let one = json!([true, 1, 0, {"0": 1}, 4, 0, 0, 15_000_000]);
+    assert_eq!(figures(&lowest), one);
+    let gcra = service.decide("spend", T0, &json!([{"limit": "Orders", "id": "a"}]));
+    for field in ["granted", "tier", "split"] {
+        assert_eq!(gcra.get(field), None, "{field} is for tiers");
+    }
+}
+
+#[test]
+fn what_never_passes_has_no_waits() {
+    let service = start();
+    let above = service.decide("spend", T0, &group("Penalty", 56, 60));
+    assert_eq!(
+        figures(&above),
+        json!([false, 0, null, {}, 55, null, null, 0])
+    );
+    let last = service.decide("spend", T0, &group("Life", 1, 9));
+    assert_eq!(
+        figures(&last),
+        json!([true, 2, 0, {"0": 2}, 0, 0, null, null])
+    );
+    let never = service.decide("spend", T0 + 1_000_000_000_000, &one("Life"));
+    assert_eq!(
+        figures(&never),
+        json!([false, 0, null, {}, 0, null, null, null])
+    );
+    service.decide("reset", T0, &one("Life"));
+    assert_eq!(service.decide("spend", T0, &one("Life"))["granted"], 1);
+}
+
+#[test]
+fn check_answers_as_a_spend_and_enters_no_tier() {
+    let service = start();
+    for (least, most) in [(6, 6), (1, 1), (1, 3)] {
+        let asked = group("Prison", least, most);
+        let checks: Vec<_> = (0..2)
+            .map(|_| service.decide("check", T0, &asked))
+            .collect();
+        let spent = service.decide("spend", T0, &asked);
+        assert_eq!(checks, [spent.clone(), spent]);
+    }
+}
+
+#[test]
+fn batch_of_both_kinds_is_all_or_nothing() {
+    let service = start();
+    let both = |orders: u32, prison: u32| {
+        json!([
+            {"limit": "Orders", "id": "a", "cost": orders},
+            {"limit": "Prison", "id": "a", "cost": prison},
+        ])
+    };
+    let denied = service.decide("spend", T0, &both(1, 7));
+    assert_eq!(
+        (&denied["allowed"], &denied["limit"]),
+        (&json!(false), &json!("Prison"))
+    );
+    let passed = service.decide("spend", T0, &both(20, 5));
+    assert_eq!(passed["transactions"][1]["split"], json!({"0": 5}));
+    let denied = service.decide("spend", T0, &both(1, 1));
+    assert_eq!(denied["limit"], "Orders");
+    let prison = &denied["transactions"][1];
+    assert_eq!(
+        (&prison["granted"], &prison["tier"]),
+        (&json!(0), &json!(null))
+    );
+    assert_eq!(service.decide("spend", T0, &one("Prison"))["tier"], 1);
+}
+
+#[test]
+fn what_tiers_cannot_do_has_its_code() {
+    let service = start();
+    let cases = [
+        ("spend", json!({"mode": "debit"}), "invalid_mode"),
+        ("check", json!({"mode": "debit"}), "invalid_mode"),
+        ("refund", json!({}), "invalid_mode"),
+        ("spend", json!({"cost": 0}), "invalid_cost"),
+        ("spend", json!({"cost": 2, "min_cost": 3}), "invalid_cost"),
+        ("spend", json!({"cost": 2, "min_cost": 0}), "invalid_cost"),
+        ("spend", json!({"cost": 2, "min_cost": -1}), "invalid_cost"),
+        ("spend", json!({"cost": 2, "min_cost": 1.5}), "invalid_cost"),
+        ("spend", json!({"cost": 2, "min_cost": "1"}), "invalid_cost"),
+        (
+            "spend",
+            json!({"limit": "Orders", "min_cost": 1}),
+            "invalid_cost",
+        ),
+    ];
+    for (op, fields, code) in cases {
+        let mut transaction = json!({"limit": "Prison", "id": "a"});
+        for (name, value) in fields.as_object().expect("fields") {
+            transaction[name] = value.clone();
+        }
+        let body = json!({"op": op, "now_us": T0, "transactions": [transaction]});
+        let response = service.post(&body);
+        assert_eq!(
+            (response.status, response.code()),
+            (400, code),
+            "{body}: {}",
+            response.body
+        );
+    }
+    assert_eq!(
+        service.decide("spend", T0, &group("Prison", 6, 6))["granted"],
+        6
+    );
+}
+
+#[test]
+fn overrides_change_the_kind_for_one_client() {
+    let overrides = file(OVERRIDES);
+    let path = overrides.to_str().expect("it is UTF-8");
+    let service = Service::start_on(TIERS, &["--manual-clock", "--overrides", path]);
+    let slow = json!([{"limit": "Orders", "id": "slow"}]);
+    assert_eq!(service.decide("spend", T0, &slow)["split"], json!({"0": 1}));
+    assert_eq!(
+        service.decide("spend", T0, &slow)["retry_after_us"],
+        1_000_001
+    );
+    let free = json!([{"limit": "Life", "id": "free"}]);
+    for allowed in [true, true, false] {
+        let answer = service.decide("spend", T0, &free);
+        assert_eq!(
+            (&answer["allowed"], answer.get("split")),
+            (&json!(allowed), None)
+        );
+    }
+}
+
+#[test]
+fn limits_are_shown_and_can_be_loaded_again() {
+    let overrides = file(OVERRIDES);
+    let args = ["--manual-clock", "--overrides", overrides.to_str().unwrap()];
+    let shown = Service::start_on(TIERS, &args)
+        .send("GET /v1/limits", b"")
+        .body;
+    let burst = &shown["defaults"]["Penalty"]["tiers"][1];
+    assert_eq!(
+        (&burst["limit"], &burst["window"]),
+        (&json!(50), &json!("5s"))
+    );
+    assert_eq!(
+        (&burst["active"], &burst["cooldown"]),
+        (&json!("5s"), &json!("15s"))
+    );
+    assert_eq!(shown["defaults"]["Life"]["tiers"][0]["window"], "infinite");
+    let slow = json!({"Orders": {
+        "tiers": [{"limit": 1, "window": "1s", "active": "infinite", "cooldown": "0s"}],
+        "ids": ["slow"],
+    }});
+    assert_eq!(shown["overrides"][1], slow);
+    let json = overrides.with_extension("json");
+    fs::write(&json, shown["overrides"].to_string()).expect("it can be written");
+    let args = ["--manual-clock", "--overrides", json.to_str().unwrap()];
+    let again = Service::start_on(&shown["defaults"].to_string(), &args);
+    assert_eq!(again.send("GET /v1/limits", b"").body, shown);
+}

@@ -1,0 +1,215 @@
+//! Limits that are read again when their files change. Time is paused: it passes when all wait.
+
+#![cfg(all(feature = "reload", feature = "yaml"))]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use tokio::{task::JoinHandle, time};
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    key::HeaderId,
+    limit::LimitsBuilder,
+    reload::{Reloader, ReloaderError},
+};
+
+use crate::support::Log;
+
+const DEFAULTS: &str = "orders: {number: 6, id: regId, burst: 10, count: 10, period: 1s}\n";
+const OVERRIDES: &str = "- orders: {burst: 20, count: 10, period: 1s, ids: [7, 8]}\n";
+
+/// A directory with both files, gone when dropped.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let path = path.join(format!("reloader-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let files = Self(path);
+        files.write("defaults.yml", DEFAULTS);
+        files.write("overrides.yml", OVERRIDES);
+        files
+    }
+
+    /// Writes a file as the docs say: under another name, and then renamed.
+    fn write(&self, name: &str, text: &str) {
+        let temporary = self.0.join("temporary");
+        fs::write(&temporary, text).unwrap();
+        fs::rename(temporary, self.0.join(name)).unwrap();
+    }
+
+    fn recipe(&self) -> LimitsBuilder {
+        let [defaults, overrides] = ["defaults.yml", "overrides.yml"].map(|name| self.0.join(name));
+        Limits::builder()
+            .defaults_file(defaults)
+            .overrides_file(overrides)
+    }
+
+    fn limiter(&self) -> Limiter {
+        Limiter::new(self.recipe().build().unwrap(), MemoryBackend::new())
+    }
+
+    fn reloader(&self, limiter: &Limiter) -> Reloader {
+        Reloader::new(limiter.clone(), self.recipe()).every(Duration::from_secs(10))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The burst that an account has.
+fn burst(limiter: &Limiter, id: &str) -> u32 {
+    let probe = Transaction::new("orders", id).cost(0);
+    limiter
+        .try_spend(&probe)
+        .unwrap()
+        .unwrap()
+        .remaining()
+        .unwrap()
+}
+
+#[test]
+fn files_are_put_in_force_once_they_have_changed() {
+    let files = Files::new("changed");
+    let limiter = files.limiter();
+    let reloader = files.reloader(&limiter);
+    assert!(!reloader.reload().unwrap());
+    files.write(
+        "overrides.yml",
+        "- orders: {burst: 30, count: 10, period: 1s, ids: [9]}",
+    );
+    assert!(reloader.reload().unwrap());
+    assert_eq!(["7", "9"].map(|id| burst(&limiter, id)), [10, 30]);
+    assert!(!reloader.reload().unwrap());
+    files.write("defaults.yml", &DEFAULTS.replace("burst: 10", "burst: 15"));
+    assert!(reloader.reload().unwrap());
+    assert_eq!(["7", "9"].map(|id| burst(&limiter, id)), [15, 30]);
+}
+
+#[test]
+fn recipe_counts_as_much_as_its_files() {
+    let files = Files::new("recipe");
+    let limiter = files.limiter();
+    let recipe = files
+        .recipe()
+        .override_for("orders", "9", Limit::per_second(5));
+    let reloader = Reloader::new(limiter.clone(), recipe);
+    assert!(reloader.reload().unwrap());
+    assert_eq!(burst(&limiter, "9"), 5);
+    assert!(!reloader.reload().unwrap());
+}
+
+#[test]
+fn empty_overrides_file_really_empties() {
+    for empty in ["", "[]", "{}", "# none\n", "---\n"] {
+        let files = Files::new("empty");
+        let limiter = files.limiter();
+        assert_eq!(burst(&limiter, "7"), 20);
+        files.write("overrides.yml", empty);
+        assert!(files.reloader(&limiter).reload().unwrap());
+        assert_eq!(burst(&limiter, "7"), 10, "{empty:?}");
+    }
+}
+
+#[test]
+fn last_good_limits_stay() {
+    let files = Files::new("good");
+    let limiter = files.limiter();
+    let reloader = files.reloader(&limiter);
+    let path = files.0.join("overrides.yml");
+    let bad = [
+        (
+            "- orders: {burst: 30, count: 10, period: 1s, ids: [9, 07]}",
+            ":1: limit `orders`: `07`",
+        ),
+        ("- orders: {burst: 30", ":1: "),
+        (
+            "- order: {burst: 1, count: 1, period: 1s, ids: [9]}",
+            "did you mean `orders`?",
+        ),
+    ];
+    for (text, message) in bad {
+        files.write("overrides.yml", text);
+        let error = reloader.reload().unwrap_err().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        assert!(error.contains(message), "{error}");
+        assert_eq!(["7", "9"].map(|id| burst(&limiter, id)), [20, 10]);
+    }
+    fs::remove_file(&path).unwrap();
+    let error = reloader.reload().unwrap_err().to_string();
+    assert!(error.contains("cannot read it"), "{error}");
+    // Neither file is put in force without the other.
+    files.write("defaults.yml", &DEFAULTS.replace("burst: 10", "burst: 15"));
+    reloader.reload().unwrap_err();
+    assert_eq!(["7", "9"].map(|id| burst(&limiter, id)), [20, 10]);
+}
+
+#[test]
+fn files_that_would_break_a_rule_are_refused() {
+    let files = Files::new("rule");
+    let limiter = files.limiter();
+    let _layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("orders", HeaderId::new("x-account")).cost(8));
+    files.write(
+        "overrides.yml",
+        "- orders: {burst: 7, count: 10, period: 1s, ids: [9]}",
+    );
+    let error = files.reloader(&limiter).reload().unwrap_err();
+    assert!(matches!(error, ReloaderError::Limiter(_)));
+    assert!(
+        error
+            .to_string()
+            .contains("cost 8 is above the burst of limit `orders` for `9`, 7")
+    );
+    assert_eq!(burst(&limiter, "7"), 20);
+}
+
+fn run(reloader: Reloader) -> JoinHandle<()> {
+    tokio::spawn(async {
+        reloader.run().await;
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_looked_at_again_and_again() {
+    let files = Files::new("interval");
+    let limiter = files.limiter();
+    let running = run(files.reloader(&limiter));
+    time::sleep(Duration::from_secs(25)).await;
+    files.write("overrides.yml", "");
+    assert_eq!(burst(&limiter, "7"), 20);
+    time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(burst(&limiter, "7"), 10);
+    files.write("overrides.yml", OVERRIDES);
+    time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(burst(&limiter, "7"), 20);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_changed_is_logged_once() {
+    let (log, _guard) = Log::capture();
+    let files = Files::new("log");
+    let limiter = files.limiter();
+    let running = run(files.reloader(&limiter));
+    time::sleep(Duration::from_secs(95)).await;
+    assert_eq!(log.count("limits"), 0, "nothing has changed");
+    files.write("overrides.yml", "- orders: 5");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(log.count("limits are not reloaded: those in force stay"), 1);
+    assert_eq!(log.count("expected a map, found `5`"), 1);
+    files.write("overrides.yml", "");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(log.count("limits are reloaded limits=1 overrides=0"), 1);
+    files.write("overrides.yml", "- orders: 5");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(log.count("limits are not reloaded"), 2, "it is told anew");
+    files.write("overrides.yml", "");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(log.count("the files say again what is in force"), 1);
+    running.abort();
+}

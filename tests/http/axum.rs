@@ -1,0 +1,231 @@
+//! The layer in axum routers, over real sockets.
+
+#![cfg(feature = "axum")]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::net::SocketAddr;
+
+use axum::{Extension, Router, routing::get};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tollgate::{
+    ClientIp, Limit, RateLimitLayer, Rule, Transaction,
+    clock::ManualClock,
+    key::{HeaderId, MatchedPath},
+    layer::Assessment,
+};
+use tower_http::{compression::CompressionLayer, trace::TraceLayer};
+
+use crate::support::{layer, limiter, limiter_of};
+
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    address
+}
+
+async fn fetch(address: SocketAddr, request: Request<Full<Bytes>>) -> Response<Bytes> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
+    Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+}
+
+fn request(path: &str) -> Request<Full<Bytes>> {
+    Request::get(path)
+        .header(header::HOST, "localhost")
+        .body(Full::default())
+        .unwrap()
+}
+
+async fn status(address: SocketAddr, path: &str) -> StatusCode {
+    fetch(address, request(path)).await.status()
+}
+
+#[tokio::test]
+async fn twenty_pass_and_the_next_is_refused() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    let address = serve(
+        Router::new()
+            .route("/", get(|| async { "hello" }))
+            .layer(layer),
+    )
+    .await;
+    for _ in 0..20 {
+        let response = fetch(address, request("/")).await;
+        assert_eq!(
+            (response.status(), &response.body()[..]),
+            (StatusCode::OK, &b"hello"[..])
+        );
+    }
+    let denied = fetch(address, request("/")).await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(denied.headers()["retry-after"], "1");
+    assert!(
+        denied
+            .body()
+            .starts_with(b"{\"errors\":[{\"code\":\"TOOMANYREQUESTS\"")
+    );
+}
+
+#[tokio::test]
+async fn layer_covers_the_fallback_and_route_layer_does_not() {
+    let of = || layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    let app = || Router::new().route("/", get(|| async { "hello" }));
+    let covered = serve(app().layer(of())).await;
+    assert_eq!(status(covered, "/nowhere").await, StatusCode::NOT_FOUND);
+    assert_eq!(
+        status(covered, "/nowhere").await,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    let routes = serve(app().route_layer(of())).await;
+    assert_eq!(status(routes, "/nowhere").await, StatusCode::NOT_FOUND);
+    assert_eq!(status(routes, "/nowhere").await, StatusCode::NOT_FOUND);
+    assert_eq!(status(routes, "/").await, StatusCode::OK);
+    assert_eq!(status(routes, "/").await, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn stacks_above_compression_and_below_tracing() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let app = Router::new()
+        .route("/", get(|| async { "hello ".repeat(1000) }))
+        .layer(CompressionLayer::new())
+        .layer(layer(&limiter))
+        .layer(TraceLayer::new_for_http());
+    let address = serve(app).await;
+    let gzipped = || {
+        let mut request = request("/");
+        request
+            .headers_mut()
+            .insert(header::ACCEPT_ENCODING, "gzip".parse().unwrap());
+        request
+    };
+    let allowed = fetch(address, gzipped()).await;
+    assert_eq!(allowed.headers()[header::CONTENT_ENCODING], "gzip");
+    assert_eq!(allowed.headers()["ratelimit"], "\"requests\";r=0;t=60");
+    let denied = fetch(address, gzipped()).await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(denied.headers().get(header::CONTENT_ENCODING), None);
+}
+
+#[tokio::test]
+async fn stacks_below_compression_too() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(layer(&limiter))
+        .layer(CompressionLayer::new());
+    let address = serve(app).await;
+    assert_eq!(status(address, "/").await, StatusCode::OK);
+    assert_eq!(status(address, "/").await, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn handler_reads_the_assessment() {
+    async fn remaining(Extension(assessment): Extension<Assessment>) -> String {
+        format!(
+            "{:?}",
+            assessment.iter().next().unwrap().decision.remaining()
+        )
+    }
+
+    let app = Router::new().route("/", get(remaining));
+    let address = serve(app.layer(layer(&limiter(&ManualClock::default())))).await;
+    assert_eq!(fetch(address, request("/")).await.body(), "Some(19)");
+}
+
+#[tokio::test]
+async fn forgotten_connect_info_is_a_500() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(layer);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    assert_eq!(
+        status(address, "/").await,
+        StatusCode::INTERNAL_SERVER_ERROR
+    );
+}
+
+#[tokio::test]
+async fn two_accounts_have_two_buckets() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let by_account = Rule::new("requests", HeaderId::new("x-account-id"));
+    let app = Router::new().route("/", get(|| async { "hello" }));
+    let address = serve(app.layer(RateLimitLayer::new(limiter).rule(by_account))).await;
+    let as_account = |account: &str| {
+        let mut request = request("/");
+        request
+            .headers_mut()
+            .insert("x-account-id", account.parse().unwrap());
+        fetch(address, request)
+    };
+    assert_eq!(as_account("12345678").await.status(), StatusCode::OK);
+    assert_eq!(as_account("87654321").await.status(), StatusCode::OK);
+    assert_eq!(
+        as_account("12345678").await.status(),
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(status(address, "/").await, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn each_route_has_a_bucket_of_its_own() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(2));
+    let by_route = Rule::new("requests", (ClientIp::peer(), MatchedPath));
+    let layer = RateLimitLayer::new(limiter.clone()).rule(by_route);
+    let app = Router::new()
+        .route("/users/{id}", get(|| async { "a user" }))
+        .nest(
+            "/api",
+            Router::new().route("/{*rest}", get(|| async { "the rest" })),
+        )
+        .layer(layer);
+    let address = serve(app).await;
+    for (path, expected) in [
+        ("/users/1", 200),
+        ("/users/2", 200),
+        ("/users/3", 429),
+        ("/api/a", 200),
+        ("/api/b/c", 200),
+        ("/api/users/1", 429),
+        // Without a route, all are one.
+        ("/nowhere", 404),
+        ("/elsewhere", 404),
+        ("/anywhere", 429),
+    ] {
+        assert_eq!(status(address, path).await, expected, "{path}");
+    }
+    for route in ["/users/{id}", "/api/{*rest}", "unmatched"] {
+        let id = format!("127.0.0.1:{route}");
+        let look = Transaction::new("requests", &id).cost(0);
+        let left = limiter.check(&look).await.unwrap().remaining();
+        assert_eq!(left, Some(0), "{route}");
+    }
+}
+
+#[tokio::test]
+async fn mocked_peer_is_a_peer() {
+    use axum::extract::connect_info::MockConnectInfo;
+    use tower::ServiceExt;
+
+    let mock = MockConnectInfo(SocketAddr::from(([203, 0, 113, 7], 1)));
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(1));
+    let app = Router::new().route("/", get(|| async { "hello" }));
+    let app = app.layer(layer(&limiter)).layer(mock);
+    for status in [200, 429] {
+        let request = Request::new(axum::body::Body::empty());
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status);
+    }
+}

@@ -1,0 +1,220 @@
+//! Who is asking: each extractor, with what it makes of requests good and bad.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::net::IpAddr;
+
+use http::{Request, StatusCode, request::Parts};
+use tollgate::{
+    ClientIp, RateLimitLayer, Rule,
+    clock::ManualClock,
+    id::Id,
+    key::{Everyone, ExtensionId, Extracted, HeaderId, Ipv6Range, KeyExtractor},
+    rule::OnMissing,
+};
+use tower::{Layer, ServiceExt};
+
+use crate::support::{Hello, from_ip, limiter};
+
+fn parts() -> Parts {
+    Request::new(()).into_parts().0
+}
+
+fn parts_from(ip: &str) -> Parts {
+    from_ip(ip).into_parts().0
+}
+
+fn id(extracted: Extracted) -> String {
+    match extracted {
+        Extracted::Id(id) => id.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn ipv6_clients_count_by_their_64() {
+    let cases = [
+        ("203.0.113.7", "203.0.113.7", "203.0.113.7"),
+        (
+            "2001:db8:1:2:3:4:5:6",
+            "2001:db8:1:2::",
+            "2001:db8:1:2:3:4:5:6",
+        ),
+        (
+            "2001:db8:1:2:ffff::",
+            "2001:db8:1:2::",
+            "2001:db8:1:2:ffff::",
+        ),
+        ("::ffff:203.0.113.7", "203.0.113.7", "203.0.113.7"),
+        ("::ffff:cb00:7107", "203.0.113.7", "203.0.113.7"),
+        // IPv4-compatible, not mapped: an ordinary IPv6 address.
+        ("::203.0.113.7", "::", "::cb00:7107"),
+        ("2001:db8::1.2.3.4", "2001:db8::", "2001:db8::102:304"),
+        ("::1", "::", "::1"),
+    ];
+    for (ip, subscriber, exact) in cases {
+        assert_eq!(
+            id(ClientIp::peer().extract(&parts_from(ip))),
+            subscriber,
+            "{ip}"
+        );
+        assert_eq!(
+            id(ClientIp::peer().exact().extract(&parts_from(ip))),
+            exact,
+            "{ip}"
+        );
+    }
+}
+
+#[test]
+fn mapped_ipv4_clients_do_not_share_a_bucket() {
+    let one = ClientIp::peer().extract(&parts_from("::ffff:203.0.113.7"));
+    let other = ClientIp::peer().extract(&parts_from("::ffff:203.0.113.8"));
+    assert_ne!(one, other);
+}
+
+#[test]
+fn ranges_are_of_ipv6_alone() {
+    let ip = "2001:db8:abcd:ef12:3456::1";
+    let cases = [
+        (32, "2001:db8::/32"),
+        (48, "2001:db8:abcd::/48"),
+        (56, "2001:db8:abcd:ef00::/56"),
+        (64, "2001:db8:abcd:ef12::/64"),
+    ];
+    for (bits, range) in cases {
+        assert_eq!(
+            id(Ipv6Range::peer().prefix(bits).extract(&parts_from(ip))),
+            range
+        );
+    }
+    assert_eq!(
+        id(Ipv6Range::peer().extract(&parts_from(ip))),
+        "2001:db8:abcd::/48"
+    );
+    for ip in ["203.0.113.7", "::ffff:203.0.113.7"] {
+        assert_eq!(
+            Ipv6Range::peer().extract(&parts_from(ip)),
+            Extracted::Skip,
+            "{ip}"
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "an IPv6 prefix of /65: use one from /32 to /64")]
+fn ranges_are_bounded() {
+    let _ = Ipv6Range::peer().prefix(65);
+}
+
+#[cfg(feature = "axum")]
+#[test]
+fn axums_peer_is_found() {
+    use std::net::SocketAddr;
+
+    use axum::extract::ConnectInfo;
+
+    let mut parts = parts();
+    parts
+        .extensions
+        .insert(ConnectInfo(SocketAddr::from(([203, 0, 113, 7], 80))));
+    assert_eq!(id(ClientIp::peer().extract(&parts)), "203.0.113.7");
+}
+
+#[test]
+fn peer_of_a_function_is_unmapped_too() {
+    let find = |_: &Parts| "::ffff:203.0.113.7".parse::<IpAddr>().ok();
+    assert_eq!(id(ClientIp::from_fn(find).extract(&parts())), "203.0.113.7");
+    assert_eq!(Ipv6Range::from_fn(find).extract(&parts()), Extracted::Skip);
+}
+
+#[test]
+fn header_is_an_id_only_if_it_is_one_clear_value() {
+    let header = HeaderId::new("x-account-id");
+    let with = |values: &[&[u8]]| {
+        let mut parts = parts();
+        for value in values {
+            let value = http::HeaderValue::from_bytes(value).unwrap();
+            parts.headers.append("x-account-id", value);
+        }
+        id(header.extract(&parts))
+    };
+    let long = vec![b'x'; HeaderId::MAX_LEN];
+    let too_long = vec![b'x'; HeaderId::MAX_LEN + 1];
+    assert_eq!(with(&[b"12345678"]), "12345678");
+    assert_eq!(with(&[b" 12345678\t"]), "12345678");
+    assert_eq!(with(&[&long]).len(), HeaderId::MAX_LEN);
+    let refused: [(&[&[u8]], &str); 6] = [
+        (&[], "is missing"),
+        (&[b""], "is empty"),
+        (&[b"  "], "is empty"),
+        (&[b"1", b"2"], "more than once"),
+        (&["é".as_bytes()], "not visible ASCII"),
+        (&[&too_long], "too long"),
+    ];
+    for (values, reason) in refused {
+        let answer = with(values);
+        assert!(
+            answer.starts_with("Missing") && answer.contains(reason),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn extension_is_an_id_once_its_layer_has_run() {
+    #[derive(Clone)]
+    struct User(u64);
+
+    let user = ExtensionId::new(|user: &User| Id::display(user.0));
+    let mut parts = parts();
+    let missing = format!("{:?}", user.extract(&parts));
+    assert!(
+        missing.contains("no extension") && missing.contains("User"),
+        "{missing}"
+    );
+    parts.extensions.insert(User(7));
+    assert_eq!(id(user.extract(&parts)), "7");
+}
+
+#[test]
+fn closures_are_extractors() {
+    let by_path = |parts: &Parts| parts.uri.path().to_owned();
+    assert_eq!(id(by_path.extract(&parts())), "/");
+    let never = |_: &Parts| None::<Id>;
+    assert_eq!(never.extract(&parts()), Extracted::Skip);
+    let boxed: Box<dyn KeyExtractor> = Box::new(Everyone);
+    assert_eq!(id(boxed.extract(&parts())), "everyone");
+}
+
+async fn statuses(rule: Rule, requests: usize) -> Vec<StatusCode> {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default())).rule(rule);
+    let mut statuses = Vec::new();
+    for _ in 0..requests {
+        let request = Request::new(http_body_util::Full::<bytes::Bytes>::default());
+        statuses.push(layer.layer(Hello).oneshot(request).await.unwrap().status());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn rule_decides_what_a_missing_id_means() {
+    let rule = || Rule::new("requests", ClientIp::peer());
+    let refused = statuses(rule(), 1).await;
+    assert_eq!(refused, [StatusCode::INTERNAL_SERVER_ERROR]);
+    let skipped = statuses(rule().on_missing(OnMissing::Skip), 30).await;
+    assert_eq!(skipped, [StatusCode::OK; 30]);
+    let shared = statuses(rule().on_missing(OnMissing::Shared), 21).await;
+    assert_eq!(shared[..20], [StatusCode::OK; 20]);
+    assert_eq!(shared[20], StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn empty_id_is_a_missing_one() {
+    let rule = || Rule::new("requests", |_: &Parts| Some(String::new()));
+    assert_eq!(statuses(rule(), 1).await, [StatusCode::BAD_REQUEST]);
+    let skipped = statuses(rule().on_missing(OnMissing::Skip), 30).await;
+    assert_eq!(skipped, [StatusCode::OK; 30]);
+    let shared = statuses(rule().on_missing(OnMissing::Shared), 21).await;
+    assert_eq!(shared[20], StatusCode::TOO_MANY_REQUESTS);
+}

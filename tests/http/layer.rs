@@ -1,0 +1,413 @@
+//! The layer in stacks: around services of all kinds, above and below other layers, nested.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{Empty, Full};
+use tokio::sync::Notify;
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, BackendError, async_trait},
+    clock::ManualClock,
+    decision::Outcome,
+    key::{Everyone, HeaderId},
+    layer::Assessment,
+    transaction::{Batch, Mode},
+};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send};
+
+#[tokio::test]
+async fn services_of_one_layer_share_their_buckets() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    let (mut one, mut other) = (layer.layer(Hello), layer.clone().layer(Hello));
+    for i in 0..21 {
+        let service = if i % 2 == 0 { &mut one } else { &mut other };
+        let status = service.call(from_ip("203.0.113.7")).await.unwrap().status();
+        assert_eq!(status == StatusCode::OK, i < 20, "request {i}");
+    }
+}
+
+#[tokio::test]
+async fn denied_request_does_not_reach_the_service() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let calls = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&calls);
+    let mut service = layer(&limiter).layer(service_fn(move |_: Request<Full<Bytes>>| {
+        *counted.lock().unwrap() += 1;
+        async { Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())) }
+    }));
+    for _ in 0..3 {
+        service.call(from_ip("203.0.113.7")).await.unwrap();
+    }
+    assert_eq!(*calls.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn errors_of_the_service_pass_through() {
+    let service = service_fn(|_: Request<Full<Bytes>>| async {
+        Err::<Response<Empty<Bytes>>, _>(std::io::Error::other("broken"))
+    });
+    let service = layer(&limiter(&ManualClock::default())).layer(service);
+    let error = service.oneshot(from_ip("203.0.113.7")).await.unwrap_err();
+    assert_eq!(error.to_string(), "broken");
+}
+
+#[tokio::test]
+async fn rules_of_a_layer_are_charged_together_or_not_at_all() {
+    let limits = Limits::builder()
+        .limit("per-ip", Limit::per_minute(10))
+        .limit("all", Limit::per_minute(1))
+        .build()
+        .unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("per-ip", ClientIp::peer()))
+        .rule(Rule::new("all", Everyone));
+    for _ in 0..3 {
+        send(&layer, "203.0.113.7").await;
+    }
+    let left = limiter
+        .check(&Transaction::new("per-ip", "203.0.113.7").cost(0))
+        .await
+        .unwrap();
+    assert_eq!(left.remaining(), Some(9));
+}
+
+#[tokio::test]
+async fn rules_that_meet_in_one_bucket_add_their_costs() {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+        .rule(Rule::new("requests", Everyone).cost(2))
+        .rule(Rule::new("requests", Everyone).cost(3))
+        .rule(Rule::new("requests", ClientIp::peer()));
+    let response = send(&layer, "203.0.113.7").await;
+    let fields = response.headers().get("ratelimit").unwrap();
+    assert_eq!(fields, "\"requests\";r=15;t=1, \"requests\";r=19;t=1");
+}
+
+#[test]
+#[should_panic(expected = "unknown limit `request`: known are requests")]
+fn rule_of_an_unknown_limit_panics_at_start() {
+    let _ =
+        RateLimitLayer::new(limiter(&ManualClock::default())).rule(Rule::new("request", Everyone));
+}
+
+#[test]
+fn rules_that_do_not_fit_are_errors() {
+    let layer = || RateLimitLayer::new(limiter(&ManualClock::default()));
+    let error = |rule| layer().try_rule(rule).unwrap_err().to_string();
+    let above = error(Rule::new("requests", Everyone).cost(21));
+    assert!(
+        above.starts_with("cost 21 is above the burst of limit `requests`, 20"),
+        "{above}"
+    );
+    assert!(
+        layer()
+            .try_rule(Rule::new("requests", Everyone).cost(21).mode(Mode::Debit))
+            .is_ok()
+    );
+    let sum = layer()
+        .rule(Rule::new("requests", Everyone).cost(11))
+        .try_rule(Rule::new("requests", ClientIp::peer()).cost(10));
+    let sum = sum.unwrap_err().to_string();
+    assert!(
+        sum.starts_with("rules of one limit may meet in one bucket"),
+        "{sum}"
+    );
+    let mixed = layer()
+        .rule(Rule::new("requests", Everyone))
+        .try_rule(Rule::new("requests", ClientIp::peer()).mode(Mode::CheckOnly));
+    assert!(
+        mixed
+            .unwrap_err()
+            .to_string()
+            .starts_with("two rules of limit `requests`")
+    );
+}
+
+#[tokio::test]
+async fn nested_layers_add_to_headers_and_extensions() {
+    let limits = Limits::builder()
+        .limit("outer", Limit::per_minute(10))
+        .limit("inner", Limit::per_minute(20))
+        .build()
+        .unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    let of = |limit: &str| RateLimitLayer::new(limiter.clone()).rule(Rule::new(limit, Everyone));
+    let names = |assessment: &Assessment| -> Vec<String> {
+        assessment
+            .iter()
+            .map(|assessed| assessed.limit.to_string())
+            .collect()
+    };
+    let handler = service_fn(move |request: Request<Full<Bytes>>| {
+        assert_eq!(
+            names(request.extensions().get().unwrap()),
+            ["outer", "inner"]
+        );
+        async { Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())) }
+    });
+    let service = of("outer").layer(of("inner").layer(handler));
+    let response = service.oneshot(from_ip("203.0.113.7")).await.unwrap();
+    assert_eq!(
+        names(response.extensions().get().unwrap()),
+        ["outer", "inner"]
+    );
+    let fields: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(fields, ["\"inner\";r=19;t=3", "\"outer\";r=9;t=6"]);
+    assert_eq!(
+        response
+            .headers()
+            .get_all("ratelimit-policy")
+            .iter()
+            .count(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn same_layer_twice_charges_twice() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    let service = layer.layer(layer.layer(Hello));
+    let response = service.oneshot(from_ip("203.0.113.7")).await.unwrap();
+    let fields: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(fields, ["\"requests\";r=18;t=1", "\"requests\";r=19;t=1"]);
+}
+
+#[tokio::test]
+async fn denial_carries_its_assessment() {
+    let layer = layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    send(&layer, "203.0.113.7").await;
+    let denied = send(&layer, "203.0.113.7").await;
+    let assessment = denied.extensions().get::<Assessment>().unwrap();
+    let assessed = assessment.iter().next().unwrap();
+    assert_eq!(
+        (&*assessed.limit, assessed.id.as_str()),
+        ("requests", "203.0.113.7")
+    );
+    assert!(!assessed.decision.allowed());
+    let silent = layer.extensions(false);
+    assert!(
+        send(&silent, "203.0.113.7")
+            .await
+            .extensions()
+            .get::<Assessment>()
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn handler_can_give_back_what_was_charged_and_spend_more() {
+    let limiter = limiter(&ManualClock::default());
+    let handler = service_fn(|request: Request<Full<Bytes>>| async move {
+        let assessment = request.extensions().get::<Assessment>().unwrap().clone();
+        assessment.refund().await.unwrap();
+        let client = assessment.iter().next().unwrap();
+        let more = client
+            .limiter
+            .spend(&client.transaction().cost(5))
+            .await
+            .unwrap();
+        assert_eq!(more.remaining(), Some(15));
+        Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new()))
+    });
+    layer(&limiter)
+        .layer(handler)
+        .oneshot(from_ip("203.0.113.7"))
+        .await
+        .unwrap();
+    let left = limiter
+        .check(&Transaction::new("requests", "203.0.113.7").cost(0))
+        .await;
+    assert_eq!(left.unwrap().remaining(), Some(15));
+}
+
+#[tokio::test]
+async fn refund_of_a_denied_request_gives_nothing() {
+    let limits = Limits::builder()
+        .limit("a", Limit::per_minute(5))
+        .limit("b", Limit::per_minute(1))
+        .build()
+        .unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("a", Everyone))
+        .rule(Rule::new("b", Everyone));
+    send(&layer, "203.0.113.7").await;
+    let denied = send(&layer, "203.0.113.7").await;
+    denied
+        .extensions()
+        .get::<Assessment>()
+        .unwrap()
+        .refund()
+        .await
+        .unwrap();
+    let left = limiter
+        .check(&Transaction::new("a", "everyone").cost(0))
+        .await
+        .unwrap();
+    assert_eq!(left.remaining(), Some(4));
+}
+
+/// A backend that decides in memory, but only once it is let.
+#[derive(Debug)]
+struct Slow {
+    inner: MemoryBackend,
+    gate: Arc<Notify>,
+}
+
+#[async_trait]
+impl Backend for Slow {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.gate.notified().await;
+        self.inner.apply(batch).await
+    }
+}
+
+fn slow() -> (RateLimitLayer, Arc<Notify>) {
+    let gate = Arc::new(Notify::new());
+    let backend = Slow {
+        inner: MemoryBackend::new(),
+        gate: Arc::clone(&gate),
+    };
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(1))
+        .build()
+        .unwrap();
+    (
+        RateLimitLayer::new(Limiter::new(limits, backend)).rule(Rule::new("requests", Everyone)),
+        gate,
+    )
+}
+
+/// Fails when it is called without having been polled ready, as a pool or a permit would.
+#[derive(Default)]
+struct Strict {
+    ready: bool,
+}
+
+impl Clone for Strict {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl<B> Service<Request<B>> for Strict {
+    type Response = Response<Full<Bytes>>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<B>) -> Self::Future {
+        assert!(
+            std::mem::take(&mut self.ready),
+            "called before it was ready"
+        );
+        std::future::ready(Ok(Response::new(Full::from("hello"))))
+    }
+}
+
+#[tokio::test]
+async fn service_that_was_ready_is_the_one_called() {
+    let (slow, gate) = slow();
+    let fast = layer(&limiter(&ManualClock::default()));
+    for layer in [slow, fast] {
+        let mut service = layer.layer(Strict::default());
+        poll_fn(|cx| Service::<Request<Full<Bytes>>>::poll_ready(&mut service, cx))
+            .await
+            .unwrap();
+        gate.notify_one();
+        let response = service.call(from_ip("203.0.113.7")).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn waiting_backend_denies_as_a_ready_one_does() {
+    let (layer, gate) = slow();
+    let mut statuses = VecDeque::new();
+    for _ in 0..2 {
+        gate.notify_one();
+        statuses.push_back(send(&layer, "203.0.113.7").await.status());
+    }
+    assert_eq!(statuses, [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
+}
+
+#[tokio::test]
+async fn request_that_is_dropped_while_waiting_does_not_reach_the_service() {
+    let (layer, gate) = slow();
+    let mut service = layer.layer(Hello);
+    {
+        let mut future = pin!(service.call(from_ip("203.0.113.7")));
+        assert!(
+            future
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
+    }
+    gate.notify_one();
+    let response = service.call(from_ip("203.0.113.7")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+}
+
+/// A backend that never answers with a decision.
+#[derive(Debug)]
+struct Broken;
+
+#[async_trait]
+impl Backend for Broken {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match batch.members.len() {
+            1 => Err(BackendError::unavailable("connection refused")),
+            _ => Ok(Outcome::new(tollgate::clock::Timestamp::default(), [])),
+        }
+    }
+}
+
+#[tokio::test]
+async fn request_that_cannot_be_decided_is_refused() {
+    let limits = Limits::builder()
+        .name("x")
+        .limit("a", Limit::per_minute(9))
+        .limit("b", Limit::per_minute(9));
+    let limiter = Limiter::new(limits.build().unwrap(), Broken);
+    let one = RateLimitLayer::new(limiter).rule(Rule::new("a", Everyone));
+    let two = one.clone().rule(Rule::new("b", Everyone));
+    for layer in [one, two] {
+        let response = send(&layer, "203.0.113.7").await;
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers().get("retry-after").unwrap(), "1");
+    }
+}
+
+#[tokio::test]
+async fn request_without_an_id_is_not_charged_by_other_rules() {
+    let limiter = limiter(&ManualClock::default());
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("requests", Everyone))
+        .rule(Rule::new("requests", HeaderId::new("x-account-id")));
+    assert_eq!(
+        send(&layer, "203.0.113.7").await.status(),
+        StatusCode::BAD_REQUEST
+    );
+    let left = limiter
+        .check(&Transaction::new("requests", "everyone").cost(0))
+        .await
+        .unwrap();
+    assert_eq!(left.remaining(), Some(20));
+}

@@ -1,0 +1,16 @@
+//! The layer on memory: requests, responses, proxies, and the stacks that it is put into.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod axum;
+mod grpc;
+mod keys;
+mod layer;
+mod peers;
+mod proxies;
+mod responses;
+mod rule_choices;
+mod rules;
+mod shadow_layer;
+#[path = "../support/mod.rs"]
+mod support;

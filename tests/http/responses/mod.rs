@@ -1,0 +1,358 @@
+//! What clients see: statuses, headers and bodies.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod accept;
+mod cors;
+mod dialects;
+mod problems;
+mod structured;
+
+use std::time::Duration;
+
+use http::{HeaderMap, Response, StatusCode, header};
+use http_body::Body;
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    clock::ManualClock,
+    key::{Everyone, HeaderId},
+    response::{Headers, Refusal},
+    tiers::Tier,
+    transaction::Mode,
+};
+use tower::{Layer, ServiceExt};
+
+use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send, text};
+
+fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap())
+}
+
+#[tokio::test]
+async fn allowed_response_carries_the_fields_and_its_own_body() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    let response = send(&layer, "203.0.113.7").await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(
+        value(response.headers(), "ratelimit-policy"),
+        Some("\"requests\";q=20;w=2")
+    );
+    assert_eq!(
+        value(response.headers(), "ratelimit"),
+        Some("\"requests\";r=19;t=1")
+    );
+    assert_eq!(response.headers().get(header::RETRY_AFTER), None);
+    assert_eq!(text(response).await, "hello");
+}
+
+#[tokio::test]
+async fn denied_response_is_the_registrys() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    for _ in 0..20 {
+        assert_eq!(send(&layer, "172.16.123.1").await.status(), StatusCode::OK);
+    }
+    let response = send(&layer, "172.16.123.1").await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    let headers = response.headers().clone();
+    assert_eq!(value(&headers, "retry-after"), Some("1"));
+    assert_eq!(value(&headers, "cache-control"), Some("no-store"));
+    assert_eq!(value(&headers, "content-type"), Some("application/json"));
+    assert_eq!(value(&headers, "ratelimit"), Some("\"requests\";r=0;t=1"));
+    assert_eq!(
+        value(&headers, "ratelimit-policy"),
+        Some("\"requests\";q=20;w=2")
+    );
+    let body = text(response).await;
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&body).unwrap(),
+        serde_json::json!({"errors": [{
+            "code": "TOOMANYREQUESTS",
+            "message": "too many requests",
+            "detail": {"limiter": "requests", "entity": "172.16.123.1"},
+        }]})
+    );
+    assert_eq!(send(&layer, "172.16.123.2").await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn retry_after_rounds_up_and_is_at_least_one() {
+    let cases = [
+        (Limit::new(1, 5, Duration::from_secs(1)), 0, "1"),
+        (Limit::new(1, 1, Duration::from_secs(1)), 0, "1"),
+        (Limit::new(1, 1, Duration::from_millis(1001)), 0, "2"),
+        (Limit::new(1, 1, Duration::from_secs(60)), 0, "60"),
+        (Limit::new(1, 1, Duration::from_secs(60)), 1, "60"),
+        (Limit::new(1, 1, Duration::from_secs(60)), 1_000_001, "59"),
+    ];
+    for (limit, advance_us, secs) in cases {
+        let clock = ManualClock::default();
+        let layer = layer(&limiter_of(&clock, limit.unwrap()));
+        send(&layer, "203.0.113.7").await;
+        clock.advance(Duration::from_micros(advance_us));
+        let denied = send(&layer, "203.0.113.7").await;
+        assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(value(denied.headers(), "retry-after"), Some(secs));
+    }
+}
+
+#[tokio::test]
+async fn full_bucket_promises_no_more() {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+        .rule(Rule::new("requests", ClientIp::peer()).cost(0));
+    let response = send(&layer, "203.0.113.7").await;
+    assert_eq!(
+        value(response.headers(), "ratelimit"),
+        Some("\"requests\";r=20")
+    );
+}
+
+#[tokio::test]
+async fn headers_can_be_left_out() {
+    let layer = layer(&limiter(&ManualClock::default())).headers(Headers::None);
+    let response = send(&layer, "203.0.113.7").await;
+    assert_eq!(value(response.headers(), "ratelimit"), None);
+    assert_eq!(value(response.headers(), "ratelimit-policy"), None);
+}
+
+fn two_limits() -> Limiter {
+    let limits = Limits::builder()
+        .limit("per-ip", Limit::per_minute(3))
+        .limit("all", Limit::per_hour(100).burst(5))
+        .name("off")
+        .build()
+        .unwrap();
+    Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default())
+}
+
+#[tokio::test]
+async fn every_limit_is_listed_and_a_denial_names_the_one_that_denies() {
+    let layer = RateLimitLayer::new(two_limits())
+        .rule(Rule::new("per-ip", ClientIp::peer()))
+        .rule(Rule::new("off", ClientIp::peer()))
+        .rule(Rule::new("all", Everyone));
+    let allowed = send(&layer, "203.0.113.7").await;
+    let policy = Some("\"per-ip\";q=3;w=60, \"all\";q=5;w=180");
+    assert_eq!(value(allowed.headers(), "ratelimit-policy"), policy);
+    assert_eq!(
+        value(allowed.headers(), "ratelimit"),
+        Some("\"per-ip\";r=2;t=20, \"all\";r=4;t=36")
+    );
+    for _ in 0..2 {
+        send(&layer, "203.0.113.7").await;
+    }
+    let denied = send(&layer, "203.0.113.7").await;
+    assert_eq!(value(denied.headers(), "ratelimit-policy"), policy);
+    assert_eq!(
+        value(denied.headers(), "ratelimit"),
+        Some("\"per-ip\";r=0;t=20")
+    );
+    assert_eq!(value(denied.headers(), "retry-after"), Some("20"));
+    // The second limit was not charged for the denied request.
+    let other = send(&layer, "203.0.113.8").await;
+    assert_eq!(
+        value(other.headers(), "ratelimit"),
+        Some("\"per-ip\";r=2;t=20, \"all\";r=1;t=36")
+    );
+}
+
+#[tokio::test]
+async fn limit_that_is_off_says_nothing() {
+    let layer = RateLimitLayer::new(two_limits()).rule(Rule::new("off", Everyone));
+    let response = send(&layer, "203.0.113.7").await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(value(response.headers(), "ratelimit"), None);
+}
+
+#[tokio::test]
+async fn retry_after_is_never_before_the_next_token() {
+    let limiter = two_limits();
+    let debit = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("per-ip", Everyone).cost(10).mode(Mode::Debit));
+    assert_eq!(send(&debit, "203.0.113.7").await.status(), StatusCode::OK);
+    let probe = RateLimitLayer::new(limiter).rule(Rule::new("per-ip", Everyone).cost(0));
+    let denied = send(&probe, "203.0.113.7").await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        value(denied.headers(), "ratelimit"),
+        Some("\"per-ip\";r=0;t=160")
+    );
+    assert_eq!(value(denied.headers(), "retry-after"), Some("160"));
+}
+
+#[tokio::test]
+async fn custom_response_keeps_what_it_sets() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let layer = layer(&limiter).respond_with(|refusal: &Refusal<'_>| {
+        let denial = refusal.denial().unwrap();
+        let path = refusal.request.uri.path();
+        let text = format!("{} {} {path}", denial.limit, denial.id);
+        Response::builder()
+            .status(StatusCode::SERVICE_UNAVAILABLE)
+            .header(header::CACHE_CONTROL, "private")
+            .body(text.into())
+            .unwrap()
+    });
+    send(&layer, "203.0.113.7").await;
+    let denied = send(&layer, "203.0.113.7").await;
+    assert_eq!(denied.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(value(denied.headers(), "cache-control"), Some("private"));
+    assert_eq!(value(denied.headers(), "retry-after"), Some("60"));
+    assert_eq!(
+        value(denied.headers(), "ratelimit"),
+        Some("\"requests\";r=0;t=60")
+    );
+    assert_eq!(text(denied).await, "requests 203.0.113.7 /");
+}
+
+#[tokio::test]
+async fn grpc_request_is_told_by_grpc_status() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let layer = layer(&limiter).respond_with(|_: &Refusal<'_>| panic!("not for gRPC"));
+    send(&layer, "203.0.113.7").await;
+    let cases = [
+        ("application/grpc", true),
+        ("application/grpc+proto", true),
+        ("application/grpc;charset=utf-8", true),
+        ("application/grpc-web+proto", true),
+    ];
+    for (content_type, is_grpc) in cases {
+        let mut request = from_ip("203.0.113.7");
+        request
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        let headers = response.headers();
+        assert_eq!(
+            response.status() == StatusCode::OK,
+            is_grpc,
+            "{content_type}"
+        );
+        assert_eq!(value(headers, "grpc-status"), Some("8"));
+        let message = "too many requests (1 per 1m0s, 1 at once) from 203.0.113.7: retry in 60 s";
+        assert_eq!(value(headers, "grpc-message"), Some(message));
+        assert_eq!(value(headers, "retry-after"), Some("60"));
+        // gRPC-Web has types of its own.
+        assert_eq!(value(headers, "content-type"), Some(content_type));
+        assert!(response.body().is_end_stream(), "trailers only");
+    }
+}
+
+#[tokio::test]
+async fn missing_id_is_refused_with_the_reason() {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+        .rule(Rule::new("requests", HeaderId::new("x-account-id")));
+    let refused = send(&layer, "203.0.113.7").await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(value(refused.headers(), "cache-control"), Some("no-store"));
+    assert_eq!(value(refused.headers(), "ratelimit"), None);
+    let body: serde_json::Value = serde_json::from_str(&text(refused).await).unwrap();
+    assert_eq!(body["errors"][0]["code"], "BADREQUEST");
+    let message = body["errors"][0]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("header `x-account-id` is missing"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn missing_id_of_grpc_is_an_invalid_argument() {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+        .rule(Rule::new("requests", HeaderId::new("x-account-id")));
+    let mut request = from_ip("203.0.113.7");
+    request
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+    let response = layer.layer(Hello).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(value(response.headers(), "grpc-status"), Some("3"));
+}
+
+#[tokio::test]
+async fn rules_that_do_not_vote_neither_deny_nor_hide_others() {
+    let limits = Limits::builder()
+        .limit("votes", Limit::per_minute(3))
+        .limit("extra", Limit::per_minute(1))
+        .limit("debt", Limit::per_minute(5))
+        .build()
+        .unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    let layer = RateLimitLayer::new(limiter)
+        .rule(Rule::new("votes", Everyone))
+        .rule(Rule::new("extra", Everyone).mode(Mode::SpendOnly))
+        .rule(Rule::new("debt", Everyone).mode(Mode::Debit));
+    send(&layer, "203.0.113.7").await;
+    let allowed = send(&layer, "203.0.113.7").await;
+    assert_eq!(
+        value(allowed.headers(), "ratelimit"),
+        Some("\"votes\";r=1;t=20, \"extra\";r=0;t=60, \"debt\";r=3;t=12")
+    );
+    send(&layer, "203.0.113.7").await;
+    let denied = send(&layer, "203.0.113.7").await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        value(denied.headers(), "ratelimit"),
+        Some("\"votes\";r=0;t=20")
+    );
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Two per ten seconds; a burst of three for twenty, and then half a minute without another.
+fn tiers() -> Limit {
+    let lowest = Tier::new(2, secs(10)).active(secs(10));
+    let burst = Tier::new(3, secs(20)).active(secs(20)).cooldown(secs(30));
+    Limit::tiers([lowest, burst]).unwrap()
+}
+
+#[tokio::test]
+async fn fields_are_of_the_tier_in_force() {
+    let clock = ManualClock::default();
+    let layer = layer(&limiter_of(&clock, tiers()));
+    // (advance, status, the policy, the state, when to come back)
+    let steps = [
+        (0, 200, "q=2;w=10", "r=1;t=11", None),
+        (1, 200, "q=2;w=10", "r=0;t=10", None),
+        (1, 200, "q=3;w=20", "r=2;t=21", None),
+        (8, 200, "q=3;w=20", "r=1;t=13", None),
+        (0, 200, "q=3;w=20", "r=0;t=13", None),
+        (1, 429, "q=3;w=20", "r=0;t=12", Some("12")),
+        (11, 429, "q=3;w=20", "r=0;t=1", Some("1")),
+        (1, 200, "q=2;w=10", "r=1;t=11", None),
+        (0, 200, "q=2;w=10", "r=0;t=11", None),
+        (0, 429, "q=2;w=10", "r=0;t=11", Some("11")),
+    ];
+    for (i, (advance, status, policy, state, retry)) in steps.into_iter().enumerate() {
+        clock.advance(secs(advance));
+        let response = send(&layer, "203.0.113.7").await;
+        assert_eq!(response.status(), status, "step {i}");
+        let headers = response.headers();
+        let [policy, state] = [policy, state].map(|text| format!("\"requests\";{text}"));
+        assert_eq!(
+            value(headers, "ratelimit-policy"),
+            Some(&*policy),
+            "step {i}"
+        );
+        assert_eq!(value(headers, "ratelimit"), Some(&*state), "step {i}");
+        assert_eq!(value(headers, "retry-after"), retry, "step {i}");
+    }
+}
+
+#[tokio::test]
+async fn what_never_passes_is_not_asked_to_come_back() {
+    let life = Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap();
+    let layer = layer(&limiter_of(&ManualClock::default(), life));
+    let fields = |response: &Response<_>| {
+        let headers = response.headers().clone();
+        ["ratelimit-policy", "ratelimit", "retry-after"]
+            .map(|name| value(&headers, name).map(str::to_owned))
+    };
+    let allowed = send(&layer, "203.0.113.7").await;
+    let policy = Some("\"requests\";q=1".to_owned());
+    let state = Some("\"requests\";r=0".to_owned());
+    assert_eq!(fields(&allowed), [policy.clone(), state.clone(), None]);
+    let denied = send(&layer, "203.0.113.7").await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(fields(&denied), [policy, state, None]);
+}

@@ -1,0 +1,183 @@
+//! The draft's fields, read by a parser that is not ours.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use sfv::{List, ListEntry, Parser};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
+    key::Everyone, limit::LimitName, tiers::Tier,
+};
+
+use super::value;
+use crate::support::{Hello, from_ip, layer, limiter_of, send, text};
+
+/// A list's items: their names, and the integers of some parameters. There must be no others.
+fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Option<i64>; 2])> {
+    let lines: Vec<_> = headers.get_all(field).iter().collect();
+    let line = lines.iter().map(|line| line.to_str().unwrap());
+    let list: List = Parser::new(&line.collect::<Vec<_>>().join(", "))
+        .parse()
+        .unwrap();
+    let items = list.into_iter().map(|entry| {
+        let ListEntry::Item(item) = entry else {
+            panic!("an inner list")
+        };
+        let name = item.bare_item.as_string().expect("a string, not a token");
+        let params = item.params;
+        assert!(params.keys().all(|key| known.contains(&key.as_str())));
+        let integer = |key: &str| {
+            let (_, value) = params.iter().find(|(found, _)| found.as_str() == key)?;
+            Some(i64::from(value.as_integer().expect("an integer")))
+        };
+        (name.as_str().to_owned(), known.map(integer))
+    });
+    items.collect()
+}
+
+/// Checks the fields of one response against each other.
+fn check(headers: &HeaderMap) {
+    let policies = items(headers, "ratelimit-policy", ["q", "w"]);
+    let states = items(headers, "ratelimit", ["r", "t"]);
+    assert!(!states.is_empty() && policies.len() >= states.len());
+    for (name, [q, w]) in &policies {
+        assert!(q.expect("q is required") >= 0, "{name}");
+        assert!(w.is_none_or(|w| w > 0), "{name}");
+    }
+    let retry = value(headers, "retry-after").map(|secs| secs.parse::<i64>().unwrap());
+    for (name, [r, t]) in &states {
+        let (_, [q, _]) = policies.iter().find(|policy| policy.0 == *name).unwrap();
+        let r = r.expect("r is required");
+        assert!((0..=q.unwrap()).contains(&r), "{name}");
+        assert!(t.is_none_or(|t| t >= 0), "{name}");
+        assert!(retry.is_none_or(|retry| retry >= t.unwrap_or(0).max(1)));
+    }
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+#[tokio::test]
+async fn fields_of_every_kind_of_limit_are_structured() {
+    let lowest = Tier::new(2, secs(10)).active(secs(10));
+    let burst = Tier::new(3, secs(20)).active(secs(20)).cooldown(secs(30));
+    let limits = [
+        Limit::per_second(10).burst(20),
+        Limit::new(10, 10, Duration::from_millis(100)).unwrap(),
+        Limit::new(1, 1, Duration::from_millis(1500)).unwrap(),
+        Limit::new(1, 1, Duration::from_micros(1)).unwrap(),
+        Limit::new(u32::MAX, u32::MAX, secs(86_400)).unwrap(),
+        Limit::new(1, 1, secs(2_000_000_000)).unwrap(),
+        Limit::tiers([lowest, burst]).unwrap(),
+        Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap(),
+        Limit::tiers([Tier::new(5, Duration::from_millis(100))]).unwrap(),
+        Limit::BLOCKED,
+    ];
+    for limit in limits {
+        let clock = ManualClock::default();
+        let layer = layer(&limiter_of(&clock, limit));
+        for step in 0..100 {
+            clock.advance(Duration::from_micros(step * step * 37));
+            check(send(&layer, "203.0.113.7").await.headers());
+        }
+    }
+}
+
+#[tokio::test]
+async fn figures_are_those_of_the_limit() {
+    let cases = [
+        (
+            Limit::new(10, 10, Duration::from_millis(100)),
+            [10, 1],
+            [9, 1],
+        ),
+        (
+            Limit::new(3, 1, Duration::from_millis(1500)),
+            [3, 5],
+            [2, 2],
+        ),
+    ];
+    for (limit, [q, w], [r, t]) in cases {
+        let layer = layer(&limiter_of(&ManualClock::default(), limit.unwrap()));
+        let response = send(&layer, "203.0.113.7").await;
+        let item = |figures: [i64; 2]| vec![("requests".to_owned(), figures.map(Some))];
+        let headers = response.headers();
+        assert_eq!(items(headers, "ratelimit-policy", ["q", "w"]), item([q, w]));
+        assert_eq!(items(headers, "ratelimit", ["r", "t"]), item([r, t]));
+    }
+    let blocked = layer(&limiter_of(&ManualClock::default(), Limit::BLOCKED));
+    let response = send(&blocked, "203.0.113.7").await;
+    let headers = response.headers();
+    assert_eq!(value(headers, "ratelimit-policy"), Some("\"requests\";q=0"));
+    assert_eq!(value(headers, "ratelimit"), Some("\"requests\";r=0"));
+    assert_eq!(value(headers, "retry-after"), None);
+}
+
+#[tokio::test]
+async fn lists_of_several_limits_and_layers_are_one_list() {
+    let layer = |names: [&str; 2]| {
+        let limits = Limits::builder().limit(names[0], Limit::per_minute(3));
+        let limits = limits.limit(names[1], Limit::per_minute(2)).build();
+        let limiter = Limiter::new(limits.unwrap(), MemoryBackend::new());
+        RateLimitLayer::new(limiter.with_clock(ManualClock::default()))
+            .rule(Rule::new(names[0], Everyone))
+            .rule(Rule::new(names[1], ClientIp::peer()))
+    };
+    let stack = (layer(["a", "b.c-d_e"]), layer(["f", "g"]));
+    for names in [
+        &["f", "g", "a", "b.c-d_e"][..],
+        &["f", "g", "a", "b.c-d_e"],
+        &["a", "b.c-d_e"],
+    ] {
+        use tower::{Layer, ServiceExt};
+        let service = stack.0.layer(stack.1.layer(Hello));
+        let request = from_ip("203.0.113.7");
+        let response = service.oneshot(request).await.unwrap();
+        check(response.headers());
+        let policies = items(response.headers(), "ratelimit-policy", ["q", "w"]);
+        let found: Vec<_> = policies.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(found, names);
+    }
+}
+
+#[tokio::test]
+async fn limit_in_shadow_is_nowhere() {
+    let limits = Limits::builder()
+        .limit("real", Limit::per_minute(2))
+        .limit(LimitName::from("shadow").shadow(true), Limit::per_minute(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = RateLimitLayer::new(limiter.with_clock(ManualClock::default()))
+        .rule(Rule::new("shadow", Everyone))
+        .rule(Rule::new("real", Everyone))
+        .respond_with(tollgate::response::Problem::new());
+    for denied in [false, false, true] {
+        let response = send(&layer, "203.0.113.7").await;
+        assert_eq!(response.status() == 429, denied);
+        for field in ["ratelimit", "ratelimit-policy"] {
+            let value = value(response.headers(), field).unwrap();
+            assert!(
+                value.contains("real") && !value.contains("shadow"),
+                "{value}"
+            );
+        }
+        let text = text(response).await;
+        assert!(!text.contains("shadow"), "{text}");
+        assert_eq!(text.contains(r#""violated-policies":["real"]"#), denied);
+    }
+}
+
+#[tokio::test]
+async fn layer_whose_limits_are_all_in_shadow_says_nothing() {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(1))
+        .shadow(true);
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = layer(&limiter);
+    for _ in 0..2 {
+        let response = send(&layer, "203.0.113.7").await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(value(response.headers(), "ratelimit"), None);
+        assert_eq!(value(response.headers(), "ratelimit-policy"), None);
+    }
+}

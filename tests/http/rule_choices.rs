@@ -1,0 +1,402 @@
+//! What a rule makes of a request: whether it is for it, whose bucket it is, which limit, what it costs.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::net::SocketAddr;
+
+use http::{Method, Request, Response, StatusCode, request::Parts};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    clock::ManualClock,
+    id::IdFormat,
+    key::{Everyone, ExtensionId, HeaderId, RangeError},
+    layer::Assessment,
+    limit::{LimitName, LimitsBuilder},
+    rule::{OnMissing, RuleError, methods, paths},
+    transaction::Mode,
+};
+use tower::{Layer, ServiceExt};
+
+use crate::support::{Hello, text};
+
+type Body = http_body_util::Full<bytes::Bytes>;
+
+fn limiter(limits: &LimitsBuilder) -> Limiter {
+    let limits = limits.build().unwrap();
+    Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default())
+}
+
+fn plans() -> LimitsBuilder {
+    Limits::builder()
+        .limit("free", Limit::per_hour(2))
+        .limit("pro", Limit::per_hour(5))
+}
+
+fn request(method: Method, path: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let request = Request::builder().method(method).uri(path);
+    let request = headers.iter().fold(request, |request, (name, value)| {
+        request.header(*name, *value)
+    });
+    request.body(Body::default()).unwrap()
+}
+
+async fn answer(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
+    layer.layer(Hello).oneshot(request).await.unwrap().status()
+}
+
+/// The ids that requests are counted by, with what they are charged.
+async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
+    let response: Response<_> = layer.layer(Hello).oneshot(request).await.unwrap();
+    let assessment = response.extensions().get::<Assessment>();
+    let assessed = assessment.into_iter().flat_map(Assessment::iter);
+    assessed
+        .map(|one| (one.limit.to_string(), one.id.as_str().to_owned(), one.cost))
+        .collect()
+}
+
+fn is_for(rule: Rule) -> RateLimitLayer {
+    let limits = Limits::builder().limit("free", Limit::per_hour(100));
+    RateLimitLayer::new(limiter(&limits)).rule(rule)
+}
+
+#[tokio::test]
+async fn rule_is_for_the_methods_and_paths_that_it_says() {
+    let rule = Rule::new("free", Everyone)
+        .only_if(methods([Method::POST, Method::PUT]))
+        .skip_if(paths(["/health", "/static/*"]));
+    let layer = is_for(rule);
+    for (method, path, counts) in [
+        (Method::POST, "/", true),
+        (Method::PUT, "/healthy", true),
+        (Method::GET, "/", false),
+        (Method::POST, "/health", false),
+        (Method::POST, "/static/a/b", false),
+        (Method::POST, "/static", true),
+        (Method::POST, "/health?x=/", false),
+    ] {
+        let charged = charged(&layer, request(method.clone(), path, &[])).await;
+        assert_eq!(!charged.is_empty(), counts, "{method} {path}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "the path `health` matches no request: begin it with `/`")]
+fn path_without_a_slash_panics() {
+    let _ = paths(["health"]);
+}
+
+#[test]
+fn route_in_place_of_a_path_panics() {
+    for route in ["/users/{id}", "/*/x", "/a*"] {
+        assert!(
+            std::panic::catch_unwind(|| paths([route])).is_err(),
+            "{route}"
+        );
+    }
+}
+
+fn from(ip: &str) -> Request<Body> {
+    let mut request = request(Method::GET, "/", &[]);
+    let peer = SocketAddr::new(ip.parse().unwrap(), 1);
+    request.extensions_mut().insert(peer);
+    request
+}
+
+#[tokio::test]
+async fn addresses_within_a_list_are_not_limited() {
+    let list = ["192.0.2.0/24", "2001:db8:77::/48", "203.0.113.7"];
+    let within = || ClientIp::peer().within(list).unwrap();
+    let limits = || limiter(&Limits::builder().limit("free", Limit::per_hour(100)));
+    let rule = || Rule::new("free", ClientIp::peer());
+    let by_rule = RateLimitLayer::new(limits()).rule(rule().skip_if(within()));
+    let by_layer = RateLimitLayer::new(limits()).rule(rule()).skip_if(within());
+    for (ip, counts) in [
+        ("192.0.2.9", false),
+        ("::ffff:192.0.2.9", false),
+        ("192.0.3.9", true),
+        ("2001:db8:77::9", false),
+        // The exact address counts, not the /64 that it is counted by.
+        ("2001:db8:78::9", true),
+        ("203.0.113.7", false),
+        ("203.0.113.8", true),
+    ] {
+        for layer in [&by_rule, &by_layer] {
+            assert_eq!(!charged(layer, from(ip)).await.is_empty(), counts, "{ip}");
+        }
+    }
+    // Who cannot be told is not on the list.
+    let unknown = request(Method::GET, "/", &[]);
+    assert_eq!(answer(&by_layer, unknown).await, 500);
+}
+
+#[tokio::test]
+async fn addresses_on_a_deny_list_are_not_let_in() {
+    let limiter = limiter(&Limits::builder().limit("free", Limit::per_hour(100)));
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("free", ClientIp::peer()))
+        .deny_if(
+            "abusers",
+            ClientIp::peer().within(["192.0.2.0/24"]).unwrap(),
+        )
+        .skip_if(ClientIp::peer().within(["192.0.2.7"]).unwrap());
+    for (ip, status) in [
+        ("192.0.2.6", 403),
+        // Who is exempt is let in, whatever the lists say.
+        ("192.0.2.7", 200),
+        ("::ffff:192.0.2.8", 403),
+        ("192.0.3.8", 200),
+    ] {
+        assert_eq!(answer(&layer, from(ip)).await, status, "{ip}");
+    }
+    let response = layer.layer(Hello).oneshot(from("192.0.2.6")).await.unwrap();
+    assert_eq!(response.headers().get("retry-after"), None);
+    assert!(text(response).await.contains("abusers"));
+    let look = Transaction::new("free", "192.0.2.6").cost(0);
+    assert_eq!(limiter.check(&look).await.unwrap().remaining(), Some(100));
+}
+
+#[test]
+fn list_of_addresses_with_a_mistake_is_an_error() {
+    let error = |entry: &str| ClientIp::peer().within([entry]).map(drop).unwrap_err();
+    let written = error("10.1.0.0/8").to_string();
+    assert!(written.contains("`10.0.0.0/8`"), "{written}");
+    assert!(matches!(error("ten"), RangeError::Syntax { .. }));
+    assert!(matches!(
+        error("::ffff:10.0.0.0/104"),
+        RangeError::Mapped { .. }
+    ));
+    assert!(ClientIp::peer().within(Vec::<String>::new()).is_ok());
+}
+
+fn plan(parts: &Parts) -> Option<&str> {
+    parts.headers.get("x-plan")?.to_str().ok()
+}
+
+#[tokio::test]
+async fn limit_is_chosen_for_each_request() {
+    let limiter = limiter(&plans());
+    let rule = Rule::new("free", HeaderId::new("x-account")).limit_by(["pro"], plan);
+    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let as_plan = |plan| request(Method::GET, "/", &[("x-account", "a"), ("x-plan", plan)]);
+    let without = || request(Method::GET, "/", &[("x-account", "a")]);
+    for status in [200, 200, 429] {
+        assert_eq!(answer(&layer, without()).await, status);
+    }
+    for status in [200, 200, 200, 200, 200, 429] {
+        assert_eq!(answer(&layer, as_plan("pro")).await, status);
+    }
+    assert_eq!(answer(&layer, as_plan("free")).await, 429);
+    // A plan that the rule does not know is nobody's to choose.
+    assert_eq!(answer(&layer, as_plan("gold")).await, 500);
+    let left = limiter.check(&Transaction::new("pro", "a").cost(0)).await;
+    assert_eq!(left.unwrap().remaining(), Some(0));
+}
+
+#[test]
+fn limits_to_choose_from_are_all_checked_at_start() {
+    let layer = || RateLimitLayer::new(limiter(&plans()));
+    let rule = |others: &'static [&'static str]| {
+        Rule::new("free", Everyone).limit_by(others.iter().copied(), plan)
+    };
+    let error = layer().try_rule(rule(&["pro", "gold"])).unwrap_err();
+    assert!(
+        error.to_string().starts_with("unknown limit `gold`"),
+        "{error}"
+    );
+    let error = layer().try_rule(rule(&["pro"]).cost(3)).unwrap_err();
+    assert!(matches!(error, RuleError::Limiter(_)), "{error}");
+}
+
+#[tokio::test]
+async fn cost_is_found_in_the_request() {
+    let rule = Rule::new("free", Everyone).cost_by(|parts| {
+        let cost = parts
+            .headers
+            .get("x-cost")
+            .and_then(|cost| cost.to_str().ok());
+        cost.and_then(|cost| cost.parse().ok()).unwrap_or(1)
+    });
+    let layer = is_for(rule);
+    let costs = |cost| request(Method::GET, "/", &[("x-cost", cost)]);
+    let free = |cost| vec![("free".to_owned(), "everyone".to_owned(), cost)];
+    assert_eq!(charged(&layer, costs("7")).await, free(7));
+    // What costs nothing is not asked about.
+    assert_eq!(charged(&layer, costs("0")).await, []);
+    assert_eq!(answer(&layer, costs("93")).await, 200);
+    assert_eq!(answer(&layer, costs("1")).await, 429);
+    let huge = answer(&layer, costs("4294967295")).await;
+    assert!(huge.is_client_error() && huge != 429, "{huge}");
+}
+
+#[tokio::test]
+async fn ids_are_joined_so_that_no_client_writes_its_way_into_anothers_bucket() {
+    let two = (HeaderId::new("x-a"), HeaderId::new("x-b"));
+    let three = (HeaderId::new("x-a"), Everyone, HeaderId::new("x-b"));
+    let layer = is_for(Rule::new("free", two));
+    let layer_of_three = is_for(Rule::new("free", three));
+    for (a, b, joined) in [
+        ("1", "2", "1:2"),
+        ("1:2", "3", "1%3A2:3"),
+        ("1", "2:3", "1:2:3"),
+        ("1%3A2", "3", "1%253A2:3"),
+    ] {
+        let request = || request(Method::GET, "/", &[("x-a", a), ("x-b", b)]);
+        assert_eq!(charged(&layer, request()).await[0].1, joined);
+        let three = &charged(&layer_of_three, request()).await[0].1;
+        assert_eq!(three.matches(":everyone:").count(), 1, "{three}");
+    }
+    let half = request(Method::GET, "/", &[("x-b", "2")]);
+    assert_eq!(answer(&layer, half).await, 400);
+}
+
+#[tokio::test]
+async fn joined_ids_fit_formats_of_pairs() {
+    let name = LimitName::new("l", 1, IdFormat::RegIdDomain);
+    let limits = Limits::builder().limit(name, Limit::per_hour(5));
+    let layer = || RateLimitLayer::new(limiter(&limits));
+    let domain = || HeaderId::new("x-domain");
+    let fits = Rule::new("l", (HeaderId::new("x-account"), domain()));
+    let layer_of_pair = layer().rule(fits);
+    let headers = [("x-account", "7"), ("x-domain", "www.Example.com")];
+    let charged = charged(&layer_of_pair, request(Method::GET, "/", &headers)).await;
+    assert_eq!(charged[0].1, "7:www.Example.com");
+    let by_ip = Rule::new("l", (ClientIp::peer(), domain()));
+    assert!(matches!(
+        layer().try_rule(by_ip),
+        Err(RuleError::Format { .. })
+    ));
+    let of_three = Rule::new("l", (domain(), domain(), domain()));
+    assert!(matches!(
+        layer().try_rule(of_three),
+        Err(RuleError::Format { .. })
+    ));
+}
+
+#[tokio::test]
+async fn part_that_a_client_sent_wrongly_is_its_own_fault() {
+    #[derive(Clone)]
+    struct Site(&'static str);
+
+    let name = LimitName::new("l", 1, IdFormat::RegIdDomain);
+    let limits = Limits::builder().limit(name, Limit::per_hour(5));
+    let site = ExtensionId::new(|site: &Site| site.0);
+    let rule = Rule::new("l", (HeaderId::new("x-account"), site));
+    let layer = RateLimitLayer::new(limiter(&limits)).rule(rule);
+    for (account, status) in [("7", 200), ("seven", 400)] {
+        let mut request = request(Method::GET, "/", &[("x-account", account)]);
+        request.extensions_mut().insert(Site("example.com"));
+        assert_eq!(answer(&layer, request).await, status, "{account}");
+    }
+}
+
+#[tokio::test]
+async fn rule_without_a_vote_refuses_nobody() {
+    let limiter = limiter(&Limits::builder().limit("free", Limit::per_hour(10)));
+    for mode in [Mode::SpendOnly, Mode::Observe] {
+        let rule = Rule::new("free", Everyone).cost_by(|_| 20).mode(mode);
+        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let status = answer(&layer, request(Method::GET, "/", &[])).await;
+        assert_eq!(status, 200, "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn shared_bucket_is_that_of_the_rules_own_limit() {
+    let rule = Rule::new("free", HeaderId::new("x-account"))
+        .limit_by(["pro"], plan)
+        .on_missing(OnMissing::Shared);
+    let layer = RateLimitLayer::new(limiter(&plans())).rule(rule);
+    let unknown = || request(Method::GET, "/", &[("x-account", "a"), ("x-plan", "gold")]);
+    for status in [200, 200, 429] {
+        assert_eq!(answer(&layer, unknown()).await, status);
+    }
+}
+
+/// A store that never answers, around which a policy decides.
+#[cfg(feature = "failure-policy")]
+mod failing {
+    use tollgate::{
+        backend::{Backend, BackendError, FailurePolicy, async_trait},
+        decision::Outcome,
+        transaction::{Batch, OnFailure},
+    };
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Broken;
+
+    #[async_trait]
+    impl Backend for Broken {
+        async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
+            Err(BackendError::unavailable(
+                "it is broken, as the test wants it",
+            ))
+        }
+    }
+
+    fn layer(rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
+        let name = LimitName::from("pro").on_failure(OnFailure::Allow);
+        let limits = Limits::builder()
+            .limit("free", Limit::per_hour(2))
+            .limit(name, Limit::per_hour(2));
+        let limiter = Limiter::new(limits.build().unwrap(), FailurePolicy::new(Broken));
+        rules
+            .into_iter()
+            .fold(RateLimitLayer::new(limiter), RateLimitLayer::rule)
+    }
+
+    async fn statuses(rules: impl IntoIterator<Item = Rule>) -> [u16; 3] {
+        let layer = layer(rules);
+        let mut statuses = [0; 3];
+        for status in &mut statuses {
+            *status = answer(&layer, request(Method::GET, "/", &[]))
+                .await
+                .as_u16();
+        }
+        statuses
+    }
+
+    #[tokio::test]
+    async fn rule_says_what_is_decided_without_the_store() {
+        let rule = |limit: &'static str| Rule::new(limit, Everyone);
+        assert_eq!(statuses([rule("free")]).await, [200, 200, 429]);
+        assert_eq!(statuses([rule("pro")]).await, [200; 3]);
+        for (on_failure, expected) in [
+            (OnFailure::Refuse, [503; 3]),
+            (OnFailure::Allow, [200; 3]),
+            (OnFailure::Local, [200, 200, 429]),
+        ] {
+            assert_eq!(
+                statuses([rule("free").on_failure(on_failure)]).await,
+                expected
+            );
+            assert_eq!(
+                statuses([rule("pro").on_failure(on_failure)]).await,
+                expected
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_rules_of_one_bucket_the_stricter_decides() {
+        let rule = |on_failure| Rule::new("free", Everyone).on_failure(on_failure);
+        let both = [rule(OnFailure::Allow), rule(OnFailure::Refuse)];
+        assert_eq!(statuses(both).await, [503; 3]);
+        // What one says does not take away what the limit says, which the other leaves it to.
+        let both = [Rule::new("free", Everyone), rule(OnFailure::Allow)];
+        assert_eq!(statuses(both).await, [200, 429, 429]);
+    }
+
+    #[tokio::test]
+    async fn rule_without_a_vote_refuses_nobody_while_the_store_is_away() {
+        let limits = Limits::builder().limit("free", Limit::per_hour(2));
+        let limiter = Limiter::new(limits.build().unwrap(), Broken);
+        let rule = || Rule::new("free", Everyone).mode(Mode::Observe);
+        let careful = rule().on_failure(OnFailure::Refuse);
+        for (rule, status) in [(rule(), 200), (careful, 503)] {
+            let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+            assert_eq!(answer(&layer, request(Method::GET, "/", &[])).await, status);
+        }
+    }
+}

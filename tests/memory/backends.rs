@@ -1,0 +1,29 @@
+//! The conformance suite on each backend, and the backends against each other.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::sync::Arc;
+
+use tollgate::{MemoryBackend, backend::DenyCache};
+
+use crate::conformance::{conformance, figures, history, map_backend::MapBackend, tiers_history};
+
+conformance!(memory, MemoryBackend::new());
+conformance!(memory_of_one_shard, MemoryBackend::with_max_buckets(4000));
+conformance!(map, MapBackend::default());
+figures!(memory_figures, MemoryBackend::new());
+figures!(map_figures, MapBackend::default());
+conformance!(deny_cache, DenyCache::new(MapBackend::default()));
+
+#[tokio::test]
+async fn memory_and_map_agree_on_random_histories() {
+    history::live_through(100_000, 7, &[Arc::new(MemoryBackend::new())], "").await;
+}
+
+#[tokio::test]
+async fn memory_and_map_agree_on_random_tiers() {
+    for seed in 0..30 {
+        let memory = Arc::new(MemoryBackend::with_max_buckets(4000));
+        tiers_history::live_through(2000, seed, &[memory], "").await;
+    }
+}

@@ -1,0 +1,20 @@
+//! The engine on memory, without HTTP, files or servers: its arithmetic, ids, limits, backends and wrappers.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod auto_traits;
+mod backends;
+mod concurrency;
+#[path = "../conformance/mod.rs"]
+mod conformance;
+mod deny_cache;
+mod failure_policy;
+mod gcra_model;
+mod ids;
+mod limits;
+mod reload;
+mod shadow;
+#[path = "../support/mod.rs"]
+mod support;
+mod tiers_model;
+mod vectors;

@@ -1,0 +1,176 @@
+//! What is logged, and how often.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::{Request, StatusCode};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    backend::{Backend, BackendError, async_trait},
+    clock::ManualClock,
+    decision::Outcome,
+    id::{Id, IdFormat},
+    key::ExtensionId,
+    limit::{LimitName, LimitsBuilder},
+    rule::OnMissing,
+    transaction::Batch,
+};
+use tower::{Layer, ServiceExt};
+
+use crate::support::{Hello, Log, from_ip, limiter, send, text};
+
+/// Sends five requests without a peer, and returns their statuses.
+async fn statuses_without_a_peer(rule: Rule) -> Vec<StatusCode> {
+    let layer = RateLimitLayer::new(limiter(&ManualClock::default())).rule(rule);
+    let mut statuses = Vec::new();
+    for _ in 0..5 {
+        let request = Request::new(http_body_util::Full::<bytes::Bytes>::default());
+        statuses.push(layer.layer(Hello).oneshot(request).await.unwrap().status());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn server_that_hides_its_peers_is_told_once_whatever_becomes_of_requests() {
+    for (on_missing, status, consequence) in [
+        (
+            OnMissing::Refuse,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "requests are refused for want",
+        ),
+        (
+            OnMissing::Skip,
+            StatusCode::OK,
+            "requests are not limited for want",
+        ),
+        (
+            OnMissing::Shared,
+            StatusCode::OK,
+            "requests share one bucket for want",
+        ),
+    ] {
+        let (log, _guard) = Log::capture();
+        let rule = Rule::new("requests", ClientIp::peer()).on_missing(on_missing);
+        assert_eq!(statuses_without_a_peer(rule).await, [status; 5]);
+        assert_eq!(log.count(consequence), 1);
+        assert_eq!(log.count("into_make_service_with_connect_info"), 1);
+    }
+}
+
+#[tokio::test]
+async fn id_that_the_server_makes_wrongly_is_told_to_nobody_but_what_is_wrong_is() {
+    #[derive(Clone)]
+    struct User(&'static str);
+
+    let (log, _guard) = Log::capture();
+    let name = LimitName::new("l", 1, IdFormat::RegId);
+    let limits = Limits::builder()
+        .limit(name, Limit::per_minute(9))
+        .build()
+        .unwrap();
+    let rule = Rule::new("l", ExtensionId::new(|user: &User| user.0));
+    let layer = RateLimitLayer::new(Limiter::new(limits, MemoryBackend::new())).rule(rule);
+    for _ in 0..3 {
+        let mut request = from_ip("203.0.113.7");
+        request.extensions_mut().insert(User("internal-7"));
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!text(response).await.contains("internal-7"));
+    }
+    assert_eq!(log.count("its value is not an id in the format regId"), 1);
+    assert_eq!(log.count("internal-7"), 0);
+}
+
+#[test]
+fn override_that_a_rule_never_meets_is_told() {
+    let name = || LimitName::new("l", 1, IdFormat::IpAddress);
+    let recipe = |ids: &[&str]| {
+        let recipe = Limits::builder().limit(name(), Limit::per_minute(9));
+        let add =
+            |recipe: LimitsBuilder, id: &&str| recipe.override_for("l", id, Limit::per_minute(1));
+        ids.iter().fold(recipe, add).build().unwrap()
+    };
+    let (log, _guard) = Log::capture();
+    let told = "an override is for an id that a rule of its limit never finds";
+    let met = recipe(&["10.0.0.2", "2001:db8:1:2::", Id::MISSING]);
+    let limiter = Limiter::new(met, MemoryBackend::new());
+    let _layer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("l", ClientIp::peer()));
+    assert_eq!(log.count(told), 0);
+    limiter
+        .reload(recipe(&["2001:db8:1:2::5", "2001:db8:1:2::6", "10.0.0.2"]))
+        .unwrap();
+    assert_eq!(log.count(told), 1);
+    assert_eq!(log.count("id=\"2001:db8:1:2::5\" more=1"), 1);
+    let exact = Rule::new("l", ClientIp::peer().exact());
+    let _layer = RateLimitLayer::new(limiter).rule(exact);
+    assert_eq!(log.count(told), 1);
+}
+
+/// A backend that answers the sixth batch and all after it.
+#[derive(Debug, Default)]
+struct Flaky {
+    inner: MemoryBackend,
+    batches: AtomicU32,
+}
+
+#[async_trait]
+impl Backend for Flaky {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match self.batches.fetch_add(1, Ordering::Relaxed) {
+            0..5 => Err(BackendError::unavailable("connection refused")),
+            _ => self.inner.apply(batch).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
+    let (log, _guard) = Log::capture();
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(9))
+        .build()
+        .unwrap();
+    let layer = RateLimitLayer::new(Limiter::new(limits, Flaky::default()))
+        .rule(Rule::new("requests", ClientIp::peer()));
+    for _ in 0..8 {
+        send(&layer, "203.0.113.7").await;
+    }
+    for told in [
+        "rate limits cannot be decided",
+        "connection refused",
+        "rate limits are decided again",
+    ] {
+        assert_eq!(log.count(told), 1, "{told}");
+    }
+}
+
+#[test]
+fn layer_that_limits_nobody_is_told_once() {
+    let (log, _guard) = Log::capture();
+    let limits = Limits::builder()
+        .name("off")
+        .limit("on", Limit::per_minute(1));
+    let limiter = || Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let idle = RateLimitLayer::new(limiter());
+    for _ in 0..3 {
+        let _ = idle.layer(Hello);
+    }
+    assert_eq!(
+        log.count("a RateLimitLayer without rules limits nothing"),
+        1
+    );
+    // One that has nothing but a deny list does something.
+    let _ = RateLimitLayer::new(limiter())
+        .deny_if("all", |_| true)
+        .layer(Hello);
+    assert_eq!(
+        log.count("a RateLimitLayer without rules limits nothing"),
+        1
+    );
+    let _ = RateLimitLayer::new(limiter()).rule(Rule::new("off", ClientIp::peer()));
+    assert_eq!(
+        log.count("the limit has no values, so that its rule limits nobody"),
+        1
+    );
+}

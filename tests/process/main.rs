@@ -1,0 +1,20 @@
+//! What a process has one of: memory, whose allocations are counted, subscribers, recorders, and counters of the library.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod allocations;
+mod alone;
+mod checks;
+mod events;
+mod layer_rebuilt;
+mod logging;
+mod observability;
+#[cfg(all(feature = "axum", feature = "redis"))]
+#[path = "../programs/mod.rs"]
+mod programs;
+#[cfg(all(feature = "axum", feature = "redis"))]
+#[path = "../redis_support/mod.rs"]
+mod redis_support;
+#[path = "../support/mod.rs"]
+mod support;
+mod tiers_memory;

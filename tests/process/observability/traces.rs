@@ -1,0 +1,235 @@
+//! Events of what is decided and of what changes, and what is recorded on a request's span.
+
+use std::{fs, time::Duration};
+
+use http::Request;
+use http_body_util::Full;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, FailurePolicy},
+    clock::ManualClock,
+    id::IdFormat,
+    key::HeaderId,
+    limit::{LimitName, LimitsBuilder},
+    reload::Reloader,
+};
+use tower::{Layer, ServiceExt};
+use tracing::{Instrument, Level, field::Empty, info_span};
+
+use super::{spans::Trace, volume::Store};
+use crate::support::Hello;
+
+fn limits() -> LimitsBuilder {
+    let shadow = LimitName::from("shadow").shadow(true);
+    let builder = Limits::builder().limit("two", Limit::per_hour(2));
+    let builder = builder.limit(shadow, Limit::per_hour(1));
+    builder.override_for("two", "spammer", Limit::BLOCKED)
+}
+
+fn limiter(limits: &LimitsBuilder, backend: impl Backend) -> Limiter {
+    let limiter = Limiter::new(limits.build().unwrap(), backend);
+    limiter.with_clock(ManualClock::default())
+}
+
+#[tokio::test]
+async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
+    let (trace, _guard) = Trace::capture();
+    let limiter = limiter(&limits(), MemoryBackend::new());
+    for limit in ["two", "two", "two", "shadow", "shadow"] {
+        limiter
+            .spend(&Transaction::new(limit, "alice"))
+            .await
+            .unwrap();
+    }
+    let spammer = Transaction::new("two", "spammer");
+    limiter.spend(&spammer).await.unwrap();
+    // What is only looked at or given back is no event.
+    limiter.check(&spammer).await.unwrap();
+    limiter
+        .refund(&Transaction::new("two", "alice"))
+        .await
+        .unwrap();
+
+    let (debug, trace_level) = (Level::DEBUG, Level::TRACE);
+    let expected = [
+        (trace_level, "two", "alice", "acquired", "1"),
+        (trace_level, "two", "alice", "acquired", "0"),
+        (debug, "two", "alice", "rejected", "0"),
+        (trace_level, "shadow", "alice", "acquired", "0"),
+        (debug, "shadow", "alice", "shadow_rejected", "0"),
+        (debug, "two", "spammer", "blocked", "0"),
+    ];
+    let decisions = trace.decisions();
+    let seen = decisions.iter().map(|(level, fields)| {
+        let of = |name| fields.of(name).unwrap();
+        (*level, of("limit"), of("id"), of("result"), of("remaining"))
+    });
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    let waits = decisions.iter().map(|(_, fields)| fields.of("retry_after"));
+    let waits: Vec<_> = waits.collect();
+    let (half, hour) = (Some("1800s"), Some("3600s"));
+    // Who is blocked has nothing to wait for.
+    assert_eq!(waits, [None, None, half, None, hour, None]);
+}
+
+#[tokio::test]
+async fn redacted_ids_are_the_same_each_time_and_nowhere_as_they_are() {
+    let (trace, _guard) = Trace::capture();
+    let limiter = limiter(&limits().redact_ids(true), MemoryBackend::new());
+    let layer = RateLimitLayer::new(limiter.clone())
+        .rule(Rule::new("two", HeaderId::new("x-account")))
+        .rule(Rule::new("shadow", HeaderId::new("x-account")));
+    for id in ["alice", "alice", "spammer", "alice"] {
+        send(&layer, id).await;
+    }
+    // What a client cannot be called is not told either.
+    let accounts = LimitName::new("accounts", 9, IdFormat::RegId);
+    let accounts = limits()
+        .limit(accounts, Limit::per_hour(1))
+        .redact_ids(true);
+    let accounts = self::limiter(&accounts, MemoryBackend::new());
+    let rule = Rule::new("accounts", HeaderId::new("x-account"));
+    let layer = RateLimitLayer::new(accounts).rule(rule);
+    assert!(send(&layer, "alice").await >= 400);
+    // A limiter of the same process calls them the same.
+    let other = self::limiter(
+        &limits().redact_ids(true),
+        FailurePolicy::new(Store::failing()),
+    );
+    other
+        .spend(&Transaction::new("two", "alice"))
+        .await
+        .unwrap();
+
+    let shown = format!("{:?}", trace.events()) + &format!("{:?}", trace.spans());
+    assert!(
+        !shown.contains("alice") && !shown.contains("spammer"),
+        "{shown}"
+    );
+    let ids = trace.decisions().into_iter();
+    let mut ids: Vec<_> = ids
+        .map(|(_, fields)| fields.of("id").unwrap().to_owned())
+        .collect();
+    // Of a client that is blocked, the other limits are not looked at.
+    assert_eq!(ids.len(), 8);
+    assert!(ids.iter().all(|id| id.starts_with("redacted-")), "{ids:?}");
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 2, "one for each");
+}
+
+/// Sends a request of an account in a span that has the fields.
+async fn send(layer: &RateLimitLayer, account: &str) -> u16 {
+    let request = Request::builder().header("x-account", account);
+    let request = request.body(Full::<bytes::Bytes>::default()).unwrap();
+    let span = info_span!(
+        "request",
+        rate_limiting.policy = Empty,
+        rate_limiting.result = Empty
+    );
+    let response = layer.layer(Hello).oneshot(request).instrument(span);
+    response.await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn span_of_a_request_says_what_was_decided() {
+    let (trace, _guard) = Trace::capture();
+    let limiter = limiter(&limits(), MemoryBackend::new());
+    let account = || HeaderId::new("x-account");
+    let two = RateLimitLayer::new(limiter.clone()).rule(Rule::new("two", account()));
+    let shadow = RateLimitLayer::new(limiter.clone()).rule(Rule::new("shadow", account()));
+    let unlimited = RateLimitLayer::new(limiter);
+    for (layer, id, status) in [
+        (&two, "alice", 200),
+        (&two, "alice", 200),
+        (&two, "alice", 429),
+        (&two, "spammer", 429),
+        (&shadow, "alice", 200),
+        (&shadow, "alice", 200),
+        (&unlimited, "alice", 200),
+    ] {
+        assert_eq!(send(layer, id).await, status);
+    }
+    let spans = trace.spans();
+    let recorded = spans.iter().map(|fields| {
+        let of = |name| fields.of(name);
+        (of("rate_limiting.policy"), of("rate_limiting.result"))
+    });
+    let expected = [
+        (Some("two"), Some("acquired")),
+        (Some("two"), Some("acquired")),
+        (Some("two"), Some("rejected")),
+        (Some("two"), Some("blocked")),
+        (Some("shadow"), Some("acquired")),
+        (Some("shadow"), Some("shadow_rejected")),
+        (None, None),
+    ];
+    assert_eq!(recorded.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn breaker_and_what_is_decided_meanwhile_are_events() {
+    let (trace, _guard) = Trace::capture();
+    let store = Store::failing();
+    let limiter = limiter(&limits(), FailurePolicy::new(store.clone()));
+    let alice = Transaction::new("two", "alice");
+    for _ in 0..6 {
+        limiter.spend(&alice).await.unwrap();
+    }
+    store.works(true);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    limiter
+        .spend(&Transaction::new("two", "bob"))
+        .await
+        .unwrap();
+
+    let said = [
+        "the rate limit store does not answer: deciding without it",
+        "the rate limit store answers again",
+    ];
+    assert_eq!(trace.messages(Level::INFO), said);
+    let results = trace.decisions().into_iter();
+    let results = results.map(|(level, fields)| (level, fields.of("result").unwrap().to_owned()));
+    let results: Vec<_> = results.collect();
+    let of = |level, result: &str, times| vec![(level, result.to_owned()); times];
+    let expected = [
+        of(Level::DEBUG, "fallback_acquired", 2),
+        of(Level::DEBUG, "fallback_rejected", 4),
+        of(Level::TRACE, "acquired", 1),
+    ];
+    assert_eq!(results, expected.concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reloads_are_events() {
+    let (trace, _guard) = Trace::capture();
+    let name = format!("tollgate-traces-{}.json", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let write = |burst: &str| {
+        let text = format!(r#"{{"two": {{{burst}"count": 1, "period": "1h"}}}}"#);
+        fs::write(&path, text).unwrap();
+    };
+    write(r#""burst": 1, "#);
+    let recipe = Limits::builder().defaults_file(&path);
+    let limiter = Limiter::new(recipe.build().unwrap(), MemoryBackend::new());
+    let reloader = Reloader::new(limiter, recipe)
+        .every(Duration::from_secs(1))
+        .run();
+    tokio::pin!(reloader);
+    for (burst, said) in [
+        (r#""burst": 2, "#, "limits are reloaded"),
+        ("", "limits are not reloaded: those in force stay"),
+        (r#""burst": 2, "#, "the files say again what is in force"),
+    ] {
+        write(burst);
+        while trace
+            .messages(Level::INFO)
+            .last()
+            .is_none_or(|last| last != said)
+        {
+            let _ = tokio::time::timeout(Duration::from_millis(100), &mut reloader).await;
+        }
+    }
+    assert_eq!(trace.messages(Level::INFO).len(), 3, "each once");
+    fs::remove_file(&path).unwrap();
+}

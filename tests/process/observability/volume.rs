@@ -1,0 +1,132 @@
+//! How much is logged while a store is away for a minute, at 1000 requests a second.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, BackendError, FailurePolicy, async_trait},
+    decision::Outcome,
+    limit::LimitName,
+    transaction::{Batch, OnFailure},
+};
+use tracing::Level;
+
+use super::spans::Trace;
+use crate::support::{Log, send};
+
+const REQUESTS: u32 = 60_000;
+
+/// A store that works or fails as it is told, or fails seven times of eight.
+#[derive(Clone, Debug)]
+pub(crate) struct Store(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    memory: MemoryBackend,
+    works: AtomicBool,
+    calls: AtomicU32,
+    period: u32,
+}
+
+impl Store {
+    pub(crate) fn failing() -> Self {
+        Self::working_once_in(u32::MAX)
+    }
+
+    fn working_once_in(period: u32) -> Self {
+        Self(Arc::new(State {
+            memory: MemoryBackend::new(),
+            works: AtomicBool::new(false),
+            calls: AtomicU32::new(1),
+            period,
+        }))
+    }
+
+    pub(crate) fn works(&self, works: bool) {
+        self.0.works.store(works, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let calls = self.0.calls.fetch_add(1, Ordering::Relaxed);
+        let works = self.0.works.load(Ordering::Relaxed) || calls.is_multiple_of(self.0.period);
+        match works {
+            true => self.0.memory.apply(batch).await,
+            false => Err(BackendError::unavailable("connection refused")),
+        }
+    }
+}
+
+fn limiter(on_failure: OnFailure, backend: impl Backend) -> Limiter {
+    let name = LimitName::from("requests").on_failure(on_failure);
+    let limits = Limits::builder().limit(name, Limit::per_second(1));
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+/// A minute of requests to a limiter.
+async fn minute(limiter: &Limiter) {
+    for _ in 0..REQUESTS {
+        // What comes of it is not the question.
+        let _ = limiter.spend(&Transaction::new("requests", "alice")).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+}
+
+/// A minute of requests to a layer.
+async fn minute_of_requests(limiter: Limiter) {
+    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    for _ in 0..REQUESTS {
+        send(&layer, "203.0.113.7").await;
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn policy_tells_once() {
+    for on_failure in [OnFailure::Local, OnFailure::Allow, OnFailure::Refuse] {
+        let (log, _guard) = Log::capture();
+        let policy = FailurePolicy::new(Store::failing());
+        minute(&limiter(on_failure, policy)).await;
+        assert_eq!(log.count("\n"), 1, "{on_failure:?}");
+        assert_eq!(log.count("does not answer: deciding without it"), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn policy_and_layer_tell_once_each() {
+    let (log, _guard) = Log::capture();
+    let policy = FailurePolicy::new(Store::failing());
+    minute_of_requests(limiter(OnFailure::Refuse, policy)).await;
+    assert_eq!(log.count("\n"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn layer_directly_on_a_store_tells_once() {
+    let (log, _guard) = Log::capture();
+    minute_of_requests(limiter(OnFailure::Local, Store::failing())).await;
+    assert_eq!(log.count("\n"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_comes_and_goes_is_told_of_every_ten_seconds() {
+    let (trace, _guard) = Trace::capture();
+    let policy = FailurePolicy::new(Store::working_once_in(8));
+    minute(&limiter(OnFailure::Local, policy)).await;
+    let messages = trace.messages(Level::INFO);
+    // Both what opens and what closes.
+    assert!((8..=14).contains(&messages.len()), "{}", messages.len());
+    let opened = messages.iter().step_by(2);
+    assert!(
+        opened
+            .clone()
+            .all(|message| message.contains("does not answer"))
+    );
+}

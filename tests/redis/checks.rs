@@ -1,0 +1,190 @@
+//! What is looked for in a Redis server and in a client: told once, refused if strict, silent in ordinary use.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::config::{Config, ConnectionConfig, ReconnectPolicy},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::Mutex,
+};
+use tollgate::{
+    RedisBackend,
+    backend::redis::{RedisError, Source},
+    check::{Check, Checks},
+};
+
+use crate::{redis_support::Server, support::Log};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A backend that has been connected, and whose servers have been looked at.
+async fn connect(source: impl Into<Source>, checks: Checks) -> Result<RedisBackend, RedisError> {
+    let backend = RedisBackend::builder(source)
+        .timeout(PATIENCE)
+        .checks(checks);
+    let backend = backend.build()?;
+    backend.connected(PATIENCE).await?;
+    Ok(backend)
+}
+
+/// How often a check is told of a server, once it has been looked at.
+async fn told(source: impl Into<Source>, check: Check, checks: Checks) -> usize {
+    let (log, _guard) = Log::capture();
+    let backend = connect(source, checks).await.unwrap();
+    drop(backend);
+    log.count(&format!("check=\"{}\"", check.code()))
+}
+
+fn refused(connected: Result<RedisBackend, RedisError>) -> Option<Check> {
+    match connected {
+        Err(RedisError::Check(finding)) => Some(finding.check),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn server_that_evicts_is_told_once_or_refused() {
+    const CHECK: Check = Check::BucketsEvicted;
+    let server =
+        Server::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"]);
+    assert_eq!(told(server.url(), CHECK, Checks::new()).await, 1);
+    let connected = connect(server.url(), Checks::new().strict()).await;
+    assert_eq!(refused(connected), Some(CHECK));
+    let off = Checks::new().without(CHECK);
+    assert_eq!(told(server.url(), CHECK, off).await, 0);
+    assert!(connect(server.url(), off.strict()).await.is_ok());
+}
+
+#[tokio::test]
+async fn server_that_does_not_evict_is_ordinary() {
+    let whole = Server::start_with(&["--maxmemory-policy", "allkeys-lru"]);
+    let bounded = Server::start_with(&["--maxmemory", "100mb"]);
+    for server in [whole, bounded] {
+        for check in Check::ALL {
+            assert_eq!(
+                told(server.url(), *check, Checks::new()).await,
+                0,
+                "{check}"
+            );
+        }
+        assert!(connect(server.url(), Checks::new().strict()).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn server_that_may_not_be_asked_is_let_be() {
+    let server = Server::start();
+    let user = [
+        "ACL", "SETUSER", "limited", "on", ">secret", "~*", "+@all", "-info", "-time",
+    ];
+    server.command(&user).expect_success();
+    let url = server.url().replace("redis://", "redis://limited:secret@");
+    assert!(connect(url, Checks::new().strict()).await.is_ok());
+}
+
+#[tokio::test]
+async fn clock_that_is_apart_is_told_once_or_refused() {
+    const CHECK: Check = Check::ClockSkew;
+    let server = Server::start();
+    for (skew, seen) in [(-60, true), (-2, false), (2, false), (60, true)] {
+        let url = async || format!("redis://{}", with_clock(server.addr(), skew).await);
+        let times = told(url().await, CHECK, Checks::new()).await;
+        assert_eq!(times, usize::from(seen), "{skew} s");
+        let connected = connect(url().await, Checks::new().strict()).await;
+        assert_eq!(refused(connected), seen.then_some(CHECK), "{skew} s");
+    }
+}
+
+/// A relay to a server, on which the time is `skew` seconds ahead.
+async fn with_clock(server: SocketAddr, skew: i64) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(server).await.unwrap();
+            let (from_client, to_client) = client.into_split();
+            let (mut from_server, to_server) = server.into_split();
+            let to_client = Arc::new(Mutex::new(to_client));
+            let answers = Arc::clone(&to_client);
+            tokio::spawn(async move {
+                let mut buffer = vec![0; 65_536];
+                while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+                    let mut client = answers.lock().await;
+                    client.write_all(&buffer[..read]).await.unwrap();
+                }
+            });
+            tokio::spawn(relay(from_client, to_server, to_client, skew));
+        }
+    });
+    address
+}
+
+/// Passes commands on, but answers `TIME` itself.
+async fn relay(
+    mut from_client: OwnedReadHalf,
+    mut to_server: OwnedWriteHalf,
+    to_client: Arc<Mutex<OwnedWriteHalf>>,
+    skew: i64,
+) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
+        let sent = &buffer[..read];
+        if sent != b"*1\r\n$4\r\nTIME\r\n" {
+            to_server.write_all(sent).await.unwrap();
+            continue;
+        }
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
+        let time = now.checked_add_signed(skew).unwrap().to_string();
+        let reply = format!("*2\r\n${}\r\n{time}\r\n$1\r\n0\r\n", time.len());
+        to_client
+            .lock()
+            .await
+            .write_all(reply.as_bytes())
+            .await
+            .unwrap();
+    }
+}
+
+async fn client(server: &Server, attempts: u32) -> Client {
+    let config = Config::from_url(&server.url()).unwrap();
+    let connection = ConnectionConfig {
+        max_command_attempts: attempts,
+        ..ConnectionConfig::default()
+    };
+    let policy = ReconnectPolicy::new_constant(0, 100);
+    let client = Client::new(config, None, Some(connection), Some(policy));
+    client.init().await.unwrap();
+    client
+}
+
+#[tokio::test]
+async fn client_that_sends_again_is_told_once_or_refused() {
+    const CHECK: Check = Check::ClientReplays;
+    let server = Server::start();
+    for (attempts, seen) in [(1, false), (3, true)] {
+        let own = client(&server, attempts).await;
+        let times = told(own.clone(), CHECK, Checks::new()).await;
+        assert_eq!(times, usize::from(seen), "{attempts}");
+        let built = RedisBackend::builder(own.clone()).checks(Checks::new().strict());
+        assert_eq!(refused(built.build()), seen.then_some(CHECK), "{attempts}");
+        let off = Checks::new().without(CHECK);
+        assert_eq!(told(own, CHECK, off).await, 0, "{attempts}");
+    }
+}

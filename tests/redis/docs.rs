@@ -1,0 +1,116 @@
+//! What `docs/redis.md` tells people to set up is enough, and not too much.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction, limiter::LimiterError, tiers::Tier,
+};
+
+use crate::redis_support::{Cluster, Server};
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// A tier of which the value is written in parts.
+const LARGE: Tier = Tier::new(100, Duration::from_secs(3600));
+
+/// What the docs say of a user: first for a server, then for a cluster.
+fn users() -> Vec<Vec<&'static str>> {
+    let docs = include_str!("../../docs/redis.md").lines();
+    let lines = docs.filter_map(|line| line.strip_prefix("user "));
+    lines.map(|line| line.split(' ').collect()).collect()
+}
+
+fn set_up(server: &Server, user: &[&str]) {
+    let command = [&["ACL", "SETUSER"], user].concat();
+    server.command(&command).expect_success();
+}
+
+fn rights<'a>(user: &[&'a str]) -> Vec<&'a str> {
+    let rights = user.iter().filter_map(|rule| rule.strip_prefix('+'));
+    rights.collect()
+}
+
+fn forbid(server: &Server, right: &str) {
+    set_up(server, &["tollgate", &format!("-{right}")]);
+}
+
+async fn limiter(url: &str) -> Limiter {
+    let url = url.replace("://", "://tollgate:secret@");
+    let backend = RedisBackend::builder(url).timeout(LONG).build().unwrap();
+    backend.connected(LONG).await.unwrap();
+    let limits = Limits::builder()
+        .limit("first", Limit::per_hour(20))
+        .limit("second", Limit::per_hour(20))
+        .limit("tiers", Limit::tiers([LARGE]).unwrap())
+        .limit("endless", Limit::tiers([LARGE, LARGE]).unwrap());
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+/// Does all that can be done to buckets.
+async fn do_everything(limiter: &Limiter, id: &str) -> Result<(), LimiterError> {
+    let [first, second] = ["first", "second"].map(|limit| Transaction::new(limit, id));
+    limiter.spend(&first).await?;
+    limiter.check(&first).await?;
+    limiter.spend_batch(&[first, second]).await?;
+    limiter.refund(&second).await?;
+    // The second of the endless tiers is entered, and never left.
+    for (limit, cost) in [("tiers", 99), ("endless", 199)] {
+        let tiers = Transaction::new(limit, id);
+        limiter.reset(&[first, tiers]).await?;
+        limiter.spend(&tiers.cost(cost)).await?;
+        limiter.spend(&tiers).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn user_of_a_server_has_the_rights_that_it_needs() {
+    let server = Server::start();
+    let user = &users()[0];
+    set_up(&server, user);
+    let limiter = limiter(&server.url()).await;
+    do_everything(&limiter, "client").await.unwrap();
+    for right in rights(user) {
+        // Each needs its script once more.
+        server.command(&["SCRIPT", "FLUSH"]).expect_success();
+        forbid(&server, right);
+        let done = do_everything(&limiter, "client").await;
+        // Without it, scripts are sent as they are needed.
+        assert_eq!(done.is_ok(), right == "script|load", "{right}: {done:?}");
+        set_up(&server, user);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn user_of_a_cluster_has_the_rights_that_it_needs() {
+    let cluster = Cluster::start();
+    let [alone, user] = &users()[..] else {
+        panic!("two lines")
+    };
+    for node in cluster.nodes() {
+        set_up(node, user);
+    }
+    let limiter = limiter(&cluster.url()).await;
+    do_everything(&limiter, "client").await.unwrap();
+    let (alone, more) = (rights(alone), rights(user));
+    let more: Vec<_> = more
+        .into_iter()
+        .filter(|right| !alone.contains(right))
+        .collect();
+    assert_eq!(more, ["asking", "cluster|slots"]);
+
+    // A key that its node does not have any more is asked for at the next.
+    let slot = cluster.slot_of("{client}");
+    let masters = cluster.masters();
+    let to = masters
+        .iter()
+        .find(|node| node.id() != cluster.owner(slot).id())
+        .unwrap();
+    cluster.begin_migration(slot, to);
+    let first = Transaction::new("first", "client");
+    limiter.spend(&first).await.unwrap();
+    forbid(to, "asking");
+    limiter.spend(&first).await.unwrap_err();
+}

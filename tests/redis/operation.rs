@@ -1,0 +1,169 @@
+//! What `docs/redis.md` says of memory, eviction and restarts holds on a real server.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction, id::IdFormat, limit::LimitName, tiers::Tier,
+};
+
+use crate::redis_support::Server;
+
+const LONG: Duration = Duration::from_secs(10);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How far a server may be from the docs, in percent, as these say: versions and allocators differ.
+const TOLERANCE: u64 = 30;
+
+/// Limits that give nothing back while a test runs.
+async fn limiter(server: &Server) -> Limiter {
+    let backend = RedisBackend::builder(server.url()).timeout(LONG);
+    let backend = backend.build().unwrap();
+    backend.connected(LONG).await.unwrap();
+    let tiers = |units| Limit::tiers([Tier::new(units, HOUR)]).unwrap();
+    let address = |name| LimitName::unnumbered(name, IdFormat::IpAddress);
+    let orders = LimitName::new("orders", 6, IdFormat::RegId);
+    let limits = Limits::builder()
+        .limit(address("requests"), Limit::per_day(24).burst(20))
+        .limit(address("sevenths"), Limit::per_day(7))
+        .limit(orders, Limit::per_day(24).burst(20))
+        .limit(address("five"), tiers(5))
+        .limit(address("fifty"), tiers(50))
+        .limit(address("most"), tiers(4096));
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+const REQUEST: Transaction<'_> = Transaction::new("requests", "10.1.2.3");
+
+/// What the docs say of buckets: a key, its bytes by `MEMORY USAGE`, and those in all.
+fn told() -> Vec<(&'static str, u64, u64)> {
+    let docs = include_str!("../../docs/redis.md").lines();
+    let rows = docs.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let bytes = |text: &str| text.replace(',', "").parse().ok();
+    let told = rows.filter_map(|row| match row[..] {
+        ["", _, key, usage, all, _, ""] => {
+            let key = key.strip_prefix('`')?.strip_suffix('`')?;
+            Some((key, bytes(usage)?, bytes(all)?))
+        }
+        _ => None,
+    });
+    told.collect()
+}
+
+#[track_caller]
+fn expect_about(what: &str, measured: u64, told: u64) {
+    let (least, most) = (told * (100 - TOLERANCE), told * (100 + TOLERANCE));
+    let is_so = (least..=most).contains(&(measured * 100));
+    assert!(is_so, "{what}: {measured} bytes, and the docs say {told}");
+}
+
+#[tokio::test]
+async fn buckets_take_what_is_told() {
+    let server = Server::start();
+    let limiter = limiter(&server).await;
+    let told = told();
+    assert_eq!(told.len(), 6);
+    for (key, usage, all) in told {
+        let (limit, id, cost) = match key.split_once("}:").unwrap().1 {
+            "6:12345678" => ("orders", "12345678", 1),
+            bucket => {
+                let (limit, id) = bucket.split_once(':').unwrap();
+                let full = [("five", 5), ("fifty", 50), ("most", 4096)];
+                let cost = full.iter().find(|(name, _)| *name == limit);
+                (limit, id, cost.map_or(1, |(_, cost)| *cost))
+            }
+        };
+        let spend = Transaction::new(limit, id).cost(cost);
+        assert!(limiter.spend(&spend).await.unwrap().allowed());
+        let measured = server.command(&["MEMORY", "USAGE", key]).integer();
+        expect_about(key, measured.unsigned_abs(), usage);
+        assert!(usage < all, "{key}: the tables take something");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_take_what_is_told() {
+    /// As full as tables are that have room for a power of two.
+    const MANY: u32 = 16_000;
+    let server = Server::start();
+    let limiter = Arc::new(limiter(&server).await);
+    limiter.spend(&REQUEST).await.unwrap();
+    let used = || server.info("used_memory").parse::<u64>().unwrap();
+    let before = used();
+    let mut callers = JoinSet::new();
+    for caller in 0..16 {
+        let limiter = Arc::clone(&limiter);
+        callers.spawn(async move {
+            for n in (caller..MANY).step_by(16) {
+                let id = format!("10.2.{}.{}", n / 256, n % 256);
+                let spend = Transaction::new("requests", &id);
+                assert!(limiter.spend(&spend).await.unwrap().allowed());
+            }
+        });
+    }
+    callers.join_all().await;
+    let (key, _, all) = told()[0];
+    expect_about(key, (used() - before) / u64::from(MANY), all);
+}
+
+fn set(server: &Server, option: &str, value: &str) {
+    let set = ["CONFIG", "SET", option, value];
+    server.command(&set).expect_success();
+}
+
+#[tokio::test]
+async fn full_server_that_evicts_nothing_still_denies() {
+    let server = Server::start();
+    let limiter = limiter(&server).await;
+    let all = REQUEST.cost(20);
+    assert!(limiter.spend(&all).await.unwrap().allowed());
+    set(&server, "maxmemory-policy", "noeviction");
+    set(&server, "maxmemory", "1kb");
+    let other = Transaction::new("requests", "10.1.2.4");
+    limiter.spend(&other).await.unwrap_err();
+    assert!(limiter.check(&other).await.unwrap().allowed());
+    assert!(!limiter.spend(&REQUEST).await.unwrap().allowed());
+}
+
+#[tokio::test]
+async fn buckets_that_are_full_soonest_go_first() {
+    let server = Server::start();
+    let limiter = limiter(&server).await;
+    // Full in twenty hours; the others in one.
+    assert!(limiter.spend(&REQUEST.cost(20)).await.unwrap().allowed());
+    let used: u64 = server.info("used_memory").parse().unwrap();
+    set(&server, "maxmemory-policy", "volatile-ttl");
+    set(&server, "maxmemory", &(used + 400_000).to_string());
+    for n in 0..4_000 {
+        let id = format!("10.2.{}.{}", n / 256, n % 256);
+        let spend = Transaction::new("requests", &id);
+        assert!(limiter.spend(&spend).await.unwrap().allowed());
+    }
+    assert_ne!(server.info("evicted_keys"), "0");
+    assert!(!limiter.spend(&REQUEST).await.unwrap().allowed());
+}
+
+/// Spends five of twenty, does something, kills and restarts the server, and returns what remains.
+async fn remaining_after_restart(options: &[&str], between: &str) -> Option<u32> {
+    let server = Server::start_with(options);
+    let five = REQUEST.cost(5);
+    let before = limiter(&server).await;
+    before.spend(&five).await.unwrap();
+    server.command(&[between]).expect_success();
+    before.spend(&five).await.unwrap();
+    server.restart();
+    let after = limiter(&server).await;
+    let state = after.check(&REQUEST.cost(0)).await.unwrap();
+    state.remaining()
+}
+
+#[tokio::test]
+async fn restart_forgets_what_was_not_written() {
+    let always = ["--appendonly", "yes", "--appendfsync", "always"];
+    assert_eq!(remaining_after_restart(&[], "PING").await, Some(20));
+    assert_eq!(remaining_after_restart(&[], "SAVE").await, Some(15));
+    assert_eq!(remaining_after_restart(&always, "PING").await, Some(10));
+}
