@@ -28,7 +28,7 @@ pub use self::{
 use crate::{
     clock::Timestamp,
     tiers::{Figures, Tiers},
-    transaction::{Action, Algorithm, Batch, Fingerprint, Member, Operation, Receipt},
+    transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
 
 /// What was decided for one transaction. Two are equal that say the same, whoever has decided.
@@ -84,29 +84,37 @@ impl Decision {
 
     #[inline(always)]
     fn new(
-        batch: &Batch<'_>,
+        action: Action,
         member: &Member<'_>,
-        answer: Answer,
+        algorithm: &Algorithm,
+        answer: &Answer,
         circumstances: Circumstances,
     ) -> Self {
         if !answer.known {
             return Self::NOT_LIMITED;
         }
-        let Circumstances { now, passes, .. } = circumstances;
-        let action = batch.action(member);
-        let verdict = Verdict::of(batch.operation, answer.passed, member.shadow && passes);
-        let bucket = Bucket::new(member, answer.state, now, passes);
+        let Circumstances {
+            now,
+            passes,
+            source,
+        } = circumstances;
         let takes = matches!(action, Action::Spend | Action::Debit);
+        let shows = if answer.passed && passes {
+            action
+        } else {
+            Action::Keep
+        };
         Self {
-            verdict,
-            source: circumstances.source,
+            verdict: Verdict::of(
+                matches!(action, Action::Refund | Action::Keep),
+                answer.passed,
+                member.shadow && passes,
+            ),
+            source,
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
             fingerprint: member.fingerprint,
-            bucket: match bucket {
-                Some(bucket) if answer.passed && passes => Some(bucket.charged(action)),
-                bucket => bucket,
-            },
+            bucket: Bucket::new(algorithm, answer.state, now, member.cost, passes, shows),
         }
     }
 
@@ -270,7 +278,7 @@ impl Decision {
     #[cold]
     pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
         Self {
-            verdict: Verdict::of(operation, false, shadow),
+            verdict: Verdict::of(operation == Operation::Refund, false, shadow),
             source: Source::Store,
             shadow,
             bucket: Some(Bucket::Blocked),
@@ -302,10 +310,10 @@ impl Decision {
 
 impl Verdict {
     #[inline(always)]
-    fn of(operation: Operation, passed: bool, shadow: bool) -> Self {
-        match (operation, passed) {
-            (Operation::Refund, true) => Self::Refunded,
-            (Operation::Refund, false) => Self::NotRefunded,
+    fn of(refunds: bool, passed: bool, shadow: bool) -> Self {
+        match (refunds, passed) {
+            (true, true) => Self::Refunded,
+            (true, false) => Self::NotRefunded,
             (_, true) => Self::Allowed,
             (_, false) if shadow => Self::WouldDeny,
             (_, false) => Self::Denied,
@@ -339,21 +347,6 @@ pub struct BatchDecision {
 }
 
 impl BatchDecision {
-    /// Adds a member's decision, in the order sent.
-    #[inline]
-    pub(crate) fn push(&mut self, decision: Decision, votes: bool) {
-        if votes && decision.limited() && self.is_outdone_by(&decision) {
-            self.strictest = Some(self.members.len());
-        }
-        self.members.push(decision);
-    }
-
-    /// The decision of a batch of one.
-    #[inline]
-    pub(crate) fn into_only(mut self) -> Decision {
-        self.members.pop().unwrap_or(Decision::NOT_LIMITED)
-    }
-
     fn is_outdone_by(&self, decision: &Decision) -> bool {
         self.strictest
             .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
@@ -389,5 +382,64 @@ impl BatchDecision {
     #[must_use]
     pub fn members(&self) -> &[Decision] {
         &self.members
+    }
+}
+
+/// Gathers the decisions on a batch's members.
+pub(crate) trait Decisions: Default {
+    /// Adds the next member's, in the order sent.
+    fn push(&mut self, decision: Decision, votes: bool);
+
+    fn members(&self) -> &[Decision];
+
+    /// Whether the request may proceed.
+    fn allowed(&self) -> bool;
+}
+
+impl Decisions for BatchDecision {
+    #[inline]
+    fn push(&mut self, decision: Decision, votes: bool) {
+        if votes && decision.limited() && self.is_outdone_by(&decision) {
+            self.strictest = Some(self.members.len());
+        }
+        self.members.push(decision);
+    }
+
+    fn members(&self) -> &[Decision] {
+        &self.members
+    }
+
+    fn allowed(&self) -> bool {
+        self.allowed()
+    }
+}
+
+/// The decision on a batch of one.
+#[derive(Default)]
+pub(crate) struct OneDecision {
+    decision: Option<Decision>,
+    votes: bool,
+}
+
+impl OneDecision {
+    #[inline(always)]
+    pub(crate) fn into_decision(self) -> Decision {
+        self.decision.unwrap_or(Decision::NOT_LIMITED)
+    }
+}
+
+impl Decisions for OneDecision {
+    #[inline(always)]
+    fn push(&mut self, decision: Decision, votes: bool) {
+        (self.decision, self.votes) = (Some(decision), votes);
+    }
+
+    fn members(&self) -> &[Decision] {
+        self.decision.as_slice()
+    }
+
+    fn allowed(&self) -> bool {
+        let denied = self.decision.as_ref().is_some_and(Decision::denied);
+        !(self.votes && denied)
     }
 }

@@ -1,5 +1,6 @@
 //! The engine: from limit names and ids to decisions. It does no I/O of its own and knows no HTTP.
 
+mod capacity;
 mod handle;
 mod limiter_error;
 mod prepare;
@@ -12,20 +13,21 @@ use std::{fmt, slice, sync::Arc};
 use arc_swap::ArcSwap;
 
 pub(crate) use self::reload::Claim;
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use self::{
+    capacity::{Capacity, Many, One},
     prepare::{CanonicalIds, Prepared},
     rebuilt::RebuildDetector,
     recorder::DecisionRecorder,
     reload::Claims,
 };
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use crate::{
-    backend::{Backend, BackendError, Stats},
+    backend::{Backend, Stats},
     clock::{Clock, Timestamp},
-    decision::{BatchDecision, Decision, Outcome},
+    decision::{BatchDecision, Decision, Decisions, OneDecision},
     limit::Limits,
     metrics::Durations,
-    transaction::{Batch, Operation, Transaction},
+    transaction::{Operation, Transaction},
 };
 
 /// Decides what clients may do: limits, and the backend that keeps their buckets.
@@ -130,7 +132,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide_now(Operation::Check, transactions).await
+        self.decide_batch(Operation::Check, transactions).await
     }
 
     /// Charges the transaction if it fits.
@@ -153,7 +155,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide_now(Operation::Spend, transactions).await
+        self.decide_batch(Operation::Spend, transactions).await
     }
 
     /// Does what [`spend`](Self::spend) does without waiting, or answers `None`, having done
@@ -181,7 +183,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
-        self.try_decide(&self.shared.limits.load(), Operation::Spend, transactions)
+        self.try_decide::<_, Many>(&self.shared.limits.load(), Operation::Spend, transactions)
     }
 
     /// Gives a transaction's cost back, never beyond full. Refunding a
@@ -206,7 +208,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide_now(Operation::Refund, transactions).await
+        self.decide_batch(Operation::Refund, transactions).await
     }
 
     /// Makes the buckets of these transactions full, whatever their costs and modes.
@@ -215,7 +217,7 @@ impl Limiter {
     ///
     /// As [`spend_batch`](Self::spend_batch), but for the cost.
     pub async fn reset(&self, transactions: &[Transaction<'_>]) -> Result<(), LimiterError> {
-        let decided = self.decide_now(Operation::Reset, transactions).await;
+        let decided = self.decide_batch(Operation::Reset, transactions).await;
         decided.map(drop)
     }
 
@@ -232,16 +234,7 @@ impl Limiter {
         }
     }
 
-    /// A single transaction is a batch of one.
-    pub(crate) async fn decide_one(
-        &self,
-        operation: Operation,
-        transaction: &Transaction<'_>,
-    ) -> Result<Decision, LimiterError> {
-        let decided = self.decide_now(operation, slice::from_ref(transaction));
-        decided.await.map(BatchDecision::into_only)
-    }
-
+    /// A single transaction is a batch of one, with room for no more.
     #[inline]
     pub(crate) fn try_decide_one(
         &self,
@@ -249,36 +242,53 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
         let limits = self.shared.limits.load();
-        let decided = self.try_decide(&limits, operation, slice::from_ref(transaction))?;
-        Some(decided.map(BatchDecision::into_only))
+        let transactions = slice::from_ref(transaction);
+        let decided = self.try_decide::<OneDecision, One>(&limits, operation, transactions)?;
+        Some(decided.map(OneDecision::into_decision))
     }
 
-    pub(crate) async fn decide_now(
+    pub(crate) async fn decide_one(
+        &self,
+        operation: Operation,
+        transaction: &Transaction<'_>,
+    ) -> Result<Decision, LimiterError> {
+        let limits = self.shared.limits.load();
+        let transactions = slice::from_ref(transaction);
+        let decided = self.decide::<OneDecision, One>(&limits, operation, transactions);
+        decided.await.map(OneDecision::into_decision)
+    }
+
+    pub(crate) async fn decide_batch(
         &self,
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.shared.limits.load();
-        self.decide(&limits, operation, transactions).await
+        self.decide::<_, Many>(&limits, operation, transactions)
+            .await
     }
 
     /// Decides transactions by these limits: prepares a batch, applies it, and finishes.
-    pub(crate) async fn decide(
+    pub(crate) async fn decide<D: Decisions, C: Capacity>(
         &self,
         limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
-    ) -> Result<BatchDecision, LimiterError> {
+    ) -> Result<D, LimiterError> {
         let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
-        let mut ids = CanonicalIds::new();
-        let prepared = Prepared::new(limits, operation, transactions, &mut ids)?;
+        let mut ids = CanonicalIds::<C>::new(transactions.len());
+        let mut prepared = Prepared::new(operation);
+        prepared.fill(limits, transactions, &mut ids)?;
         let decided = if prepared.needs_backend() {
             let batch = prepared.batch(self.now());
             let applied = match self.shared.backend.try_apply(&batch) {
                 Some(applied) => applied,
                 None => self.shared.backend.apply(&batch).await,
             };
-            finish(&prepared, &batch, applied)
+            match applied {
+                Ok(ref outcome) => prepared.finish(&batch, outcome),
+                Err(error) => Err(error.into()),
+            }
         } else {
             Ok(prepared.finish_alone())
         };
@@ -288,21 +298,24 @@ impl Limiter {
 
     /// Does the same without waiting, or answers `None`, having done nothing, if the backend has to wait.
     #[inline]
-    pub(crate) fn try_decide(
+    pub(crate) fn try_decide<D: Decisions, C: Capacity>(
         &self,
         limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
-    ) -> Option<Result<BatchDecision, LimiterError>> {
+    ) -> Option<Result<D, LimiterError>> {
         let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
-        let mut ids = CanonicalIds::new();
-        let prepared = match Prepared::new(limits, operation, transactions, &mut ids) {
-            Ok(prepared) => prepared,
-            Err(error) => return Some(Err(error)),
-        };
+        let mut ids = CanonicalIds::<C>::new(transactions.len());
+        let mut prepared = Prepared::new(operation);
+        if let Err(error) = prepared.fill(limits, transactions, &mut ids) {
+            return Some(Err(error));
+        }
         let decided = if prepared.needs_backend() {
             let batch = prepared.batch(self.now());
-            finish(&prepared, &batch, self.shared.backend.try_apply(&batch)?)
+            match self.shared.backend.try_apply(&batch)? {
+                Ok(ref outcome) => prepared.finish(&batch, outcome),
+                Err(error) => Err(error.into()),
+            }
         } else {
             Ok(prepared.finish_alone())
         };
@@ -333,17 +346,5 @@ impl fmt::Debug for Limiter {
             .field("limits", &self.limits().names())
             .field("backend", &self.shared.backend)
             .finish_non_exhaustive()
-    }
-}
-
-#[inline(always)]
-fn finish(
-    prepared: &Prepared<'_>,
-    batch: &Batch<'_>,
-    applied: Result<Outcome, BackendError>,
-) -> Result<BatchDecision, LimiterError> {
-    match applied {
-        Ok(ref outcome) => prepared.finish(batch, outcome),
-        Err(error) => Err(error.into()),
     }
 }

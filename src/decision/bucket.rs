@@ -5,7 +5,7 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
     tiers::{Figures, NEVER, Tiers},
-    transaction::{Action, Algorithm, Member},
+    transaction::{Action, Algorithm},
 };
 
 /// A bucket as a decision shows it.
@@ -29,21 +29,27 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// The bucket of a member that is in `state` at `now` once its batch is decided; none, if the two do not belong
-    /// together.
+    /// The bucket that is in `state` at `now` once its batch is decided; none, if the two do not belong together. Where a
+    /// charge was only asked about, it is shown as if that were taken. A bucket with tiers is shown so already.
     #[inline(always)]
     pub(super) fn new(
-        member: &Member<'_>,
+        algorithm: &Algorithm,
         state: State,
         now: Timestamp,
+        cost: u32,
         is_taken: bool,
+        action: Action,
     ) -> Option<Self> {
-        match (member.algorithm, state) {
+        match (algorithm, state) {
             (Algorithm::Gcra(gcra), State::Gcra(tat)) => Some(Self::Gcra {
                 gcra: *gcra,
-                tat,
+                tat: match action {
+                    Action::Probe => gcra.spend(tat, now.as_micros(), cost).unwrap_or(tat),
+                    Action::ProbeDebit => gcra.debit(tat, now.as_micros(), cost),
+                    _ => tat,
+                },
                 now,
-                cost: member.cost,
+                cost,
                 is_taken,
             }),
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
@@ -53,27 +59,6 @@ impl Bucket {
             }),
             _ => None,
         }
-    }
-
-    /// The same as if a charge were taken that was only asked about. A bucket with tiers is so already.
-    #[inline(always)]
-    pub(super) fn charged(mut self, action: Action) -> Self {
-        if let Self::Gcra {
-            gcra,
-            tat,
-            now,
-            cost,
-            ..
-        } = &mut self
-        {
-            let now = now.as_micros();
-            *tat = match action {
-                Action::Probe => gcra.spend(*tat, now, *cost).unwrap_or(*tat),
-                Action::ProbeDebit => gcra.debit(*tat, now, *cost),
-                _ => *tat,
-            };
-        }
-        self
     }
 
     pub(super) fn algorithm(&self) -> Option<Algorithm> {

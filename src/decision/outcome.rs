@@ -180,31 +180,32 @@ impl Outcome {
     }
 
     /// The decisions on the batch's members, in their order.
-    #[inline]
-    pub(crate) fn decisions(&self, batch: &Batch<'_>) -> impl Iterator<Item = Decision> {
-        let circumstances = Circumstances {
-            now: self.now,
-            passes: self.passes(batch),
-            source: self.source,
-        };
-        (0..batch.members.len().min(self.answers.len()))
-            .map(move |i| self.decision(batch, i, circumstances))
-    }
-
     #[inline(always)]
-    fn decision(&self, batch: &Batch<'_>, i: usize, circumstances: Circumstances) -> Decision {
-        let member = &batch.members[i];
-        let other = self.algorithms.as_ref().and_then(|others| others.get(i));
-        let member = Member {
-            algorithm: other.unwrap_or(member.algorithm),
-            ..*member
-        };
-        Decision::new(batch, &member, self.answers[i], circumstances)
+    pub(crate) fn decisions<'a>(
+        &'a self,
+        batch: &'a Batch<'_>,
+    ) -> impl Iterator<Item = Decision> + 'a {
+        let passes = self.passes(batch);
+        let members = batch.members.iter().zip(&self.answers).enumerate();
+        members.map(move |(i, (member, answer))| {
+            let other = self.algorithms.as_ref().and_then(|others| others.get(i));
+            Decision::new(
+                batch.action(member),
+                member,
+                other.unwrap_or(member.algorithm),
+                answer,
+                Circumstances {
+                    now: self.now,
+                    passes,
+                    source: self.source,
+                },
+            )
+        })
     }
 
     /// Whether no voting member of `batch` is denied.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn passes(&self, batch: &Batch<'_>) -> bool {
         let mut members = batch.members.iter().zip(&self.answers);
         members.all(|(member, answer)| answer.passed || !batch.votes(member))

@@ -335,7 +335,7 @@ impl Waiting {
 
 async fn decide(plan: Arc<Plan>, request: Extensions, charges: Charges) -> Decided {
     let transactions = plan.rules.transactions(&charges);
-    let spent = plan.limiter.decide_now(Operation::Spend, &transactions);
+    let spent = plan.limiter.decide_batch(Operation::Spend, &transactions);
     let spent = spent.await;
     drop(transactions);
     let taken = spent

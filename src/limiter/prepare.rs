@@ -3,28 +3,32 @@
 use std::collections::HashSet;
 
 use ahash::RandomState;
-use smallvec::SmallVec;
 
-use super::limiter_error::LimiterError;
+use super::{
+    capacity::{Capacity, List},
+    limiter_error::LimiterError,
+};
 use crate::{
     backend::BackendError,
     clock::Timestamp,
-    decision::{BatchDecision, Decision, Outcome},
+    decision::{Decision, Decisions, Outcome},
     id::Id,
     limit::{Limits, NamedLimit},
     transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Transaction},
 };
 
 /// Transactions that have been looked up: what remains is to ask the backend.
-pub(super) struct Prepared<'a> {
+///
+/// It is large, so it is filled and read where it is, and never moved.
+pub(super) struct Prepared<'a, C: Capacity> {
     operation: Operation,
-    members: SmallVec<[Member<'a>; 4]>,
-    lookups: SmallVec<[Lookup; 8]>,
+    members: C::List<Member<'a>>,
+    lookups: C::List<Lookup>,
 }
 
 /// What a transaction has come to.
 #[derive(Clone, Copy)]
-enum Lookup {
+pub(super) enum Lookup {
     /// The next member.
     Member { votes: bool },
     /// No limit is configured.
@@ -34,27 +38,40 @@ enum Lookup {
 }
 
 /// Room for the canonical forms of ids that were written otherwise.
-pub(super) type CanonicalIds = SmallVec<[Option<Id>; 4]>;
+pub(super) struct CanonicalIds<C: Capacity>(C::List<Option<Id>>);
 
-impl<'a> Prepared<'a> {
+impl<C: Capacity> CanonicalIds<C> {
     #[inline(always)]
-    pub(super) fn new(
-        limits: &'a Limits,
-        operation: Operation,
-        transactions: &'a [Transaction<'a>],
-        ids: &'a mut CanonicalIds,
-    ) -> Result<Self, LimiterError> {
-        let mut prepared = Self {
-            operation,
-            members: SmallVec::new(),
-            lookups: SmallVec::new(),
-        };
-        ids.resize_with(transactions.len(), || None);
-        for (transaction, id) in transactions.iter().zip(ids) {
-            prepared.add(limits, transaction, id)?;
+    pub(super) fn new(len: usize) -> Self {
+        let mut ids = C::List::default();
+        for _ in 0..len {
+            ids.push(None);
         }
-        prepared.refuse_duplicates()?;
-        Ok(prepared)
+        Self(ids)
+    }
+}
+
+impl<'a, C: Capacity> Prepared<'a, C> {
+    #[inline(always)]
+    pub(super) fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            members: C::List::default(),
+            lookups: C::List::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn fill(
+        &mut self,
+        limits: &'a Limits,
+        transactions: &'a [Transaction<'a>],
+        ids: &'a mut CanonicalIds<C>,
+    ) -> Result<(), LimiterError> {
+        for (transaction, id) in transactions.iter().zip(ids.0.as_mut_slice()) {
+            self.add(limits, transaction, id)?;
+        }
+        self.refuse_duplicates()
     }
 
     #[inline(always)]
@@ -125,7 +142,7 @@ impl<'a> Prepared<'a> {
     /// What the backend is asked.
     #[inline(always)]
     pub(super) fn batch(&self, now: Option<Timestamp>) -> Batch<'_> {
-        Batch::new(self.operation, &self.members).at(now)
+        Batch::new(self.operation, self.members.as_slice()).at(now)
     }
 
     /// Whether it takes a backend: not if nobody is limited, or somebody is blocked.
@@ -133,54 +150,54 @@ impl<'a> Prepared<'a> {
     pub(super) fn needs_backend(&self) -> bool {
         let asks = matches!(self.operation, Operation::Check | Operation::Spend);
         let refuses = |lookup: &Lookup| matches!(lookup, Lookup::Refused { votes: true, .. });
-        let is_refused =
-            asks && self.lookups.len() > self.members.len() && self.lookups.iter().any(refuses);
-        !is_refused && !self.members.is_empty()
+        let (members, lookups) = (self.members.as_slice(), self.lookups.as_slice());
+        let is_refused = asks && lookups.len() > members.len() && lookups.iter().any(refuses);
+        !is_refused && !members.is_empty()
     }
 
     /// The decisions where no backend is asked.
     #[cold]
-    pub(super) fn finish_alone(&self) -> BatchDecision {
-        self.decide(std::iter::empty())
+    pub(super) fn finish_alone<D: Decisions>(&self) -> D {
+        self.gather(std::iter::empty())
     }
 
     /// The decisions that follow from the backend's outcome. A backend that breaks its contract is an error, and never
     /// lets a request through.
     #[inline(always)]
-    pub(super) fn finish(
+    pub(super) fn finish<D: Decisions>(
         &self,
         batch: &Batch<'_>,
         outcome: &Outcome,
-    ) -> Result<BatchDecision, LimiterError> {
-        let (members, answers) = (self.members.len(), outcome.answers().len());
+    ) -> Result<D, LimiterError> {
+        let (members, answers) = (self.members.as_slice().len(), outcome.answers().len());
         if members != answers {
-            let broken = format!("the backend gave {answers} answers for {members} members");
-            return Err(BackendError::unavailable(broken).into());
+            return Err(broken_contract(members, answers));
         }
-        Ok(self.decide(outcome.decisions(batch)))
+        Ok(self.gather(outcome.decisions(batch)))
     }
 
     #[inline(always)]
-    fn decide(&self, mut members: impl Iterator<Item = Decision>) -> BatchDecision {
-        let mut batch = BatchDecision::default();
-        for lookup in &self.lookups {
-            match *lookup {
+    fn gather<D: Decisions>(&self, mut members: impl Iterator<Item = Decision>) -> D {
+        let mut decisions = D::default();
+        for lookup in self.lookups.as_slice() {
+            let (decision, votes) = match *lookup {
                 Lookup::Member { votes } => match members.next() {
-                    Some(decision) => batch.push(decision, votes),
-                    None => batch.push(Decision::NOT_LIMITED, false),
+                    Some(decision) => (decision, votes),
+                    None => (Decision::NOT_LIMITED, false),
                 },
-                Lookup::Off => batch.push(Decision::NOT_LIMITED, false),
+                Lookup::Off => (Decision::NOT_LIMITED, false),
                 Lookup::Refused { votes, shadow } => {
-                    batch.push(Decision::refused(self.operation, shadow), votes);
+                    (Decision::refused(self.operation, shadow), votes)
                 }
-            }
+            };
+            decisions.push(decision, votes);
         }
-        batch
+        decisions
     }
 
     #[inline(always)]
     fn refuse_duplicates(&self) -> Result<(), LimiterError> {
-        match self.members.len() {
+        match self.members.as_slice().len() {
             0 | 1 => Ok(()),
             _ => self.duplicate().map_or(Ok(()), |key| {
                 let key = key.to_string();
@@ -191,7 +208,7 @@ impl<'a> Prepared<'a> {
 
     fn duplicate(&self) -> Option<BucketKey<'a>> {
         const FEW: usize = 16;
-        let members = &self.members;
+        let members = self.members.as_slice();
         if members.len() <= FEW {
             let repeats = |(i, member): &(usize, &Member<'a>)| {
                 members[..*i].iter().any(|earlier| {
@@ -205,6 +222,12 @@ impl<'a> Prepared<'a> {
         let mut keys = members.iter().map(|member| member.key);
         keys.find(|key| !seen.insert(*key))
     }
+}
+
+#[cold]
+fn broken_contract(members: usize, answers: usize) -> LimiterError {
+    let broken = format!("the backend gave {answers} answers for {members} members");
+    BackendError::unavailable(broken).into()
 }
 
 /// The id in the form that its bucket is kept under.

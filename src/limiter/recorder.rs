@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::limiter_error::LimiterError;
 use crate::{
-    decision::{BatchDecision, Decision, Fate, Source},
+    decision::{Decision, Decisions, Fate, Source},
     id::{Folded, Id},
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
@@ -38,10 +38,10 @@ impl<'a> DecisionRecorder<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn record(
+    pub(super) fn record<D: Decisions>(
         &self,
         transactions: &[Transaction<'_>],
-        decided: &Result<BatchDecision, LimiterError>,
+        decided: &Result<D, LimiterError>,
     ) {
         self.durations.record(self.operation, self.since);
         let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
@@ -49,9 +49,9 @@ impl<'a> DecisionRecorder<'a> {
             return;
         }
         match decided {
-            Ok(batch) => {
-                for (transaction, decision) in transactions.iter().zip(batch.members()) {
-                    self.tell(transaction, decision, batch.allowed());
+            Ok(decisions) => {
+                for (transaction, decision) in transactions.iter().zip(decisions.members()) {
+                    self.tell(transaction, decision, decisions.allowed());
                 }
             }
             Err(error) => self.fail(transactions, error),
