@@ -386,7 +386,7 @@ impl BatchDecision {
 }
 
 /// Gathers the decisions on a batch's members.
-pub(crate) trait Decisions: Default {
+pub(crate) trait Decisions {
     /// Adds the next member's, in the order sent.
     fn push(&mut self, decision: Decision, votes: bool);
 
@@ -415,31 +415,32 @@ impl Decisions for BatchDecision {
 }
 
 /// The decision on a batch of one.
-#[derive(Default)]
 pub(crate) struct OneDecision {
-    decision: Option<Decision>,
+    pub(crate) decision: Decision,
     votes: bool,
 }
 
-impl OneDecision {
+impl Default for OneDecision {
     #[inline(always)]
-    pub(crate) fn into_decision(self) -> Decision {
-        self.decision.unwrap_or(Decision::NOT_LIMITED)
+    fn default() -> Self {
+        Self {
+            decision: Decision::NOT_LIMITED,
+            votes: false,
+        }
     }
 }
 
 impl Decisions for OneDecision {
     #[inline(always)]
     fn push(&mut self, decision: Decision, votes: bool) {
-        (self.decision, self.votes) = (Some(decision), votes);
+        (self.decision, self.votes) = (decision, votes);
     }
 
     fn members(&self) -> &[Decision] {
-        self.decision.as_slice()
+        std::slice::from_ref(&self.decision)
     }
 
     fn allowed(&self) -> bool {
-        let denied = self.decision.as_ref().is_some_and(Decision::denied);
-        !(self.votes && denied)
+        !(self.votes && self.decision.denied())
     }
 }

@@ -183,7 +183,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
-        self.try_decide::<_, Many>(&self.shared.limits.load(), Operation::Spend, transactions)
+        self.try_decide_batch(Operation::Spend, transactions)
     }
 
     /// Gives a transaction's cost back, never beyond full. Refunding a
@@ -242,9 +242,12 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
         let limits = self.shared.limits.load();
+        let mut one = OneDecision::default();
         let transactions = slice::from_ref(transaction);
-        let decided = self.try_decide::<OneDecision, One>(&limits, operation, transactions)?;
-        Some(decided.map(OneDecision::into_decision))
+        match self.try_decide::<One>(&limits, operation, transactions, &mut one)? {
+            Ok(()) => Some(Ok(one.decision)),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     pub(crate) async fn decide_one(
@@ -253,9 +256,22 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.shared.limits.load();
+        let mut one = OneDecision::default();
         let transactions = slice::from_ref(transaction);
-        let decided = self.decide::<OneDecision, One>(&limits, operation, transactions);
-        decided.await.map(OneDecision::into_decision)
+        self.decide::<One>(&limits, operation, transactions, &mut one)
+            .await?;
+        Ok(one.decision)
+    }
+
+    pub(crate) fn try_decide_batch(
+        &self,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<BatchDecision, LimiterError>> {
+        let limits = self.shared.limits.load();
+        let mut batch = BatchDecision::default();
+        let decided = self.try_decide::<Many>(&limits, operation, transactions, &mut batch)?;
+        Some(decided.map(|()| batch))
     }
 
     pub(crate) async fn decide_batch(
@@ -264,17 +280,20 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.shared.limits.load();
-        self.decide::<_, Many>(&limits, operation, transactions)
-            .await
+        let mut batch = BatchDecision::default();
+        self.decide::<Many>(&limits, operation, transactions, &mut batch)
+            .await?;
+        Ok(batch)
     }
 
     /// Decides transactions by these limits: prepares a batch, applies it, and finishes.
-    pub(crate) async fn decide<D: Decisions, C: Capacity>(
+    pub(crate) async fn decide<C: Capacity>(
         &self,
         limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
-    ) -> Result<D, LimiterError> {
+        decisions: &mut impl Decisions,
+    ) -> Result<(), LimiterError> {
         let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
         let mut ids = CanonicalIds::<C>::new(transactions.len());
         let mut prepared = Prepared::new(operation);
@@ -286,24 +305,26 @@ impl Limiter {
                 None => self.shared.backend.apply(&batch).await,
             };
             match applied {
-                Ok(ref outcome) => prepared.finish(&batch, outcome),
+                Ok(ref outcome) => prepared.finish(&batch, outcome, decisions),
                 Err(error) => Err(error.into()),
             }
         } else {
-            Ok(prepared.finish_alone())
+            prepared.finish_alone(decisions);
+            Ok(())
         };
-        recorder.record(transactions, &decided);
+        recorder.record(transactions, &decided, decisions);
         decided
     }
 
     /// Does the same without waiting, or answers `None`, having done nothing, if the backend has to wait.
     #[inline]
-    pub(crate) fn try_decide<D: Decisions, C: Capacity>(
+    pub(crate) fn try_decide<C: Capacity>(
         &self,
         limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
-    ) -> Option<Result<D, LimiterError>> {
+        decisions: &mut impl Decisions,
+    ) -> Option<Result<(), LimiterError>> {
         let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
         let mut ids = CanonicalIds::<C>::new(transactions.len());
         let mut prepared = Prepared::new(operation);
@@ -312,14 +333,17 @@ impl Limiter {
         }
         let decided = if prepared.needs_backend() {
             let batch = prepared.batch(self.now());
-            match self.shared.backend.try_apply(&batch)? {
-                Ok(ref outcome) => prepared.finish(&batch, outcome),
-                Err(error) => Err(error.into()),
+            // An outcome is large: it is looked at where it is.
+            match self.shared.backend.try_apply(&batch) {
+                Some(Ok(ref outcome)) => prepared.finish(&batch, outcome, decisions),
+                Some(Err(error)) => Err(error.into()),
+                None => return None,
             }
         } else {
-            Ok(prepared.finish_alone())
+            prepared.finish_alone(decisions);
+            Ok(())
         };
-        recorder.record(transactions, &decided);
+        recorder.record(transactions, &decided, decisions);
         Some(decided)
     }
 

@@ -35,11 +35,11 @@ impl<'a> BatchAnswer<'a> {
                 _ => Verdict::Allowed(batch.allowed()),
             },
             figures: Figures::of(batch.decision()),
-            limit: strictest.map(|transaction| transaction.limit),
+            limit: strictest.map(|transaction| transaction.limit.as_str()),
             id: strictest.map(|transaction| transaction.id),
             transactions: members
                 .map(|(transaction, decision)| MemberAnswer {
-                    limit: transaction.limit,
+                    limit: transaction.limit.as_str(),
                     id: transaction.id,
                     verdict: Verdict::of(operation, decision),
                     figures: Figures::of(decision),

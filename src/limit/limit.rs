@@ -75,6 +75,46 @@ impl Limit {
         Tiers::new(tiers).map(Self::from)
     }
 
+    /// `count` per `period`, all of them at once if need be.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Five per quarter of an hour.
+    /// let logins = Limit::per(5, Duration::from_secs(15 * 60));
+    /// assert_eq!(logins.to_string(), "5 per 15m0s, 5 at once");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0, or the period is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn per(count: u32, period: Duration) -> Self {
+        Self::checked(count, count, period)
+    }
+
+    /// One per `interval`, never two at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Ten per second, evenly spaced; three of them at once.
+    /// let limit = Limit::every(Duration::from_millis(100)).burst(3);
+    /// assert_eq!(limit.to_string(), "1 per 100ms, 3 at once");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the interval is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn every(interval: Duration) -> Self {
+        Self::checked(1, 1, interval)
+    }
+
     /// `count` per second, all of them at once if need be.
     ///
     /// # Panics
@@ -83,7 +123,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn per_second(count: u32) -> Self {
-        Self::per(count, 1)
+        Self::per(count, Duration::from_secs(1))
     }
 
     /// `count` per minute, all of them at once if need be.
@@ -94,7 +134,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn per_minute(count: u32) -> Self {
-        Self::per(count, 60)
+        Self::per(count, Duration::from_secs(60))
     }
 
     /// `count` per hour, all of them at once if need be.
@@ -105,7 +145,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn per_hour(count: u32) -> Self {
-        Self::per(count, 60 * 60)
+        Self::per(count, Duration::from_secs(60 * 60))
     }
 
     /// `count` per day of 24 hours, all of them at once if need be.
@@ -116,7 +156,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn per_day(count: u32) -> Self {
-        Self::per(count, 24 * 60 * 60)
+        Self::per(count, Duration::from_secs(24 * 60 * 60))
     }
 
     /// Sets how many may come at once. The rate stays.
@@ -139,17 +179,16 @@ impl Limit {
     }
 
     #[track_caller]
-    const fn per(count: u32, seconds: u64) -> Self {
-        Self::checked(count, count, Duration::from_secs(seconds))
-    }
-
-    #[track_caller]
     const fn checked(burst: u32, count: u32, period: Duration) -> Self {
         match Gcra::new(burst, count, period) {
             Ok(gcra) => Self::by(gcra),
             Err(GcraError::ZeroBurst) => panic!("a burst of 0 lets nothing pass: use at least 1"),
             Err(GcraError::ZeroCount) => panic!("a count of 0 lets nothing pass: use at least 1"),
-            Err(_) => {
+            Err(GcraError::ZeroPeriod) => panic!("a period of 0 limits nothing: use at least 1 µs"),
+            Err(GcraError::PeriodTooFine) => {
+                panic!("a period is a whole number of microseconds: round it to one")
+            }
+            Err(GcraError::ToleranceTooLong) => {
                 panic!("an empty bucket would take more than 71 years to fill: lower the burst")
             }
         }

@@ -119,22 +119,23 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         {
             return Err(LimiterError::foreign_receipt(transaction));
         }
-        let mut member = Member::known(
+        let mode = match shadow {
+            true => transaction.mode.silent(),
+            false => transaction.mode,
+        };
+        self.members.push(Member {
             key,
-            fingerprint,
             algorithm,
-            transaction.cost,
-            transaction.mode,
-        );
-        member.min_cost = transaction.min_cost.unwrap_or(transaction.cost);
-        member.format = named.name.format();
-        member.on_failure = transaction.on_failure.or(named.name.failure());
-        member.receipt = transaction.receipt();
-        if shadow {
-            member = member.in_shadow();
-        }
-        let votes = member.mode.votes();
-        self.members.push(member);
+            cost: transaction.cost,
+            min_cost: transaction.min_cost.unwrap_or(transaction.cost),
+            mode,
+            format: named.name.format(),
+            on_failure: transaction.on_failure.or(named.name.failure()),
+            shadow,
+            fingerprint,
+            receipt: transaction.receipt(),
+        });
+        let votes = mode.votes();
         self.lookups.push(Lookup::Member { votes });
         Ok(())
     }
@@ -155,44 +156,48 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         !is_refused && !members.is_empty()
     }
 
-    /// The decisions where no backend is asked.
+    /// Gathers the decisions where no backend is asked.
     #[cold]
-    pub(super) fn finish_alone<D: Decisions>(&self) -> D {
-        self.gather(std::iter::empty())
+    pub(super) fn finish_alone(&self, decisions: &mut impl Decisions) {
+        self.gather(|| None, decisions);
     }
 
-    /// The decisions that follow from the backend's outcome. A backend that breaks its contract is an error, and never
-    /// lets a request through.
+    /// Gathers the decisions that follow from the backend's outcome. A backend that breaks its contract is an error, and
+    /// never lets a request through.
     #[inline(always)]
-    pub(super) fn finish<D: Decisions>(
+    pub(super) fn finish(
         &self,
         batch: &Batch<'_>,
         outcome: &Outcome,
-    ) -> Result<D, LimiterError> {
-        let (members, answers) = (self.members.as_slice().len(), outcome.answers().len());
+        decisions: &mut impl Decisions,
+    ) -> Result<(), LimiterError> {
+        let (members, answers) = (batch.members.len(), outcome.answers().len());
         if members != answers {
             return Err(broken_contract(members, answers));
         }
-        Ok(self.gather(outcome.decisions(batch)))
+        let mut members = outcome.decisions(batch);
+        self.gather(|| members.next(), decisions);
+        Ok(())
     }
 
     #[inline(always)]
-    fn gather<D: Decisions>(&self, mut members: impl Iterator<Item = Decision>) -> D {
-        let mut decisions = D::default();
+    fn gather(
+        &self,
+        mut next_member: impl FnMut() -> Option<Decision>,
+        decisions: &mut impl Decisions,
+    ) {
         for lookup in self.lookups.as_slice() {
-            let (decision, votes) = match *lookup {
-                Lookup::Member { votes } => match members.next() {
-                    Some(decision) => (decision, votes),
-                    None => (Decision::NOT_LIMITED, false),
+            match *lookup {
+                Lookup::Member { votes } => match next_member() {
+                    Some(decision) => decisions.push(decision, votes),
+                    None => decisions.push(Decision::NOT_LIMITED, false),
                 },
-                Lookup::Off => (Decision::NOT_LIMITED, false),
+                Lookup::Off => decisions.push(Decision::NOT_LIMITED, false),
                 Lookup::Refused { votes, shadow } => {
-                    (Decision::refused(self.operation, shadow), votes)
+                    decisions.push(Decision::refused(self.operation, shadow), votes);
                 }
-            };
-            decisions.push(decision, votes);
+            }
         }
-        decisions
     }
 
     #[inline(always)]

@@ -38,10 +38,11 @@ impl<'a> DecisionRecorder<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn record<D: Decisions>(
+    pub(super) fn record(
         &self,
         transactions: &[Transaction<'_>],
-        decided: &Result<D, LimiterError>,
+        decided: &Result<(), LimiterError>,
+        decisions: &impl Decisions,
     ) {
         self.durations.record(self.operation, self.since);
         let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
@@ -49,7 +50,7 @@ impl<'a> DecisionRecorder<'a> {
             return;
         }
         match decided {
-            Ok(decisions) => {
+            Ok(()) => {
                 for (transaction, decision) in transactions.iter().zip(decisions.members()) {
                     self.tell(transaction, decision, decisions.allowed());
                 }

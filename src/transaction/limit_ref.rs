@@ -43,15 +43,10 @@ impl<'a> LimitRef<'a> {
     }
 }
 
-impl<'a> From<&'a str> for LimitRef<'a> {
-    fn from(name: &'a str) -> Self {
-        Self::placed(name, Place::Unknown)
-    }
-}
-
-impl<'a> From<&'a String> for LimitRef<'a> {
-    fn from(name: &'a String) -> Self {
-        name.as_str().into()
+/// A name as text.
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for LimitRef<'a> {
+    fn from(name: &'a T) -> Self {
+        Self::placed(name.as_ref(), Place::Unknown)
     }
 }
 

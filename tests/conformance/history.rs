@@ -208,7 +208,7 @@ fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
             Mode::Debit if random.below(2000) == 0 => u32::MAX,
             _ => random.cost(7),
         };
-        batch.push(Transaction::new(name, id).cost(cost).mode(mode));
+        batch.push(Transaction::new(*name, id).cost(cost).mode(mode));
     }
     batch
 }

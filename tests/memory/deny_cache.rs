@@ -67,7 +67,9 @@ fn limiter(backend: impl Backend) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend)
 }
 
-const ONE: Transaction<'static> = Transaction::new("requests", "client");
+fn one() -> Transaction<'static> {
+    Transaction::new("requests", "client")
+}
 
 async fn spend(limiter: &Limiter, transaction: Transaction<'_>) -> bool {
     limiter.spend(&transaction).await.unwrap().allowed()
@@ -77,18 +79,21 @@ async fn spend(limiter: &Limiter, transaction: Transaction<'_>) -> bool {
 async fn denied_client_costs_the_store_one_call() {
     let store = Store::new();
     let limiter = limiter(DenyCache::new(store.clone()));
-    assert!(spend(&limiter, ONE.cost(10)).await);
-    assert!(!spend(&limiter, ONE).await);
+    assert!(spend(&limiter, one().cost(10)).await);
+    assert!(!spend(&limiter, one()).await);
     assert_eq!(store.calls(), 2);
     for _ in 0..1000 {
-        let denied = limiter.try_spend(&ONE).expect("it does not wait").unwrap();
+        let denied = limiter
+            .try_spend(&one())
+            .expect("it does not wait")
+            .unwrap();
         assert!(!denied.allowed() && denied.remaining() == Some(0));
         assert!(denied.retry_after() <= Duration::from_secs(1));
     }
     assert_eq!(store.calls(), 0);
     assert!(spend(&limiter, Transaction::new("requests", "other")).await);
     assert!(spend(&limiter, Transaction::new("other", "client")).await);
-    assert!(!limiter.check(&ONE).await.unwrap().allowed());
+    assert!(!limiter.check(&one()).await.unwrap().allowed());
     assert_eq!(store.calls(), 2);
 }
 
@@ -96,33 +101,36 @@ async fn denied_client_costs_the_store_one_call() {
 async fn any_cost_is_judged_under_the_limit_in_force() {
     let store = Store::new();
     let limiter = limiter(DenyCache::new(store.clone()));
-    assert!(spend(&limiter, ONE.cost(7)).await);
-    assert!(!spend(&limiter, ONE.cost(5)).await);
+    assert!(spend(&limiter, one().cost(7)).await);
+    assert!(!spend(&limiter, one().cost(5)).await);
     store.calls();
     assert!(
-        !spend(&limiter, ONE.cost(4)).await,
+        !spend(&limiter, one().cost(4)).await,
         "it is known that 3 are left"
     );
     assert_eq!(store.calls(), 0);
-    assert!(spend(&limiter, ONE.cost(3)).await, "what fits is asked for");
+    assert!(
+        spend(&limiter, one().cost(3)).await,
+        "what fits is asked for"
+    );
     let raised = Limits::builder()
         .limit("requests", Limit::per_minute(60).burst(30))
         .limit("other", Limit::per_minute(60));
     limiter.reload(raised.build().unwrap()).unwrap();
-    assert!(spend(&limiter, ONE.cost(20)).await, "so is what fits now");
+    assert!(spend(&limiter, one().cost(20)).await, "so is what fits now");
 }
 
 #[tokio::test]
 async fn nobody_is_denied_for_longer_than_by_the_store() {
     let (store, clock) = (Store::new(), ManualClock::default());
     let limiter = limiter(DenyCache::new(store.clone())).with_clock(clock.clone());
-    assert!(spend(&limiter, ONE.cost(10)).await);
+    assert!(spend(&limiter, one().cost(10)).await);
     for _ in 0..100 {
-        assert!(!spend(&limiter, ONE).await);
+        assert!(!spend(&limiter, one()).await);
         clock.advance(Duration::from_micros(999_999));
-        assert!(!spend(&limiter, ONE).await);
+        assert!(!spend(&limiter, one()).await);
         clock.advance(Duration::from_micros(1));
-        assert!(spend(&limiter, ONE).await);
+        assert!(spend(&limiter, one()).await);
     }
     assert!(store.calls() <= 201);
 }
@@ -132,12 +140,12 @@ async fn own_refunds_and_resets_are_seen_at_once() {
     let store = Store::new();
     let limiter = limiter(DenyCache::new(store.clone()));
     for _ in 0..10 {
-        assert!(spend(&limiter, ONE.cost(10)).await);
-        assert!(!spend(&limiter, ONE).await);
-        limiter.refund(&ONE.cost(4)).await.unwrap();
-        assert!(spend(&limiter, ONE.cost(4)).await);
-        assert!(!spend(&limiter, ONE).await);
-        limiter.reset(&[ONE]).await.unwrap();
+        assert!(spend(&limiter, one().cost(10)).await);
+        assert!(!spend(&limiter, one()).await);
+        limiter.refund(&one().cost(4)).await.unwrap();
+        assert!(spend(&limiter, one().cost(4)).await);
+        assert!(!spend(&limiter, one()).await);
+        limiter.reset(&[one()]).await.unwrap();
     }
 }
 
@@ -145,11 +153,11 @@ async fn own_refunds_and_resets_are_seen_at_once() {
 async fn denial_that_was_on_its_way_during_a_reset_is_not_remembered() {
     let store = Store::new();
     let limiter = limiter(DenyCache::new(store.clone()));
-    assert!(spend(&limiter, ONE.cost(10)).await);
+    assert!(spend(&limiter, one().cost(10)).await);
     let held = store.0.answers.acquire_many(1000).await.unwrap();
     let denied = tokio::spawn({
         let limiter = limiter.clone();
-        async move { spend(&limiter, ONE).await }
+        async move { spend(&limiter, one()).await }
     });
     let asked = || store.0.calls.load(Ordering::SeqCst);
     while asked() < 2 {
@@ -157,7 +165,7 @@ async fn denial_that_was_on_its_way_during_a_reset_is_not_remembered() {
     }
     let reset = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.reset(&[ONE]).await.unwrap() }
+        async move { limiter.reset(&[one()]).await.unwrap() }
     });
     while asked() < 3 {
         tokio::task::yield_now().await;
@@ -165,7 +173,7 @@ async fn denial_that_was_on_its_way_during_a_reset_is_not_remembered() {
     drop(held);
     assert!(!denied.await.unwrap());
     reset.await.unwrap();
-    assert!(spend(&limiter, ONE).await);
+    assert!(spend(&limiter, one()).await);
 }
 
 #[tokio::test]
@@ -173,11 +181,11 @@ async fn what_others_give_back_is_seen_after_the_lifetime() {
     let store = Store::new();
     let cached = |lifetime| limiter(DenyCache::new(store.clone()).lifetime(lifetime));
     let [forgetful, patient] = [Duration::ZERO, Duration::from_secs(3600)].map(cached);
-    assert!(spend(&forgetful, ONE.cost(10)).await);
-    assert!(!spend(&forgetful, ONE).await && !spend(&patient, ONE).await);
-    limiter(store.clone()).reset(&[ONE]).await.unwrap();
-    assert!(spend(&forgetful, ONE).await);
-    assert!(!spend(&patient, ONE).await, "as documented");
+    assert!(spend(&forgetful, one().cost(10)).await);
+    assert!(!spend(&forgetful, one()).await && !spend(&patient, one()).await);
+    limiter(store.clone()).reset(&[one()]).await.unwrap();
+    assert!(spend(&forgetful, one()).await);
+    assert!(!spend(&patient, one()).await, "as documented");
 }
 
 #[tokio::test]
@@ -185,15 +193,15 @@ async fn batch_is_denied_if_a_vote_is_known_to_be() {
     let store = Store::new();
     let limiter = limiter(DenyCache::new(store.clone()));
     let other = Transaction::new("other", "client");
-    assert!(spend(&limiter, ONE.cost(10)).await);
-    assert!(!spend(&limiter, ONE).await);
+    assert!(spend(&limiter, one().cost(10)).await);
+    assert!(!spend(&limiter, one()).await);
     store.calls();
-    let denied = limiter.spend_batch(&[other, ONE]).await.unwrap();
+    let denied = limiter.spend_batch(&[other, one()]).await.unwrap();
     assert!(!denied.allowed() && denied.strictest() == Some(1));
     assert!(!denied.members()[0].limited(), "it was not looked at");
     assert_eq!(store.calls(), 0);
     for mode in [Mode::SpendOnly, Mode::Debit] {
-        let batch = [other, ONE.mode(mode)];
+        let batch = [other, one().mode(mode)];
         assert!(
             limiter.spend_batch(&batch).await.unwrap().allowed(),
             "{mode:?} has no vote"
@@ -241,11 +249,14 @@ fn tiers(store: &Store, burst: u32) -> (Limiter, ManualClock) {
 async fn prisoner_costs_the_store_nothing_until_it_is_free() {
     let store = Store::new();
     let (limiter, clock) = tiers(&store, 1);
-    assert!(spend(&limiter, ONE.cost(6)).await);
-    assert!(!spend(&limiter, ONE).await);
+    assert!(spend(&limiter, one().cost(6)).await);
+    assert!(!spend(&limiter, one()).await);
     assert_eq!(store.calls(), 2);
     for second in 0..=15 {
-        let denied = limiter.try_spend(&ONE).expect("it does not wait").unwrap();
+        let denied = limiter
+            .try_spend(&one())
+            .expect("it does not wait")
+            .unwrap();
         let passed = second * 1_000_000;
         let [retry, reset] = [15_000_001, 30_000_001].map(|us| us - passed);
         assert_eq!(denied.retry_after(), Duration::from_micros(retry));
@@ -255,10 +266,13 @@ async fn prisoner_costs_the_store_nothing_until_it_is_free() {
             clock.advance(Duration::from_secs(1));
         }
     }
-    assert!(!limiter.check(&ONE.cost(3)).await.unwrap().allowed());
+    assert!(!limiter.check(&one().cost(3)).await.unwrap().allowed());
     assert_eq!(store.calls(), 0);
     clock.advance(Duration::from_micros(1));
-    assert!(spend(&limiter, ONE).await, "at the first instant possible");
+    assert!(
+        spend(&limiter, one()).await,
+        "at the first instant possible"
+    );
     assert_eq!(store.calls(), 1);
 }
 
@@ -266,18 +280,18 @@ async fn prisoner_costs_the_store_nothing_until_it_is_free() {
 async fn less_than_what_was_denied_is_asked_for() {
     let store = Store::new();
     let (limiter, _) = tiers(&store, 50);
-    assert!(spend(&limiter, ONE.cost(53)).await);
-    assert!(!spend(&limiter, ONE.cost(5)).await);
+    assert!(spend(&limiter, one().cost(53)).await);
+    assert!(!spend(&limiter, one().cost(5)).await);
     store.calls();
-    for denied in [ONE.cost(5), ONE.cost(6), ONE.cost(9).min_cost(5)] {
+    for denied in [one().cost(5), one().cost(6), one().cost(9).min_cost(5)] {
         assert!(!spend(&limiter, denied).await);
     }
     assert_eq!(store.calls(), 0);
-    assert!(!spend(&limiter, ONE.cost(4)).await);
+    assert!(!spend(&limiter, one().cost(4)).await);
     assert_eq!(store.calls(), 1);
-    assert!(!spend(&limiter, ONE.cost(7).min_cost(4)).await);
+    assert!(!spend(&limiter, one().cost(7).min_cost(4)).await);
     assert_eq!(store.calls(), 0);
-    let group = limiter.spend(&ONE.cost(9).min_cost(1)).await.unwrap();
+    let group = limiter.spend(&one().cost(9).min_cost(1)).await.unwrap();
     assert_eq!((group.granted(), store.calls()), (2, 1));
 }
 
@@ -285,28 +299,28 @@ async fn less_than_what_was_denied_is_asked_for() {
 async fn grants_and_resets_of_tiers_are_seen_at_once() {
     let store = Store::new();
     let (limiter, _) = tiers(&store, 50);
-    assert!(spend(&limiter, ONE.cost(53)).await);
-    assert!(!spend(&limiter, ONE.cost(5)).await);
-    assert!(limiter.try_spend(&ONE.cost(5)).is_some());
-    assert!(spend(&limiter, ONE).await);
+    assert!(spend(&limiter, one().cost(53)).await);
+    assert!(!spend(&limiter, one().cost(5)).await);
+    assert!(limiter.try_spend(&one().cost(5)).is_some());
+    assert!(spend(&limiter, one()).await);
     assert!(
-        limiter.try_spend(&ONE.cost(5)).is_none(),
+        limiter.try_spend(&one().cost(5)).is_none(),
         "it may differ now"
     );
-    assert!(!spend(&limiter, ONE.cost(5)).await);
-    let voteless = ONE.cost(5).mode(Mode::SpendOnly);
+    assert!(!spend(&limiter, one().cost(5)).await);
+    let voteless = one().cost(5).mode(Mode::SpendOnly);
     assert!(limiter.try_spend(&voteless).is_none());
-    limiter.reset(&[ONE]).await.unwrap();
-    assert!(spend(&limiter, ONE.cost(5)).await);
+    limiter.reset(&[one()]).await.unwrap();
+    assert!(spend(&limiter, one().cost(5)).await);
 }
 
 #[tokio::test]
 async fn what_never_passes_is_asked_for_once() {
     let store = Store::new();
     let (limiter, clock) = tiers(&store, 50);
-    assert!(!spend(&limiter, ONE.cost(56)).await);
+    assert!(!spend(&limiter, one().cost(56)).await);
     clock.advance(Duration::from_secs(1_000_000));
-    assert!(!spend(&limiter, ONE.cost(60)).await);
+    assert!(!spend(&limiter, one().cost(60)).await);
     assert_eq!(store.calls(), 1);
-    assert!(spend(&limiter, ONE.cost(55)).await);
+    assert!(spend(&limiter, one().cost(55)).await);
 }

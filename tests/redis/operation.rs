@@ -36,7 +36,9 @@ async fn limiter(server: &Server) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend)
 }
 
-const REQUEST: Transaction<'_> = Transaction::new("requests", "10.1.2.3");
+fn request() -> Transaction<'static> {
+    Transaction::new("requests", "10.1.2.3")
+}
 
 /// What the docs say of buckets: a key, its bytes by `MEMORY USAGE`, and those in all.
 fn told() -> Vec<(&'static str, u64, u64)> {
@@ -90,7 +92,7 @@ async fn tables_take_what_is_told() {
     const MANY: u32 = 16_000;
     let server = Server::start();
     let limiter = Arc::new(limiter(&server).await);
-    limiter.spend(&REQUEST).await.unwrap();
+    limiter.spend(&request()).await.unwrap();
     let used = || server.info("used_memory").parse::<u64>().unwrap();
     let before = used();
     let mut callers = JoinSet::new();
@@ -118,14 +120,14 @@ fn set(server: &Server, option: &str, value: &str) {
 async fn full_server_that_evicts_nothing_still_denies() {
     let server = Server::start();
     let limiter = limiter(&server).await;
-    let all = REQUEST.cost(20);
+    let all = request().cost(20);
     assert!(limiter.spend(&all).await.unwrap().allowed());
     set(&server, "maxmemory-policy", "noeviction");
     set(&server, "maxmemory", "1kb");
     let other = Transaction::new("requests", "10.1.2.4");
     limiter.spend(&other).await.unwrap_err();
     assert!(limiter.check(&other).await.unwrap().allowed());
-    assert!(!limiter.spend(&REQUEST).await.unwrap().allowed());
+    assert!(!limiter.spend(&request()).await.unwrap().allowed());
 }
 
 #[tokio::test]
@@ -133,7 +135,7 @@ async fn buckets_that_are_full_soonest_go_first() {
     let server = Server::start();
     let limiter = limiter(&server).await;
     // Full in twenty hours; the others in one.
-    assert!(limiter.spend(&REQUEST.cost(20)).await.unwrap().allowed());
+    assert!(limiter.spend(&request().cost(20)).await.unwrap().allowed());
     let used: u64 = server.info("used_memory").parse().unwrap();
     set(&server, "maxmemory-policy", "volatile-ttl");
     set(&server, "maxmemory", &(used + 400_000).to_string());
@@ -143,20 +145,20 @@ async fn buckets_that_are_full_soonest_go_first() {
         assert!(limiter.spend(&spend).await.unwrap().allowed());
     }
     assert_ne!(server.info("evicted_keys"), "0");
-    assert!(!limiter.spend(&REQUEST).await.unwrap().allowed());
+    assert!(!limiter.spend(&request()).await.unwrap().allowed());
 }
 
 /// Spends five of twenty, does something, kills and restarts the server, and returns what remains.
 async fn remaining_after_restart(options: &[&str], between: &str) -> Option<u32> {
     let server = Server::start_with(options);
-    let five = REQUEST.cost(5);
+    let five = request().cost(5);
     let before = limiter(&server).await;
     before.spend(&five).await.unwrap();
     server.command(&[between]).expect_success();
     before.spend(&five).await.unwrap();
     server.restart();
     let after = limiter(&server).await;
-    let state = after.check(&REQUEST.cost(0)).await.unwrap();
+    let state = after.check(&request().cost(0)).await.unwrap();
     state.remaining()
 }
 

@@ -10,7 +10,9 @@ use crate::{
     redis_support::Server,
 };
 
-const ONE: Transaction<'_> = Transaction::new("one", "id");
+fn one() -> Transaction<'static> {
+    Transaction::new("one", "id")
+}
 
 fn backend(url: &str) -> RedisBackend {
     RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap()
@@ -28,7 +30,7 @@ async fn error_of(limiter: &Limiter, transaction: &Transaction<'_>) -> RedisErro
 /// Waits until a decision fails for a reason that says this.
 async fn says(limiter: &Limiter, part: &str) {
     wait_until(part, async || {
-        error_of(limiter, &ONE).await.to_string().contains(part)
+        error_of(limiter, &one()).await.to_string().contains(part)
     })
     .await;
 }
@@ -77,7 +79,10 @@ async fn name_that_does_not_resolve_is_an_error_in_time() {
         .await;
         let limiter = Limiter::new(limits(), backend);
         wait_until("the reason is known", async || {
-            matches!(error_of(&limiter, &ONE).await, RedisError::Disconnected(_))
+            matches!(
+                error_of(&limiter, &one()).await,
+                RedisError::Disconnected(_)
+            )
         })
         .await;
     }
@@ -109,17 +114,17 @@ async fn full_server_refuses_and_charges_nothing() {
         server.command(&set).expect_success();
     };
     set("1mb");
-    let error = error_of(&limiter, &ONE).await;
+    let error = error_of(&limiter, &one()).await;
     assert!(
         matches!(&error, RedisError::Refused(text) if text.starts_with("OOM")),
         "{error}"
     );
-    let batch = [ONE, Transaction::new("one", "other")];
+    let batch = [one(), Transaction::new("one", "other")];
     let error = reason(&limiter.spend_batch(&batch).await.unwrap_err());
     assert!(error.to_string().contains("raise `maxmemory`"), "{error}");
     set("0");
     assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
-    assert!(limiter.spend(&ONE).await.unwrap().allowed());
+    assert!(limiter.spend(&one()).await.unwrap().allowed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +134,7 @@ async fn key_of_somebody_else_is_an_error_that_says_so() {
     server
         .command(&["LPUSH", "tollgate:{id}:1:id", "x"])
         .expect_success();
-    let text = error_of(&limiter, &ONE).await.to_string();
+    let text = error_of(&limiter, &one()).await.to_string();
     assert!(
         text.contains("WRONGTYPE") && text.contains("a prefix of its own"),
         "{text}"
@@ -137,7 +142,7 @@ async fn key_of_somebody_else_is_an_error_that_says_so() {
     server
         .command(&["SET", "tollgate:{id}:1:id", "text"])
         .expect_success();
-    let text = error_of(&limiter, &ONE).await.to_string();
+    let text = error_of(&limiter, &one()).await.to_string();
     assert!(text.contains("something else uses these keys"), "{text}");
     assert_eq!(
         server.command(&["GET", "tollgate:{id}:1:id"]).text(),

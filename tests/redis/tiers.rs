@@ -35,7 +35,9 @@ fn tiers<const LEN: usize>(tiers: [Tier; LEN]) -> Limits {
     limits(Limit::tiers(tiers).unwrap())
 }
 
-const BUCKET: Transaction<'static> = Transaction::new("requests", "client");
+fn bucket() -> Transaction<'static> {
+    Transaction::new("requests", "client")
+}
 const KEY: &str = "tollgate:{client}:1:client";
 
 async fn histories(url: String, name: &str, operations: u32, each: u64) {
@@ -82,7 +84,7 @@ fn left(server: &Server) -> i64 {
 async fn bucket_is_one_string_that_expires_when_nothing_depends_on_it() {
     let (server, limiter) = start(limits(penalty())).await;
     let before = now_ms(&server);
-    limiter.spend(&BUCKET.cost(7)).await.unwrap();
+    limiter.spend(&bucket().cost(7)).await.unwrap();
     let after = now_ms(&server);
     assert_eq!(server.command(&["KEYS", "*"]).array()[0].text(), KEY);
     assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
@@ -103,7 +105,7 @@ async fn bucket_is_one_string_that_expires_when_nothing_depends_on_it() {
         "{expires} for {ends}"
     );
     assert!((before + 20_000..=after + 20_101).contains(&expires));
-    limiter.reset(&[BUCKET]).await.unwrap();
+    limiter.reset(&[bucket()]).await.unwrap();
     assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
 }
 
@@ -149,7 +151,7 @@ async fn only_what_does_not_end_stays_for_ever() {
     ];
     for (case, list, cost, expires) in cases {
         let (server, limiter) = start(limits(Limit::tiers(list).unwrap())).await;
-        limiter.spend(&BUCKET.cost(cost)).await.unwrap();
+        limiter.spend(&bucket().cost(cost)).await.unwrap();
         let ttl = left(&server);
         assert_eq!(ttl > 0, expires, "{case}: {ttl}");
         let most = 10_001 + i64::from(case == "a burst");
@@ -162,10 +164,10 @@ async fn only_what_does_not_end_stays_for_ever() {
 async fn a_large_bucket_loses_its_expiry_with_a_sentence_for_life() {
     let (server, limiter) = start(tiers([Tier::new(100, secs(10)), Tier::new(1, secs(10))])).await;
     for cost in [50, 49, 1] {
-        limiter.spend(&BUCKET.cost(cost)).await.unwrap();
+        limiter.spend(&bucket().cost(cost)).await.unwrap();
         assert!((1..=10_001).contains(&left(&server)));
     }
-    let entered = limiter.spend(&BUCKET).await.unwrap();
+    let entered = limiter.spend(&bucket()).await.unwrap();
     assert_eq!((entered.tier(), left(&server)), (Some(1), -1));
     assert_eq!(entered.reset_after(), Decision::NEVER);
 }
@@ -177,23 +179,23 @@ async fn rejections_and_checks_write_nothing() {
     let clocked = limiter.clone().with_clock(ManualClock::default());
     let writes = || server.info("rdb_changes_since_last_save");
     let before = writes();
-    assert!(limiter.check(&BUCKET).await.unwrap().allowed());
+    assert!(limiter.check(&bucket()).await.unwrap().allowed());
     assert!(
         limiter
-            .spend(&BUCKET.mode(CheckOnly))
+            .spend(&bucket().mode(CheckOnly))
             .await
             .unwrap()
             .allowed()
     );
-    assert!(!limiter.spend(&BUCKET.cost(3)).await.unwrap().allowed());
+    assert!(!limiter.spend(&bucket().cost(3)).await.unwrap().allowed());
     assert_eq!(writes(), before);
     assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
-    limiter.spend(&BUCKET.cost(2)).await.unwrap();
+    limiter.spend(&bucket().cost(2)).await.unwrap();
     let (before, value) = (writes(), server.command(&["GET", KEY]).bytes().to_vec());
     let expires = server.command(&["PEXPIRETIME", KEY]).integer();
-    assert!(!limiter.spend(&BUCKET).await.unwrap().allowed());
-    assert!(!limiter.check(&BUCKET).await.unwrap().allowed());
-    assert!(!clocked.spend(&BUCKET.cost(3)).await.unwrap().allowed());
+    assert!(!limiter.spend(&bucket()).await.unwrap().allowed());
+    assert!(!limiter.check(&bucket()).await.unwrap().allowed());
+    assert!(!clocked.spend(&bucket().cost(3)).await.unwrap().allowed());
     assert_eq!(writes(), before);
     assert_eq!(server.command(&["GET", KEY]).bytes(), value);
     assert_eq!(server.command(&["PEXPIRETIME", KEY]).integer(), expires);
@@ -204,7 +206,7 @@ async fn under_a_clients_clock_a_bucket_stays_ten_minutes_longer() {
     let (server, limiter) = start(limits(penalty())).await;
     let limiter = limiter.with_clock(ManualClock::default());
     for (cost, lasts) in [(3, 1_001), (3, 20_001)] {
-        limiter.spend(&BUCKET.cost(cost)).await.unwrap();
+        limiter.spend(&bucket().cost(cost)).await.unwrap();
         let ttl = left(&server);
         let all = 600_000 + lasts;
         assert!((all - 1000..=all).contains(&ttl), "{ttl} after {cost}");
@@ -220,12 +222,12 @@ async fn ring_of_4096_is_bounded_and_goes_round() {
     let (mut granted, mut longest) = (0, 0);
     for step in 0..240 {
         clock.advance(Duration::from_micros(10_000 + 777 * (step % 5)));
-        let group = BUCKET.cost(131).min_cost(1);
+        let group = bucket().cost(131).min_cost(1);
         let decision = redis.spend(&group).await.unwrap();
         assert_eq!(decision, memory.spend(&group).await.unwrap(), "step {step}");
         granted += decision.granted();
-        let whole = redis.check(&BUCKET.cost(4096)).await.unwrap();
-        assert_eq!(whole, memory.check(&BUCKET.cost(4096)).await.unwrap());
+        let whole = redis.check(&bucket().cost(4096)).await.unwrap();
+        assert_eq!(whole, memory.check(&bucket().cost(4096)).await.unwrap());
         let length = server.command(&["STRLEN", KEY]).integer();
         let places = i64::from(granted.min(4096));
         assert_eq!(length, 10 + 20 + 8 * places, "places as they are needed");
@@ -240,7 +242,7 @@ async fn key_of_somebody_else_is_an_error_and_stays_as_it_is() {
     let (server, limiter) = start(limits(penalty())).await;
     for value in ["hello", "x", "-1"] {
         server.command(&["SET", KEY, value]).expect_success();
-        let error = limiter.spend(&BUCKET).await.unwrap_err();
+        let error = limiter.spend(&bucket()).await.unwrap_err();
         let LimiterError::Backend(error) = error else {
             panic!("{error}");
         };
@@ -250,7 +252,7 @@ async fn key_of_somebody_else_is_an_error_and_stays_as_it_is() {
     }
     server.command(&["DEL", KEY]).expect_success();
     server.command(&["RPUSH", KEY, "a"]).expect_success();
-    let error = limiter.spend(&BUCKET).await.unwrap_err();
+    let error = limiter.spend(&bucket()).await.unwrap_err();
     let reason = std::error::Error::source(&error).unwrap().to_string();
     assert!(reason.contains("WRONGTYPE"), "{reason}");
 }
@@ -259,11 +261,11 @@ async fn key_of_somebody_else_is_an_error_and_stays_as_it_is() {
 async fn bucket_of_the_other_kind_is_replaced() {
     let (server, limiter) = start(limits(penalty())).await;
     let gcra = Limiter::new(limits(Limit::per_day(10)), connect(server.url()).await);
-    gcra.spend(&BUCKET.cost(10)).await.unwrap();
-    assert_eq!(limiter.spend(&BUCKET.cost(7)).await.unwrap().granted(), 7);
+    gcra.spend(&bucket().cost(10)).await.unwrap();
+    assert_eq!(limiter.spend(&bucket().cost(7)).await.unwrap().granted(), 7);
     assert_eq!(server.command(&["GET", KEY]).bytes()[0], b'T');
     for left in [7, 4] {
-        let spent = gcra.spend(&BUCKET.cost(3)).await.unwrap();
+        let spent = gcra.spend(&bucket().cost(3)).await.unwrap();
         assert_eq!((spent.allowed(), spent.remaining()), (true, Some(left)));
     }
     assert_ne!(server.command(&["GET", KEY]).bytes()[0], b'T');
@@ -371,15 +373,15 @@ async fn prisoner_is_one_for_every_process() {
     let other = Limiter::new(tiers([lowest, prison]), connect(server.url()).await);
     let clock = ManualClock::default();
     assert_eq!(
-        limiter.spend(&BUCKET.cost(6)).await.unwrap().tier(),
+        limiter.spend(&bucket().cost(6)).await.unwrap().tier(),
         Some(1)
     );
-    let denied = other.spend(&BUCKET).await.unwrap();
+    let denied = other.spend(&bucket()).await.unwrap();
     assert!(!denied.allowed() && denied.retry_after() > secs(50));
     // A client whose clock is far behind is told the time of the last grant.
     clock.set(tollgate::clock::Timestamp::from_micros(
         clock.now().as_micros() / 2,
     ));
-    let behind = other.with_clock(clock).spend(&BUCKET).await.unwrap();
+    let behind = other.with_clock(clock).spend(&bucket()).await.unwrap();
     assert!(!behind.allowed());
 }
