@@ -1,0 +1,277 @@
+//! What is counted: each case runs until it is warm, and then for a number of times in a function whose name callgrind
+//! looks for.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    hint::black_box,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    process::ExitCode,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use axum::{body::Body, extract::ConnectInfo};
+use governor::Quota;
+use http::{Request, Response};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Transaction,
+    backend::Backend,
+    response::Headers,
+    tiers::Tier,
+    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+};
+use tower::{Layer, Service, service_fn};
+use tower_governor::{
+    GovernorLayer,
+    governor::{GovernorConfig, GovernorConfigBuilder},
+    key_extractor::PeerIpKeyExtractor,
+};
+
+/// How often a case is run while it is counted.
+pub(crate) const RUNS: u64 = 1000;
+/// How often before. A layer looks at its first 10,000 requests for mistakes.
+const WARM_UP: usize = 12_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    Bare,
+    BareRealistic,
+    Plain,
+    Extension,
+    Headers,
+    Default,
+    Realistic,
+    Denied,
+    PeerPlain,
+    PeerHeaders,
+    PeerRealistic,
+    PeerDenied,
+    Governor,
+    Backend,
+    Handle,
+    Name,
+    Tiers,
+}
+
+impl Case {
+    const ALL: [Self; 17] = [
+        Self::Bare,
+        Self::BareRealistic,
+        Self::Plain,
+        Self::Extension,
+        Self::Headers,
+        Self::Default,
+        Self::Realistic,
+        Self::Denied,
+        Self::PeerPlain,
+        Self::PeerHeaders,
+        Self::PeerRealistic,
+        Self::PeerDenied,
+        Self::Governor,
+        Self::Backend,
+        Self::Handle,
+        Self::Name,
+        Self::Tiers,
+    ];
+
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// Runs the case of this name.
+pub(crate) fn run(name: &str) -> ExitCode {
+    let Some(case) = Case::ALL.into_iter().find(|case| case.name() == name) else {
+        eprintln!("no case is named {name}: use one of {:?}", Case::ALL);
+        return ExitCode::FAILURE;
+    };
+    match case {
+        Case::Bare => serve(bare(), request),
+        Case::BareRealistic => serve(bare(), realistic),
+        Case::Plain => serve(
+            layer(large()).headers(Headers::None).extensions(false).layer(bare()),
+            request,
+        ),
+        Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
+        Case::Headers => serve(layer(large()).extensions(false).layer(bare()), request),
+        Case::Default => serve(layer(large()).layer(bare()), request),
+        Case::Realistic => serve(layer(large()).layer(bare()), realistic),
+        Case::Denied => serve(layer(Limit::per_day(1)).layer(bare()), request),
+        Case::PeerPlain => serve(peer(&plain_peer()).layer(bare()), request),
+        Case::PeerHeaders => serve(headers_peer(1000), request),
+        Case::PeerRealistic => serve(headers_peer(1000), realistic),
+        Case::PeerDenied => serve(denied_peer(), request),
+        Case::Governor => governor(),
+        Case::Backend => backend(),
+        Case::Handle => handle(large()),
+        Case::Name => name_of_limit(),
+        Case::Tiers => handle(tiers()),
+    }
+    ExitCode::SUCCESS
+}
+
+/// A limit that denies nothing here.
+fn large() -> Limit {
+    Limit::per_second(1_000_000).burst(1_000_000_000)
+}
+
+fn tiers() -> Limit {
+    let tiers = [Tier::new(4000, Duration::from_secs(1_000_000))];
+    Limit::tiers(tiers).expect("a tier has a limit and a window")
+}
+
+fn layer(limit: Limit) -> RateLimitLayer {
+    RateLimitLayer::new(limit, ClientIp::peer())
+}
+
+fn bare() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone {
+    fn answer(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+        ready(Ok(Response::new(Body::empty())))
+    }
+    service_fn(answer)
+}
+
+/// A request whose only extension is the peer's address.
+fn request() -> Request<Body> {
+    let mut request = Request::new(Body::empty());
+    let peer = SocketAddr::from(([203, 0, 113, 7], 50_000));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request
+}
+
+/// A request as a browser sends it through axum's router.
+fn realistic() -> Request<Body> {
+    #[derive(Clone)]
+    #[expect(dead_code, reason = "it is as large as a matched path")]
+    struct Path(std::sync::Arc<str>);
+    let mut request = request();
+    request.extensions_mut().insert(Path("/users/{id}".into()));
+    for (name, value) in [
+        ("host", "example.com"),
+        ("user-agent", "Mozilla/5.0 (X11; Linux x86_64)"),
+        ("accept", "text/html"),
+        ("accept-encoding", "gzip, br"),
+        ("accept-language", "en"),
+    ] {
+        let value = http::HeaderValue::from_static(value);
+        request.headers_mut().insert(name, value);
+    }
+    request
+}
+
+fn serve<S, B>(mut service: S, request: impl Fn() -> Request<Body>)
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
+{
+    for _ in 0..WARM_UP {
+        black_box(poll(service.call(request())).is_ok());
+    }
+    let requests: Vec<_> = (0..RUNS).map(|_| request()).collect();
+    measured_requests(&mut service, requests);
+}
+
+#[inline(never)]
+fn measured_requests<S, B>(service: &mut S, requests: Vec<Request<Body>>)
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
+{
+    for request in requests {
+        let Ok(response) = poll(service.call(request));
+        black_box(&response);
+    }
+}
+
+fn poll<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+type Config = GovernorConfig<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware>;
+
+fn plain_peer() -> Config {
+    let mut config = GovernorConfigBuilder::default();
+    let config = config.per_nanosecond(1000).burst_size(1_000_000_000);
+    config.finish().expect("period and burst are not 0")
+}
+
+fn peer(config: &Config) -> GovernorLayer<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware, Body> {
+    GovernorLayer::new(config.clone())
+}
+
+fn headers_peer(
+    nanosecond: u64,
+) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
+    let mut config = GovernorConfigBuilder::default();
+    let config = config.per_nanosecond(nanosecond).burst_size(1_000_000_000);
+    let config = config.use_headers().finish().expect("period and burst are not 0");
+    let layer: GovernorLayer<PeerIpKeyExtractor, _, Body> = GovernorLayer::new(config);
+    layer.layer(bare())
+}
+
+fn denied_peer() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
+    let mut config = GovernorConfigBuilder::default();
+    let config = config.per_second(86_400).burst_size(1);
+    let config = config.use_headers().finish().expect("period and burst are not 0");
+    let layer: GovernorLayer<PeerIpKeyExtractor, _, Body> = GovernorLayer::new(config);
+    layer.layer(bare())
+}
+
+fn governor() {
+    let rate = Quota::per_second(1_000_000.try_into().expect("it is not 0"));
+    let quota = rate.allow_burst(1_000_000_000.try_into().expect("it is not 0"));
+    let limiter = governor::RateLimiter::keyed(quota);
+    let ip = IpAddr::from([203, 0, 113, 7]);
+    repeat(|| {
+        black_box(limiter.check_key(black_box(&ip)).is_ok());
+    });
+}
+
+fn backend() {
+    let (backend, limit) = (MemoryBackend::new(), large());
+    let key = BucketKey::new(LimitKey::Name("requests"), "203.0.113.7");
+    let algorithm = limit.algorithm().expect("it has one");
+    let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+    let batch = Batch::new(Operation::Spend, &members);
+    repeat(|| {
+        black_box(backend.try_apply(black_box(&batch)).is_some());
+    });
+}
+
+fn limiter(limit: Limit) -> Limiter {
+    let limits = Limits::builder().limit("requests", limit);
+    let limits = limits.build().expect("the name is good");
+    Limiter::new(limits, MemoryBackend::new())
+}
+
+fn handle(limit: Limit) {
+    let limiter = limiter(limit);
+    let requests = limiter.limit("requests").expect("it was just defined");
+    repeat(|| {
+        black_box(requests.try_spend(black_box("203.0.113.7")).is_some());
+    });
+}
+
+fn name_of_limit() {
+    let limiter = limiter(large());
+    let transaction = Transaction::new("requests", "203.0.113.7");
+    repeat(|| {
+        black_box(limiter.try_spend(black_box(&transaction)).is_some());
+    });
+}
+
+#[inline(never)]
+fn repeat(mut run: impl FnMut()) {
+    run();
+    measured(run);
+}
+
+#[inline(never)]
+fn measured(mut run: impl FnMut()) {
+    for _ in 0..RUNS {
+        run();
+    }
+}
