@@ -6,7 +6,7 @@ mod support;
 
 use http::{Request, StatusCode, request::Parts};
 use serde_json::Value;
-use support::{Hello, text};
+use support::{Hello, as_grpc, text};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
@@ -130,8 +130,8 @@ async fn id_out_of_its_format_is_told_to_the_client() {
         "header `x-account`: `0012` is not an id in the format regId: use a whole number up to 18446744073709551615, \
          without sign or leading zeros"
     );
-    let grpc = [("x-account", "0012"), ("content-type", "application/grpc")];
-    let response = layer.layer(Hello).oneshot(request(&grpc)).await.unwrap();
+    let grpc = as_grpc(request(&[("x-account", "0012")]), "application/grpc");
+    let response = layer.layer(Hello).oneshot(grpc).await.unwrap();
     assert_eq!(
         (response.status(), &response.headers()["grpc-status"]),
         (StatusCode::OK, &"3".parse().unwrap())

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     check::Checks,
     limiter::Limiter,
-    response::{Headers, Policy, Responder, ResponseFormat},
+    response::{Grpc, Headers, Policy, Responder, ResponseFormat},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -172,6 +172,26 @@ impl RateLimitLayer {
     #[must_use]
     pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
         self.plan_mut().responder.format = Arc::new(format);
+        self
+    }
+
+    /// Sets which requests are refused as gRPC is. It is [`Grpc::Auto`] by default.
+    ///
+    /// Whatever is set, [`Ending::status`](crate::rule::Ending::status) of a refusal is the status that stands for its
+    /// reason.
+    ///
+    /// ```
+    /// use tollgate::response::Grpc;
+    /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
+    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    ///
+    /// // nginx asks this server by `auth_request`, and takes 200 for a yes.
+    /// let layer = RateLimitLayer::new(limiter).grpc(Grpc::Never);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn grpc(mut self, grpc: Grpc) -> Self {
+        self.plan_mut().responder.grpc = grpc;
         self
     }
 
