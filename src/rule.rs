@@ -259,6 +259,10 @@ impl Rule {
 
     /// Sets what is decided while the store does not answer, whatever the limit's name says. See
     /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
+    ///
+    /// If several rules meet in one bucket, the strictest of their policies decides: to refuse is stricter than to decide
+    /// locally, and that is stricter than to allow. A rule for which this is not set has the policy of the limit's name or,
+    /// if that has none, the backend's.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = Some(on_failure);
         self

@@ -39,6 +39,8 @@ pub struct Transaction<'a> {
     pub mode: Mode,
     /// What is decided while the store does not answer, if it is not for the limit to say.
     pub on_failure: Option<OnFailure>,
+    /// What is decided then at least, if it is for the limit to say.
+    floor: Option<OnFailure>,
     /// Whether it is of those who have no id.
     missing: bool,
     /// Whether a cost that cannot pass is denied, rather than an error.
@@ -58,6 +60,7 @@ impl<'a> Transaction<'a> {
             min_cost: None,
             mode: Mode::CheckAndSpend,
             on_failure: None,
+            floor: None,
             missing: false,
             lenient: false,
             correction: false,
@@ -128,6 +131,16 @@ impl<'a> Transaction<'a> {
         self.on_failure = Some(on_failure);
         self
     }
+
+    /// Leaves it to the limit what is decided while the store does not answer, and lets no more pass than `floor` does.
+    pub(crate) const fn on_failure_at_least(mut self, floor: Option<OnFailure>) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    pub(crate) const fn floor(&self) -> Option<OnFailure> {
+        self.floor
+    }
 }
 
 /// How a transaction takes part in its batch.
@@ -183,6 +196,19 @@ pub enum OnFailure {
     Allow,
     /// An error: 503, or `UNAVAILABLE` over gRPC.
     Refuse,
+}
+
+impl OnFailure {
+    /// The one of the two that lets fewer requests pass: to refuse is stricter than to decide locally, and that is
+    /// stricter than to allow.
+    #[must_use]
+    pub const fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Refuse, _) | (_, Self::Refuse) => Self::Refuse,
+            (Self::Local, _) | (_, Self::Local) => Self::Local,
+            (Self::Allow, Self::Allow) => Self::Allow,
+        }
+    }
 }
 
 /// What a batch does with its buckets.
@@ -276,8 +302,11 @@ pub struct Member<'a> {
     /// The format of the bucket's id. It says which buckets are of one client, for a store with many
     /// nodes.
     pub format: IdFormat,
-    /// What is decided while the store does not answer, if the limit says so.
+    /// What is decided while the store does not answer, if the limit says so. See
+    /// [`on_failure_or`](Self::on_failure_or).
     pub on_failure: Option<OnFailure>,
+    /// What is decided then at least, if the limit does not say.
+    pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
 }
@@ -294,6 +323,7 @@ impl<'a> Member<'a> {
             mode,
             format: IdFormat::Opaque,
             on_failure: None,
+            floor: None,
             shadow: false,
         }
     }
@@ -324,6 +354,23 @@ impl<'a> Member<'a> {
     pub const fn on_failure(mut self, on_failure: Option<OnFailure>) -> Self {
         self.on_failure = on_failure;
         self
+    }
+
+    /// Sets what is decided then at least, if the limit does not say.
+    pub(crate) const fn on_failure_at_least(mut self, floor: Option<OnFailure>) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    /// What is decided while the store does not answer, by a backend that does `default` for limits that do not say. If
+    /// rules share the bucket, it is what the strictest of them says.
+    #[must_use]
+    pub const fn on_failure_or(&self, default: OnFailure) -> OnFailure {
+        match (self.on_failure, self.floor) {
+            (Some(on_failure), _) => on_failure,
+            (None, Some(floor)) => floor.stricter(default),
+            (None, None) => default,
+        }
     }
 }
 

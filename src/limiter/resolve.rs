@@ -154,10 +154,14 @@ pub(super) fn look_up<'a>(
         false => return Err(LimiterError::cost_above_burst(named, id, cost)),
     }
     let key = BucketKey::new(named.name.key(), id);
+    let floor = transaction.floor();
+    let of_limit = named.name.failure();
+    let of_limit = of_limit.map(|own| floor.map_or(own, |floor| floor.stricter(own)));
     let member = Member::new(key, algorithm, cost, mode)
         .min_cost(transaction.min_cost.unwrap_or(cost))
         .format(named.name.format())
-        .on_failure(transaction.on_failure.or(named.name.failure()));
+        .on_failure(transaction.on_failure.or(of_limit))
+        .on_failure_at_least(floor);
     Ok(Found::Member(match shadow {
         true => member.in_shadow(),
         false => member,

@@ -182,14 +182,14 @@ impl Rules {
             {
                 Some(charge) => {
                     charge.cost = charge.cost.saturating_add(cost);
-                    charge.on_failure = stricter(charge.on_failure, on_failure);
+                    charge.on_failure = charge.on_failure.with(on_failure);
                 }
                 None => charges.push(Charge {
                     rule: i,
                     target,
                     id,
                     cost,
-                    on_failure,
+                    on_failure: Meanwhile::of(on_failure),
                 }),
             }
         }
@@ -271,8 +271,8 @@ impl Rules {
             false => transaction.lenient(),
         };
         match charge.on_failure {
-            Some(on_failure) => transaction.on_failure(on_failure),
-            None => transaction,
+            Meanwhile::Said(on_failure) => transaction.on_failure(on_failure),
+            Meanwhile::Limits { floor } => transaction.on_failure_at_least(floor),
         }
     }
 
@@ -298,7 +298,7 @@ impl Rules {
         let named = limits.get(self.limit(charge));
         let shadow = named.is_some_and(|named| limits.is_shadow(named));
         let failure = named.and_then(|named| named.name.failure());
-        let refuses = charge.on_failure.or(failure) == Some(OnFailure::Refuse);
+        let refuses = charge.on_failure.known(failure) == Some(OnFailure::Refuse);
         shadow || !self.mode(charge).votes() && !refuses
     }
 
@@ -331,17 +331,6 @@ fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
     a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
 }
 
-/// Of what two rules say of one bucket, what lets fewer pass. One that says nothing leaves it to the limit.
-fn stricter(a: Option<OnFailure>, b: Option<OnFailure>) -> Option<OnFailure> {
-    let strictness = |on_failure: &Option<OnFailure>| match on_failure {
-        Some(OnFailure::Allow) => 0,
-        Some(OnFailure::Local) => 1,
-        None => 2,
-        Some(OnFailure::Refuse) => 3,
-    };
-    std::cmp::max_by_key(a, b, strictness)
-}
-
 /// Why it is not known whose bucket of which limits a request meets.
 struct Unknown {
     missing: Missing,
@@ -365,5 +354,50 @@ pub(crate) struct Charge {
     pub(crate) target: usize,
     pub(crate) id: Id,
     pub(crate) cost: u32,
-    on_failure: Option<OnFailure>,
+    on_failure: Meanwhile,
+}
+
+/// What the rules of one bucket say is decided while the store does not answer.
+#[derive(Clone, Copy, Debug)]
+enum Meanwhile {
+    /// Each of them says something, of which this is the strictest.
+    Said(OnFailure),
+    /// One leaves it to the limit or, if that does not say, to the backend. What others say is the least.
+    Limits { floor: Option<OnFailure> },
+}
+
+impl Meanwhile {
+    fn of(on_failure: Option<OnFailure>) -> Self {
+        on_failure.map_or(Self::Limits { floor: None }, Self::Said)
+    }
+
+    /// What holds if another rule says this, or nothing.
+    fn with(self, other: Option<OnFailure>) -> Self {
+        let (Self::Said(said) | Self::Limits { floor: Some(said) }) = self else {
+            return Self::Limits { floor: other };
+        };
+        let strictest = other.map_or(said, |other| said.stricter(other));
+        match (self, other) {
+            (Self::Said(_), Some(_)) => Self::Said(strictest),
+            _ => Self::Limits {
+                floor: Some(strictest),
+            },
+        }
+    }
+
+    /// What it comes to, if that is known without the backend.
+    fn known(self, of_limit: Option<OnFailure>) -> Option<OnFailure> {
+        match (self, of_limit) {
+            (Self::Said(said), _) => Some(said),
+            (Self::Limits { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
+            // Nothing is stricter.
+            (
+                Self::Limits {
+                    floor: Some(OnFailure::Refuse),
+                },
+                None,
+            ) => Some(OnFailure::Refuse),
+            (Self::Limits { floor: _ }, own) => own,
+        }
+    }
 }
