@@ -3,6 +3,7 @@
 #![cfg_attr(feature = "axum", doc = include_str!("../docs/rules.md"))]
 
 mod charging;
+mod path;
 mod predicate;
 mod rules;
 
@@ -18,13 +19,10 @@ use std::{
 use http::request::Parts;
 
 use self::charging::Charging;
-pub use self::{
-    charging::Ending,
-    predicate::{methods, paths},
-    rules::RuleError,
-};
+pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleError};
 pub(crate) use self::{
     charging::{Outcome, Refused},
+    path::undisguised,
     predicate::Predicates,
     rules::{Charge, Charges, Rules, charged},
 };
@@ -167,12 +165,16 @@ impl Rule {
     }
 
     /// Skips requests for which this is true. Any of several is enough.
+    ///
+    /// A request whose path is in disguise (see [`paths`]), such as `/static/../login`, is skipped only if this is also
+    /// true of the request with the path that a router may resolve it to, here `/login`.
     pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.skips.push(skip);
         self
     }
 
-    /// Skips requests for which this is false.
+    /// Skips requests for which this is false. A request whose path is in disguise (see [`paths`]) is skipped only if this
+    /// is also false of the request with the path that a router may resolve it to.
     pub fn only_if(self, meets: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.skip_if(move |parts| !meets(parts))
     }

@@ -82,7 +82,7 @@ impl RateLimitLayer {
     }
 
     /// Lets requests for which this is true pass, whatever the rules say, and charges them nothing. Any of several is
-    /// enough.
+    /// enough. A path in disguise is asked about twice, as by [`Rule::skip_if`].
     ///
     /// ```
     /// use tollgate::{ClientIp, RateLimitLayer};
@@ -102,6 +102,9 @@ impl RateLimitLayer {
 
     /// Refuses requests for which this is true, with 403, before the rules are asked. The name of the list is told to the
     /// client. Those whom [`skip_if`](Self::skip_if) lets pass are let in all the same.
+    ///
+    /// A request whose path is in disguise (see [`paths`](crate::rule::paths)) is also refused if this is true of the path
+    /// that a router may resolve it to.
     ///
     /// One client of a limit is kept out by an override, [`Limit::BLOCKED`](crate::Limit::BLOCKED).
     ///

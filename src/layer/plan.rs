@@ -20,7 +20,7 @@ use crate::{
     decision::{BatchDecision, Decision, Fate},
     limiter::{Limiter, LimiterError},
     response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
-    rule::{Charge, Charges, Predicates, Rules},
+    rule::{Charge, Charges, Predicates, Rules, undisguised},
     transaction::Operation,
 };
 
@@ -97,7 +97,7 @@ impl Plan {
         if self.exempt.any(request) {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
         }
-        if let Some(list) = self.listed.iter().find(|list| (list.holds)(request)) {
+        if let Some(list) = self.listing(request) {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
@@ -116,6 +116,22 @@ impl Plan {
             Some(conclusion) => Progress::Decided(conclusion),
             None => Progress::Waiting(Waiting::new(Arc::clone(self), request, charges)),
         }
+    }
+
+    /// The list that a request is on, by its path as it is sent, or as a router may resolve it.
+    #[inline]
+    fn listing(&self, request: &Parts) -> Option<&DenyList> {
+        if self.listed.is_empty() {
+            return None;
+        }
+        let resolved = undisguised(request);
+        let holds = |list: &&DenyList| {
+            (list.holds)(request)
+                || resolved
+                    .as_ref()
+                    .is_some_and(|request| (list.holds)(request))
+        };
+        self.listed.iter().find(holds)
     }
 
     /// Decides at once, if the backend does not have to wait.
