@@ -228,16 +228,36 @@ impl Rule {
     /// [`cost`](Self::cost) is then a reservation. `None` leaves what is charged as it is, as where the handler has
     /// [settled](crate::layer::Assessed::settle) it. A limit with tiers cannot.
     ///
+    /// **Charge what the handler has used**, not what the client has received. A client that goes away before there is a
+    /// response has been [sent](Ending::sent) nothing, and a rule that charges that lets it keep the server busy for
+    /// free. Have the handler count, in an extension of the *request* that it shares by an [`Arc`]: it is found however the
+    /// request ends. Where the bytes that were sent are the cost, leave the reservation to requests without a response.
+    ///
+    /// **An upgraded connection** goes on after its response: a 101, or a 2xx to `CONNECT`, as of WebSockets. The closure is
+    /// not asked then, and the whole reservation stays charged until the handler
+    /// [settles](crate::layer::Assessed::settle) it, at the end of the connection or as it goes on.
+    ///
     /// It stands in place of [`charge_if`](Self::charge_if) and [`refund_if`](Self::refund_if).
     ///
     /// ```
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
     /// use tollgate::{ClientIp, Rule};
     ///
-    /// // Reserves 64 kilobytes, and charges those that were sent.
-    /// let traffic = Rule::new("traffic", ClientIp::peer()).cost(64).settle_by(|ending| {
-    ///     u32::try_from(ending.sent().div_ceil(1024)).unwrap_or(u32::MAX)
+    /// /// Put into the request's extensions by an outer layer, and counted up by the handler.
+    /// #[derive(Clone, Default)]
+    /// struct Used(Arc<AtomicU32>);
+    ///
+    /// let queries = Rule::new("queries", ClientIp::peer()).cost(10).settle_by(|ending| {
+    ///     let Used(queries) = ending.request_extensions().get()?;
+    ///     Some(queries.load(Ordering::Relaxed))
     /// });
-    /// # let _ = traffic;
+    ///
+    /// // Reserves 64 kilobytes, and charges those that were sent. A request that ends without a response costs all of it.
+    /// let traffic = Rule::new("traffic", ClientIp::peer()).cost(64).settle_by(|ending| {
+    ///     ending.response()?;
+    ///     Some(u32::try_from(ending.sent().div_ceil(1024)).unwrap_or(u32::MAX))
+    /// });
+    /// # let _ = (queries, traffic);
     /// ```
     pub fn settle_by<C: Into<Option<u32>>>(
         mut self,

@@ -82,7 +82,7 @@ where
     #[inline]
     fn after(inner: &mut S, mut parts: Parts, body: ReqBody, conclusion: Conclusion) -> Self {
         match conclusion {
-            Conclusion::Proceed(mark) => {
+            Conclusion::Proceed(mut mark) => {
                 mark.announce(&mut parts);
                 Self::Inner {
                     future: inner.call(Request::from_parts(parts, body)),

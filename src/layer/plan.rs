@@ -270,6 +270,7 @@ impl Plan {
             assessment: assessment.map(|ours| ours.within(outer)),
             fields,
             settlement: taken.settlement,
+            connects: false,
         }
     }
 }

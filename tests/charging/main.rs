@@ -9,6 +9,7 @@ mod modes;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod stack;
+mod upgrades;
 
 /// Every case on each backend.
 macro_rules! on_each_backend {
