@@ -81,7 +81,7 @@ enum Cost {
 #[non_exhaustive]
 pub enum OnMissing {
     /// It is refused: with 400 if the client left the id out, with 500 if the server is not set up
-    /// to know it.
+    /// to know it. The layer's other rules charge it all the same.
     #[default]
     Refuse,
     /// The rule is skipped. Whoever leaves the id out escapes the limit.

@@ -152,13 +152,15 @@ impl Rules {
         })
     }
 
-    /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
+    /// Finds what a request is to be charged, and why it is refused if a rule finds no id: the first one that does not.
+    /// Rules that meet in one bucket are one charge.
     pub(crate) fn charge(
         &self,
         parts: &Parts,
         limiter: &Limiter,
         charges: &mut Charges,
-    ) -> Result<(), Missing> {
+    ) -> Option<Missing> {
+        let mut refused = None;
         for (i, Held { rule, targets }) in self.held.iter().enumerate() {
             if rule.skips(parts) {
                 continue;
@@ -173,7 +175,10 @@ impl Rules {
                 Ok(None) => continue,
                 // A limit in shadow mode refuses nobody, for whatever reason.
                 Err(unknown) if self.are_shadow(&unknown.targets, limiter) => continue,
-                Err(unknown) => return Err(unknown.missing),
+                Err(unknown) => {
+                    refused.get_or_insert(unknown.missing);
+                    continue;
+                }
             };
             let on_failure = rule.on_failure;
             match charges
@@ -193,7 +198,7 @@ impl Rules {
                 }),
             }
         }
-        Ok(())
+        refused
     }
 
     /// The limit that a rule charges a request to, and the bucket.
