@@ -6,6 +6,7 @@ mod charging;
 mod path;
 mod predicate;
 mod rules;
+mod source;
 
 use std::{
     borrow::Cow,
@@ -18,7 +19,10 @@ use std::{
 
 use http::request::Parts;
 
-use self::charging::Charging;
+use self::{
+    charging::Charging,
+    source::{NoId, Sources},
+};
 pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleError};
 pub(crate) use self::{
     charging::{Outcome, Refused},
@@ -28,7 +32,7 @@ pub(crate) use self::{
 };
 use crate::{
     id::{Id, IdFormat},
-    key::{Extracted, KeyExtractor, Missing},
+    key::{KeyExtractor, Missing},
     limiter::Claim,
     transaction::{Mode, OnFailure},
 };
@@ -49,7 +53,7 @@ use crate::{
 pub struct Rule {
     limit: Arc<str>,
     choice: Option<Choice>,
-    extractor: Arc<dyn KeyExtractor>,
+    sources: Sources,
     cost: Cost,
     mode: Mode,
     charging: Charging,
@@ -57,6 +61,8 @@ pub struct Rule {
     on_failure: Option<OnFailure>,
     skips: Predicates,
     logged: Arc<AtomicBool>,
+    /// The rules for requests for which this one finds no id, in the order in which they are asked.
+    others: Vec<Rule>,
 }
 
 /// Limits instead of the rule's own.
@@ -97,7 +103,7 @@ impl Rule {
         Self {
             limit: limit.into(),
             choice: None,
-            extractor: Arc::new(extractor),
+            sources: Sources::new(extractor),
             cost: Cost::Fixed(1),
             mode: Mode::default(),
             charging: Charging::default(),
@@ -105,6 +111,7 @@ impl Rule {
             on_failure: None,
             skips: Predicates::default(),
             logged: Arc::default(),
+            others: Vec::new(),
         }
     }
 
@@ -290,6 +297,41 @@ impl Rule {
         self
     }
 
+    /// Asks `other` if this rule finds no id that is in its limit's format: because the request has none, or it is empty,
+    /// there twice, too long or malformed. Whether a request has an id is so decided in one place, and each request meets
+    /// one of the two limits.
+    ///
+    /// For one limit, use [`KeyExtractorExt::or_else`](crate::key::KeyExtractorExt::or_else).
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule, key::ExtensionId};
+    ///
+    /// #[derive(Clone)]
+    /// struct Key { account: String }
+    ///
+    /// // A key that an outer layer has verified, else the address.
+    /// let key = ExtensionId::optional(|key: &Key| key.account.clone());
+    /// let rule = Rule::new("per-key", key).cost(2)
+    ///     .or_else(Rule::new("per-ip", ClientIp::peer()));
+    /// # let _ = rule;
+    /// ```
+    ///
+    /// Limit, cost, mode, failure policy and charging are those of the rule that applies. What is set after this is of the
+    /// first rule, so set up `other` before.
+    ///
+    /// - A rule that a request [skips](Self::skip_if) finds no id for it: the next one is asked, unless it is skipped too.
+    /// - The last rule's [`on_missing`](Self::on_missing) says what happens if none of them finds an id. That of the others
+    ///   says nothing.
+    /// - A [cost](Self::cost_by) of 0, found by the rule that applies, charges nothing, and no other rule is asked.
+    ///
+    /// Ids that clients can make up do not belong in the first rule: each made-up key has a bucket of its own.
+    pub fn or_else(mut self, mut other: Self) -> Self {
+        let others = std::mem::take(&mut other.others);
+        self.others.push(other);
+        self.others.extend(others);
+        self
+    }
+
     /// The limits that it may charge, its own first.
     fn limits(&self) -> impl Iterator<Item = &Arc<str>> {
         let others = self.choice.iter().flat_map(|choice| choice.others.iter());
@@ -326,8 +368,8 @@ impl Rule {
     }
 
     fn claim(&self, limit: &Arc<str>, cost: u32) -> Claim {
-        let extractor = Arc::clone(&self.extractor);
-        let meets = move |folded: &str| folded == Id::MISSING || extractor.can_find(folded);
+        let sources = self.sources.clone();
+        let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
         let claim = Claim::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
         match self.charging.corrects() {
             true => claim.with_corrections(),
@@ -335,22 +377,32 @@ impl Rule {
         }
     }
 
-    fn id(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, Missing> {
-        let missing = match self.extractor.extract(parts) {
-            Extracted::Skip => return Ok(None),
-            Extracted::Missing(missing) => missing,
-            Extracted::Id(id) => match format.fold(id.as_str()) {
-                Ok(_) => return Ok(Some(id)),
-                Err(error) => self.extractor.invalid(&error),
-            },
-        };
-        self.without_id(missing)
+    /// Finds the id, and by which of its extractors.
+    #[inline]
+    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, Id), NoId> {
+        let missed = |no_id: &NoId| self.fall_back(no_id);
+        self.sources.find(parts, format, missed)
     }
 
-    /// What becomes of a request of which it is not known who is asking, or for what.
+    /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
+    fn fall_back(&self, no_id: &NoId) {
+        if let NoId::Wrong(missing) = no_id {
+            self.log_once(missing, "are counted by what `or_else` says");
+        }
+    }
+
+    /// What becomes of a request for which neither this rule nor another finds an id.
     #[cold]
-    fn without_id(&self, missing: Missing) -> Result<Option<Id>, Missing> {
-        self.log_once(&missing);
+    fn without_id(&self, no_id: NoId) -> Result<Option<Id>, Missing> {
+        let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
+            return Ok(None);
+        };
+        let consequence = match self.on_missing {
+            OnMissing::Refuse => "are refused",
+            OnMissing::Skip => "are not limited",
+            OnMissing::Shared => "share one bucket",
+        };
+        self.log_once(&missing, consequence);
         match self.on_missing {
             OnMissing::Refuse => Err(missing),
             OnMissing::Skip => Ok(None),
@@ -358,14 +410,9 @@ impl Rule {
         }
     }
 
-    fn log_once(&self, missing: &Missing) {
+    fn log_once(&self, missing: &Missing, consequence: &str) {
         if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
             let (limit, reason) = (&*self.limit, missing.reason());
-            let consequence = match self.on_missing {
-                OnMissing::Refuse => "are refused",
-                OnMissing::Skip => "are not limited",
-                OnMissing::Shared => "share one bucket",
-            };
             tracing::error!(limit, "requests {consequence} for want of an id: {reason}");
         }
     }
@@ -384,6 +431,7 @@ impl fmt::Debug for Rule {
             .field("charging", &self.charging)
             .field("on_missing", &self.on_missing)
             .field("on_failure", &self.on_failure)
+            .field("or_else", &self.others)
             .finish_non_exhaustive()
     }
 }
