@@ -40,12 +40,10 @@ use crate::{
 /// One limit that requests meet: its name, who is asking, and what it costs.
 ///
 /// ```
-/// use tollgate::{ClientIp, Rule, key::HeaderId, rule::OnMissing};
+/// use tollgate::{ClientIp, Rule, key::HeaderId};
 ///
 /// let per_ip = Rule::new("requests", ClientIp::peer());
-/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id"))
-///     .cost(5)
-///     .on_missing(OnMissing::Skip);
+/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id")).cost(5);
 /// # let _ = (per_ip, per_account);
 /// ```
 #[derive(Clone)]
@@ -90,7 +88,8 @@ pub enum OnMissing {
     /// to know it. The layer's other rules charge it all the same.
     #[default]
     Refuse,
-    /// The rule is skipped. Whoever leaves the id out escapes the limit.
+    /// The rule is skipped. Whoever leaves the id out, or sends one that is not valid, escapes the limit: where such requests
+    /// are to be counted in another way, use [`Rule::or_else`].
     Skip,
     /// All such requests share one bucket.
     Shared,
@@ -134,21 +133,20 @@ impl Rule {
     /// # let _ = rule;
     /// ```
     pub fn limit_by<T: Into<Arc<str>>>(
-        mut self,
+        self,
         others: impl IntoIterator<Item = T>,
         choose: impl Fn(&Parts) -> Option<&str> + Send + Sync + 'static,
     ) -> Self {
-        self.choice = Some(Choice {
+        let choice = Choice {
             others: others.into_iter().map(Into::into).collect(),
             choose: Arc::new(choose),
-        });
-        self
+        };
+        self.set(|rule| rule.choice = Some(choice.clone()))
     }
 
     /// Sets what a request costs, in tokens.
-    pub fn cost(mut self, cost: u32) -> Self {
-        self.cost = Cost::Fixed(cost);
-        self
+    pub fn cost(self, cost: u32) -> Self {
+        self.set(|rule| rule.cost = Cost::Fixed(cost))
     }
 
     /// Finds what each request costs, in tokens. Where it is 0, the rule is skipped, also for those who are over the
@@ -166,18 +164,21 @@ impl Rule {
     /// });
     /// # let _ = kilobytes;
     /// ```
-    pub fn cost_by(mut self, cost: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
-        self.cost = Cost::By(Arc::new(cost));
-        self
+    pub fn cost_by(self, cost: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
+        let cost = Cost::By(Arc::new(cost));
+        self.set(|rule| rule.cost = cost.clone())
     }
 
     /// Skips requests for which this is true. Any of several is enough.
     ///
     /// A request whose path is in disguise (see [`paths`]), such as `/static/../login`, is skipped only if this is also
     /// true of the request with the path that a router may resolve it to, here `/login`.
-    pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.skips.push(skip);
-        self
+    pub fn skip_if(self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        let skip: Arc<_> = Arc::new(skip);
+        self.set(|rule| {
+            let skip = Arc::clone(&skip);
+            rule.skips.push(move |parts| skip(parts));
+        })
     }
 
     /// Skips requests for which this is false. A request whose path is in disguise (see [`paths`]) is skipped only if this
@@ -202,12 +203,9 @@ impl Rule {
     ///     .charge_if(|ending| ending.status() == Some(StatusCode::FORBIDDEN));
     /// # let _ = failures;
     /// ```
-    pub fn charge_if(
-        mut self,
-        judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.charging = Charging::After(Arc::new(judge));
-        self
+    pub fn charge_if(self, judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static) -> Self {
+        let charging = Charging::After(Arc::new(judge));
+        self.set(|rule| rule.charging = charging.clone())
     }
 
     /// Gives back what was charged, if the request has ended in this way. A limit with tiers cannot.
@@ -222,12 +220,9 @@ impl Rule {
     ///     .refund_if(|ending| ending.failed() || ending.status().is_some_and(|s| s.is_server_error()));
     /// # let _ = rule;
     /// ```
-    pub fn refund_if(
-        mut self,
-        judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.charging = Charging::GivenBack(Arc::new(judge));
-        self
+    pub fn refund_if(self, judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static) -> Self {
+        let charging = Charging::GivenBack(Arc::new(judge));
+        self.set(|rule| rule.charging = charging.clone())
     }
 
     /// Corrects what was charged to what the request has really cost, once the response's body has ended, or was
@@ -267,23 +262,21 @@ impl Rule {
     /// # let _ = (queries, traffic);
     /// ```
     pub fn settle_by<C: Into<Option<u32>>>(
-        mut self,
+        self,
         price: impl Fn(&Ending<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
-        self.charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
-        self
+        let charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
+        self.set(|rule| rule.charging = charging.clone())
     }
 
     /// Sets how the rule takes part in the request's batch.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
+    pub fn mode(self, mode: Mode) -> Self {
+        self.set(|rule| rule.mode = mode)
     }
 
     /// Sets what happens to a request without an id.
-    pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
-        self.on_missing = on_missing;
-        self
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        self.set(|rule| rule.on_missing = on_missing)
     }
 
     /// Sets what is decided while the store does not answer, whatever the limit's name says. See
@@ -292,9 +285,8 @@ impl Rule {
     /// If several rules meet in one bucket, the strictest of their policies decides: to refuse is stricter than to decide
     /// locally, and that is stricter than to allow. A rule for which this is not set has the policy of the limit's name or,
     /// if that has none, the backend's.
-    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
-        self.on_failure = Some(on_failure);
-        self
+    pub fn on_failure(self, on_failure: OnFailure) -> Self {
+        self.set(|rule| rule.on_failure = Some(on_failure))
     }
 
     /// Asks `other` if this rule finds no id that is in its limit's format: because the request has none, or it is empty,
@@ -316,10 +308,11 @@ impl Rule {
     /// # let _ = rule;
     /// ```
     ///
-    /// Limit, cost, mode, failure policy and charging are those of the rule that applies. What is set after this is of the
-    /// first rule, so set up `other` before.
+    /// Limit, cost, mode, failure policy and charging are those of the rule that applies. What is set after this is set for
+    /// all rules of the chain.
     ///
-    /// - A rule that a request [skips](Self::skip_if) finds no id for it: the next one is asked, unless it is skipped too.
+    /// - A rule that is [skipped](Self::skip_if) for a request finds no id for it: the next one is asked, unless it is skipped
+    ///   too. To exempt requests from all of them, call `skip_if` after this.
     /// - The last rule's [`on_missing`](Self::on_missing) says what happens if none of them finds an id. That of the others
     ///   says nothing.
     /// - A [cost](Self::cost_by) of 0, found by the rule that applies, charges nothing, and no other rule is asked.
@@ -329,6 +322,13 @@ impl Rule {
         let others = std::mem::take(&mut other.others);
         self.others.push(other);
         self.others.extend(others);
+        self
+    }
+
+    /// Sets something for this rule and those that are asked after it.
+    fn set(mut self, set: impl Fn(&mut Self)) -> Self {
+        self.others.iter_mut().for_each(&set);
+        set(&mut self);
         self
     }
 
@@ -387,7 +387,7 @@ impl Rule {
     /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
     fn fall_back(&self, no_id: &NoId) {
         if let NoId::Wrong(missing) = no_id {
-            self.log_once(missing, "are counted by what `or_else` says");
+            self.log_once(missing, "are counted as `or_else` says");
         }
     }
 
@@ -413,7 +413,10 @@ impl Rule {
     fn log_once(&self, missing: &Missing, consequence: &str) {
         if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
             let (limit, reason) = (&*self.limit, missing.reason());
-            tracing::error!(limit, "requests {consequence} for want of an id: {reason}");
+            tracing::error!(
+                limit,
+                "requests {consequence}, because they have no valid id: {reason}"
+            );
         }
     }
 }

@@ -220,6 +220,26 @@ async fn rule_that_is_skipped_leaves_the_request_to_the_next() {
 }
 
 #[tokio::test]
+async fn what_is_set_for_a_chain_is_set_for_all_its_rules() {
+    let chain = || per_key().or_else(per_ip());
+    let with_key = || request(&[("x-api-key", b"k")]);
+    let skipped = layer(chain().skip_if(methods([Method::GET])));
+    assert_eq!(charged(&skipped, with_key()).await, []);
+    assert_eq!(charged(&skipped, request(&[])).await, []);
+    let costly = layer(chain().cost(2));
+    assert_eq!(charged(&costly, with_key()).await[0].2, 2);
+    assert_eq!(charged(&costly, request(&[])).await[0].2, 2);
+    let other = Rule::new("per-ip", HeaderId::new("x-other"));
+    let shared = layer(per_key().or_else(other).on_missing(OnMissing::Shared));
+    assert_eq!(charged(&shared, request(&[])).await[0].0, "per-ip");
+    let given_back = layer(chain().refund_if(|_| true));
+    for _ in 0..20 {
+        assert_eq!(status(&given_back, with_key()).await, 200);
+        assert_eq!(status(&given_back, request(&[])).await, 200);
+    }
+}
+
+#[tokio::test]
 async fn cost_is_that_of_the_rule_that_applies() {
     let free = per_key().cost_by(|_| 0);
     let layer_of_free = layer(free.or_else(per_ip().cost(3)));
