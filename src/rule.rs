@@ -3,8 +3,10 @@
 #![cfg_attr(feature = "axum", doc = include_str!("../docs/rules.md"))]
 
 mod charging;
+mod path;
 mod predicate;
 mod rules;
+mod source;
 
 use std::{
     borrow::Cow,
@@ -17,20 +19,20 @@ use std::{
 
 use http::request::Parts;
 
-use self::charging::Charging;
-pub use self::{
-    charging::Ending,
-    predicate::{methods, paths},
-    rules::RuleError,
+use self::{
+    charging::Charging,
+    source::{NoId, Sources},
 };
+pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleError};
 pub(crate) use self::{
     charging::{Outcome, Refused},
+    path::undisguised,
     predicate::Predicates,
     rules::{Charge, Charges, Rules, charged},
 };
 use crate::{
     id::{Id, IdFormat},
-    key::{Extracted, KeyExtractor, Missing},
+    key::{KeyExtractor, Missing},
     limiter::Claim,
     transaction::{Mode, OnFailure},
 };
@@ -38,12 +40,10 @@ use crate::{
 /// One limit that requests meet: its name, who is asking, and what it costs.
 ///
 /// ```
-/// use tollgate::{ClientIp, Rule, key::HeaderId, rule::OnMissing};
+/// use tollgate::{ClientIp, Rule, key::HeaderId};
 ///
 /// let per_ip = Rule::new("requests", ClientIp::peer());
-/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id"))
-///     .cost(5)
-///     .on_missing(OnMissing::Skip);
+/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id")).cost(5);
 /// # let _ = (per_ip, per_account);
 /// ```
 #[derive(Clone)]
@@ -51,7 +51,7 @@ use crate::{
 pub struct Rule {
     limit: Arc<str>,
     choice: Option<Choice>,
-    extractor: Arc<dyn KeyExtractor>,
+    sources: Sources,
     cost: Cost,
     mode: Mode,
     charging: Charging,
@@ -59,6 +59,8 @@ pub struct Rule {
     on_failure: Option<OnFailure>,
     skips: Predicates,
     logged: Arc<AtomicBool>,
+    /// The rules for requests for which this one finds no id, in the order in which they are asked.
+    others: Vec<Rule>,
 }
 
 /// Limits instead of the rule's own.
@@ -83,10 +85,11 @@ enum Cost {
 #[non_exhaustive]
 pub enum OnMissing {
     /// It is refused: with 400 if the client left the id out, with 500 if the server is not set up
-    /// to know it.
+    /// to know it. The layer's other rules charge it all the same.
     #[default]
     Refuse,
-    /// The rule is skipped. Whoever leaves the id out escapes the limit.
+    /// The rule is skipped. Whoever leaves the id out, or sends one that is not valid, escapes the limit: where such requests
+    /// are to be counted in another way, use [`Rule::or_else`].
     Skip,
     /// All such requests share one bucket.
     Shared,
@@ -99,7 +102,7 @@ impl Rule {
         Self {
             limit: limit.into(),
             choice: None,
-            extractor: Arc::new(extractor),
+            sources: Sources::new(extractor),
             cost: Cost::Fixed(1),
             mode: Mode::default(),
             charging: Charging::default(),
@@ -107,6 +110,7 @@ impl Rule {
             on_failure: None,
             skips: Predicates::default(),
             logged: Arc::default(),
+            others: Vec::new(),
         }
     }
 
@@ -129,21 +133,20 @@ impl Rule {
     /// # let _ = rule;
     /// ```
     pub fn limit_by<T: Into<Arc<str>>>(
-        mut self,
+        self,
         others: impl IntoIterator<Item = T>,
         choose: impl Fn(&Parts) -> Option<&str> + Send + Sync + 'static,
     ) -> Self {
-        self.choice = Some(Choice {
+        let choice = Choice {
             others: others.into_iter().map(Into::into).collect(),
             choose: Arc::new(choose),
-        });
-        self
+        };
+        self.set(|rule| rule.choice = Some(choice.clone()))
     }
 
     /// Sets what a request costs, in tokens.
-    pub fn cost(mut self, cost: u32) -> Self {
-        self.cost = Cost::Fixed(cost);
-        self
+    pub fn cost(self, cost: u32) -> Self {
+        self.set(|rule| rule.cost = Cost::Fixed(cost))
     }
 
     /// Finds what each request costs, in tokens. Where it is 0, the rule is skipped, also for those who are over the
@@ -161,18 +164,25 @@ impl Rule {
     /// });
     /// # let _ = kilobytes;
     /// ```
-    pub fn cost_by(mut self, cost: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
-        self.cost = Cost::By(Arc::new(cost));
-        self
+    pub fn cost_by(self, cost: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
+        let cost = Cost::By(Arc::new(cost));
+        self.set(|rule| rule.cost = cost.clone())
     }
 
     /// Skips requests for which this is true. Any of several is enough.
-    pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.skips.push(skip);
-        self
+    ///
+    /// A request whose path is in disguise (see [`paths`]), such as `/static/../login`, is skipped only if this is also
+    /// true of the request with the path that a router may resolve it to, here `/login`.
+    pub fn skip_if(self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        let skip: Arc<_> = Arc::new(skip);
+        self.set(|rule| {
+            let skip = Arc::clone(&skip);
+            rule.skips.push(move |parts| skip(parts));
+        })
     }
 
-    /// Skips requests for which this is false.
+    /// Skips requests for which this is false. A request whose path is in disguise (see [`paths`]) is skipped only if this
+    /// is also false of the request with the path that a router may resolve it to.
     pub fn only_if(self, meets: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.skip_if(move |parts| !meets(parts))
     }
@@ -193,12 +203,9 @@ impl Rule {
     ///     .charge_if(|ending| ending.status() == Some(StatusCode::FORBIDDEN));
     /// # let _ = failures;
     /// ```
-    pub fn charge_if(
-        mut self,
-        judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.charging = Charging::After(Arc::new(judge));
-        self
+    pub fn charge_if(self, judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static) -> Self {
+        let charging = Charging::After(Arc::new(judge));
+        self.set(|rule| rule.charging = charging.clone())
     }
 
     /// Gives back what was charged, if the request has ended in this way. A limit with tiers cannot.
@@ -213,12 +220,9 @@ impl Rule {
     ///     .refund_if(|ending| ending.failed() || ending.status().is_some_and(|s| s.is_server_error()));
     /// # let _ = rule;
     /// ```
-    pub fn refund_if(
-        mut self,
-        judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.charging = Charging::GivenBack(Arc::new(judge));
-        self
+    pub fn refund_if(self, judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static) -> Self {
+        let charging = Charging::GivenBack(Arc::new(judge));
+        self.set(|rule| rule.charging = charging.clone())
     }
 
     /// Corrects what was charged to what the request has really cost, once the response's body has ended, or was
@@ -226,41 +230,105 @@ impl Rule {
     /// [`cost`](Self::cost) is then a reservation. `None` leaves what is charged as it is, as where the handler has
     /// [settled](crate::layer::Assessed::settle) it. A limit with tiers cannot.
     ///
+    /// **Charge what the handler has used**, not what the client has received. A client that goes away before there is a
+    /// response has been [sent](Ending::sent) nothing, and a rule that charges that lets it keep the server busy for
+    /// free. Have the handler count, in an extension of the *request* that it shares by an [`Arc`]: it is found however the
+    /// request ends. Where the bytes that were sent are the cost, leave the reservation to requests without a response.
+    ///
+    /// **An upgraded connection** goes on after its response: a 101, or a 2xx to `CONNECT`, as of WebSockets. The closure is
+    /// not asked then, and the whole reservation stays charged until the handler
+    /// [settles](crate::layer::Assessed::settle) it, at the end of the connection or as it goes on.
+    ///
     /// It stands in place of [`charge_if`](Self::charge_if) and [`refund_if`](Self::refund_if).
     ///
     /// ```
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
     /// use tollgate::{ClientIp, Rule};
     ///
-    /// // Reserves 64 kilobytes, and charges those that were sent.
-    /// let traffic = Rule::new("traffic", ClientIp::peer()).cost(64).settle_by(|ending| {
-    ///     u32::try_from(ending.sent().div_ceil(1024)).unwrap_or(u32::MAX)
+    /// /// Put into the request's extensions by an outer layer, and counted up by the handler.
+    /// #[derive(Clone, Default)]
+    /// struct Used(Arc<AtomicU32>);
+    ///
+    /// let queries = Rule::new("queries", ClientIp::peer()).cost(10).settle_by(|ending| {
+    ///     let Used(queries) = ending.request_extensions().get()?;
+    ///     Some(queries.load(Ordering::Relaxed))
     /// });
-    /// # let _ = traffic;
+    ///
+    /// // Reserves 64 kilobytes, and charges those that were sent. A request that ends without a response costs all of it.
+    /// let traffic = Rule::new("traffic", ClientIp::peer()).cost(64).settle_by(|ending| {
+    ///     ending.response()?;
+    ///     Some(u32::try_from(ending.sent().div_ceil(1024)).unwrap_or(u32::MAX))
+    /// });
+    /// # let _ = (queries, traffic);
     /// ```
     pub fn settle_by<C: Into<Option<u32>>>(
-        mut self,
+        self,
         price: impl Fn(&Ending<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
-        self.charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
-        self
+        let charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
+        self.set(|rule| rule.charging = charging.clone())
     }
 
     /// Sets how the rule takes part in the request's batch.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
+    pub fn mode(self, mode: Mode) -> Self {
+        self.set(|rule| rule.mode = mode)
     }
 
     /// Sets what happens to a request without an id.
-    pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
-        self.on_missing = on_missing;
-        self
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        self.set(|rule| rule.on_missing = on_missing)
     }
 
     /// Sets what is decided while the store does not answer, whatever the limit's name says. See
     /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
-    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
-        self.on_failure = Some(on_failure);
+    ///
+    /// If several rules meet in one bucket, the strictest of their policies decides: to refuse is stricter than to decide
+    /// locally, and that is stricter than to allow. A rule for which this is not set has the policy of the limit's name or,
+    /// if that has none, the backend's.
+    pub fn on_failure(self, on_failure: OnFailure) -> Self {
+        self.set(|rule| rule.on_failure = Some(on_failure))
+    }
+
+    /// Asks `other` if this rule finds no id that is in its limit's format: because the request has none, or it is empty,
+    /// there twice, too long or malformed. Whether a request has an id is so decided in one place, and each request meets
+    /// one of the two limits.
+    ///
+    /// For one limit, use [`KeyExtractorExt::or_else`](crate::key::KeyExtractorExt::or_else).
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule, key::ExtensionId};
+    ///
+    /// #[derive(Clone)]
+    /// struct Key { account: String }
+    ///
+    /// // A key that an outer layer has verified, else the address.
+    /// let key = ExtensionId::optional(|key: &Key| key.account.clone());
+    /// let rule = Rule::new("per-key", key).cost(2)
+    ///     .or_else(Rule::new("per-ip", ClientIp::peer()));
+    /// # let _ = rule;
+    /// ```
+    ///
+    /// Limit, cost, mode, failure policy and charging are those of the rule that applies. What is set after this is set for
+    /// all rules of the chain.
+    ///
+    /// - A rule that is [skipped](Self::skip_if) for a request finds no id for it: the next one is asked, unless it is skipped
+    ///   too. To exempt requests from all of them, call `skip_if` after this.
+    /// - The last rule's [`on_missing`](Self::on_missing) says what happens if none of them finds an id. That of the others
+    ///   says nothing.
+    /// - A [cost](Self::cost_by) of 0, found by the rule that applies, charges nothing, and no other rule is asked.
+    ///
+    /// Ids that clients can make up do not belong in the first rule: each made-up key has a bucket of its own.
+    pub fn or_else(mut self, mut other: Self) -> Self {
+        let others = std::mem::take(&mut other.others);
+        self.others.push(other);
+        self.others.extend(others);
+        self
+    }
+
+    /// Sets something for this rule and those that are asked after it.
+    fn set(mut self, set: impl Fn(&mut Self)) -> Self {
+        self.others.iter_mut().for_each(&set);
+        set(&mut self);
         self
     }
 
@@ -300,8 +368,8 @@ impl Rule {
     }
 
     fn claim(&self, limit: &Arc<str>, cost: u32) -> Claim {
-        let extractor = Arc::clone(&self.extractor);
-        let meets = move |folded: &str| folded == Id::MISSING || extractor.can_find(folded);
+        let sources = self.sources.clone();
+        let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
         let claim = Claim::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
         match self.charging.corrects() {
             true => claim.with_corrections(),
@@ -309,22 +377,32 @@ impl Rule {
         }
     }
 
-    fn id(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, Missing> {
-        let missing = match self.extractor.extract(parts) {
-            Extracted::Skip => return Ok(None),
-            Extracted::Missing(missing) => missing,
-            Extracted::Id(id) => match format.fold(id.as_str()) {
-                Ok(_) => return Ok(Some(id)),
-                Err(error) => self.extractor.invalid(&error),
-            },
-        };
-        self.without_id(missing)
+    /// Finds the id, and by which of its extractors.
+    #[inline]
+    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, Id), NoId> {
+        let missed = |no_id: &NoId| self.fall_back(no_id);
+        self.sources.find(parts, format, missed)
     }
 
-    /// What becomes of a request of which it is not known who is asking, or for what.
+    /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
+    fn fall_back(&self, no_id: &NoId) {
+        if let NoId::Wrong(missing) = no_id {
+            self.log_once(missing, "are counted as `or_else` says");
+        }
+    }
+
+    /// What becomes of a request for which neither this rule nor another finds an id.
     #[cold]
-    fn without_id(&self, missing: Missing) -> Result<Option<Id>, Missing> {
-        self.log_once(&missing);
+    fn without_id(&self, no_id: NoId) -> Result<Option<Id>, Missing> {
+        let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
+            return Ok(None);
+        };
+        let consequence = match self.on_missing {
+            OnMissing::Refuse => "are refused",
+            OnMissing::Skip => "are not limited",
+            OnMissing::Shared => "share one bucket",
+        };
+        self.log_once(&missing, consequence);
         match self.on_missing {
             OnMissing::Refuse => Err(missing),
             OnMissing::Skip => Ok(None),
@@ -332,15 +410,13 @@ impl Rule {
         }
     }
 
-    fn log_once(&self, missing: &Missing) {
+    fn log_once(&self, missing: &Missing, consequence: &str) {
         if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
             let (limit, reason) = (&*self.limit, missing.reason());
-            let consequence = match self.on_missing {
-                OnMissing::Refuse => "are refused",
-                OnMissing::Skip => "are not limited",
-                OnMissing::Shared => "share one bucket",
-            };
-            tracing::error!(limit, "requests {consequence} for want of an id: {reason}");
+            tracing::error!(
+                limit,
+                "requests {consequence}, because they have no valid id: {reason}"
+            );
         }
     }
 }
@@ -358,6 +434,7 @@ impl fmt::Debug for Rule {
             .field("charging", &self.charging)
             .field("on_missing", &self.on_missing)
             .field("on_failure", &self.on_failure)
+            .field("or_else", &self.others)
             .finish_non_exhaustive()
     }
 }

@@ -47,6 +47,8 @@ pub struct Transaction<'a> {
     pub mode: Mode,
     /// What is decided while the store does not answer, if it is not for the limit to say.
     pub on_failure: Option<OnFailure>,
+    /// What is decided then at least, if it is for the limit to say.
+    floor: Option<OnFailure>,
     /// Whether it is of those who have no id.
     missing: bool,
     /// Whether a cost that cannot pass is denied, rather than an error.
@@ -70,6 +72,7 @@ impl<'a> Transaction<'a> {
             min_cost: None,
             mode: Mode::CheckAndSpend,
             on_failure: None,
+            floor: None,
             missing: false,
             lenient: false,
             correction: false,
@@ -165,6 +168,16 @@ impl<'a> Transaction<'a> {
         self.on_failure = Some(on_failure);
         self
     }
+
+    /// Leaves it to the limit what is decided while the store does not answer, and lets no more pass than `floor` does.
+    pub(crate) const fn on_failure_at_least(mut self, floor: Option<OnFailure>) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    pub(crate) const fn floor(&self) -> Option<OnFailure> {
+        self.floor
+    }
 }
 
 /// How a transaction takes part in its batch.
@@ -220,4 +233,17 @@ pub enum OnFailure {
     Allow,
     /// An error: 503, or `UNAVAILABLE` over gRPC.
     Refuse,
+}
+
+impl OnFailure {
+    /// The one of the two that lets fewer requests pass: to refuse is stricter than to decide locally, and that is
+    /// stricter than to allow.
+    #[must_use]
+    pub const fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Refuse, _) | (_, Self::Refuse) => Self::Refuse,
+            (Self::Local, _) | (_, Self::Local) => Self::Local,
+            (Self::Allow, Self::Allow) => Self::Allow,
+        }
+    }
 }

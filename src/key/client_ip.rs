@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Extracted, KeyExtractor, Nature, Predicate,
+    Description, Extracted, KeyExtractor, Predicate,
     address::{Address, Proxies, RangeError, Ranges},
 };
 use crate::id::{Id, IdFormat, masked};
@@ -116,21 +116,19 @@ impl KeyExtractor for ClientIp {
         }
     }
 
-    fn fits(&self, format: IdFormat) -> bool {
-        matches!(format, IdFormat::Opaque | IdFormat::IpAddress)
+    fn describe(&self) -> Description {
+        let exact = self.exact;
+        Description::new(self.address.nature())
+            .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
+            .can_find(move |folded| is_client(folded, exact))
     }
+}
 
-    fn nature(&self) -> Nature {
-        self.address.nature()
-    }
-
-    fn can_find(&self, folded: &str) -> bool {
-        match folded.parse().map(|ip: IpAddr| ip.to_canonical()) {
-            Ok(IpAddr::V6(ip)) if !self.exact => {
-                Id::from(masked(ip, SUBSCRIBER)).as_str() == folded
-            }
-            Ok(ip) => Id::from(ip).as_str() == folded,
-            Err(_) => false,
-        }
+/// Whether an id is the address of a client, as it is counted.
+fn is_client(folded: &str, exact: bool) -> bool {
+    match folded.parse().map(|ip: IpAddr| ip.to_canonical()) {
+        Ok(IpAddr::V6(ip)) if !exact => Id::from(masked(ip, SUBSCRIBER)).as_str() == folded,
+        Ok(ip) => Id::from(ip).as_str() == folded,
+        Err(_) => false,
     }
 }

@@ -1,6 +1,6 @@
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, Nature};
+use super::{Description, Extracted, KeyExtractor, Nature};
 use crate::id::IdFormat;
 
 /// One bucket for all requests: what the server itself can bear.
@@ -14,15 +14,9 @@ impl KeyExtractor for Everyone {
         ID.into()
     }
 
-    fn nature(&self) -> Nature {
-        Nature::OneForAll
-    }
-
-    fn can_find(&self, folded: &str) -> bool {
-        folded == ID
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        format == IdFormat::Opaque
+    fn describe(&self) -> Description {
+        Description::new(Nature::OneForAll)
+            .fits(|format| format == IdFormat::Opaque)
+            .can_find(|folded| folded == ID)
     }
 }

@@ -2,8 +2,8 @@ use std::{any::type_name, fmt, sync::Arc};
 
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, Missing};
-use crate::id::{Id, IdError};
+use super::{Description, Extracted, KeyExtractor, Missing};
+use crate::id::Id;
 
 /// An id from a value of type `T` that an outer layer, such as one that authenticates, has put into
 /// the request's extensions.
@@ -19,14 +19,41 @@ use crate::id::{Id, IdError};
 /// ```
 pub struct ExtensionId<T> {
     id: Arc<dyn Fn(&T) -> Id + Send + Sync>,
+    is_optional: bool,
 }
 
 impl<T> ExtensionId<T> {
-    /// The id that `id` makes of the extension.
+    /// The id that `id` makes of the extension, which each request has. One that has not is refused with 500, and the
+    /// missing layer is logged, unless the rule says otherwise.
     #[must_use]
     pub fn new<I: Into<Id>>(id: impl Fn(&T) -> I + Send + Sync + 'static) -> Self {
         Self {
             id: Arc::new(move |value| id(value).into()),
+            is_optional: false,
+        }
+    }
+
+    /// The same for an extension that some requests have, such as those of users who have logged in. The rule is skipped for
+    /// requests without it, and nothing is logged.
+    ///
+    /// Such requests escape the limit: add an extractor or a rule for them, by
+    /// [`or_else`](super::KeyExtractorExt::or_else) or [`Rule::or_else`](crate::Rule::or_else).
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule, key::ExtensionId};
+    ///
+    /// #[derive(Clone)]
+    /// struct User { name: String }
+    ///
+    /// let user = ExtensionId::optional(|user: &User| user.name.clone());
+    /// let rule = Rule::new("per-user", user).or_else(Rule::new("per-ip", ClientIp::peer()));
+    /// # let _ = rule;
+    /// ```
+    #[must_use]
+    pub fn optional<I: Into<Id>>(id: impl Fn(&T) -> I + Send + Sync + 'static) -> Self {
+        Self {
+            is_optional: true,
+            ..Self::new(id)
         }
     }
 }
@@ -35,17 +62,21 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
     fn extract(&self, parts: &Parts) -> Extracted {
         match parts.extensions.get::<T>() {
             Some(value) => Extracted::Id((self.id)(value)),
+            None if self.is_optional => Extracted::Skip,
             None => Extracted::Missing(Missing::server(format!(
-                "the request has no extension `{}`: add the layer that sets it outside of this one",
+                "the request has no extension `{}`: add the layer that sets it outside of this one, or use \
+                 `ExtensionId::optional` if requests may come without it",
                 type_name::<T>()
             ))),
         }
     }
 
-    fn invalid(&self, error: &IdError) -> Missing {
-        // The id is not the client's to read, nor the log's.
-        let reason = error.without_id();
-        Missing::server(format!("extension `{}`: {reason}", type_name::<T>()))
+    fn describe(&self) -> Description {
+        Description::default().invalid(|error| {
+            // The id is not the client's to read, nor the log's.
+            let reason = error.without_id();
+            Missing::server(format!("extension `{}`: {reason}", type_name::<T>()))
+        })
     }
 }
 
@@ -53,6 +84,7 @@ impl<T> Clone for ExtensionId<T> {
     fn clone(&self) -> Self {
         Self {
             id: Arc::clone(&self.id),
+            is_optional: self.is_optional,
         }
     }
 }

@@ -1,7 +1,6 @@
 use http::{HeaderName, request::Parts};
 
-use super::{Extracted, KeyExtractor, Missing};
-use crate::id::IdError;
+use super::{Description, Extracted, KeyExtractor, Missing};
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///
@@ -62,7 +61,9 @@ impl KeyExtractor for HeaderId {
         }
     }
 
-    fn invalid(&self, error: &IdError) -> Missing {
-        Missing::client(format!("header `{}`: {error}", self.name))
+    fn describe(&self) -> Description {
+        let name = self.name.clone();
+        Description::default()
+            .invalid(move |error| Missing::client(format!("header `{name}`: {error}")))
     }
 }

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Extracted, KeyExtractor, Nature,
+    Description, Extracted, KeyExtractor,
     address::{Address, Proxies},
 };
 use crate::id::{IdFormat, network};
@@ -90,19 +90,16 @@ impl KeyExtractor for Ipv6Range {
         }
     }
 
-    fn fits(&self, format: IdFormat) -> bool {
-        match format {
-            IdFormat::Ipv6Range => self.prefix == 48,
-            format => format == IdFormat::Opaque,
-        }
-    }
-
-    fn nature(&self) -> Nature {
-        self.address.nature()
-    }
-
-    fn can_find(&self, folded: &str) -> bool {
-        let address = folded.split('/').next().and_then(|ip| ip.parse().ok());
-        address.is_some_and(|ip| network(ip, self.prefix).as_str() == folded)
+    fn describe(&self) -> Description {
+        let prefix = self.prefix;
+        Description::new(self.address.nature())
+            .fits(move |format| match format {
+                IdFormat::Ipv6Range => prefix == 48,
+                format => format == IdFormat::Opaque,
+            })
+            .can_find(move |folded| {
+                let address = folded.split('/').next().and_then(|ip| ip.parse().ok());
+                address.is_some_and(|ip| network(ip, prefix).as_str() == folded)
+            })
     }
 }

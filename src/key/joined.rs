@@ -1,16 +1,19 @@
 //! Ids of several extractors, joined: a tuple of extractors is one.
 
+use std::sync::Arc;
+
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, Missing, Nature};
-use crate::id::{IdError, IdFormat};
+use super::{Description, Extracted, KeyExtractor, Missing};
+use crate::id::IdFormat;
 
 macro_rules! joined {
     ($($extractor:ident $place:tt),+; $last:ident $end:tt) => {
         /// One bucket for each combination of ids: `12345678:example.com`. In all but the last, a colon is written
         /// `%3A` and a percent sign `%25`, so that no client can write its way into another's bucket.
         ///
-        /// If one of the extractors skips the rule, or finds that the id is missing, so do all.
+        /// If one of the extractors skips the rule, or finds that the id is missing, so do all. In a format of pairs, a part
+        /// cannot be an [`or_else`](super::KeyExtractorExt::or_else): write `(a, c).or_else((b, c))`.
         impl<$($extractor: KeyExtractor,)+ $last: KeyExtractor> KeyExtractor for ($($extractor,)+ $last) {
             fn extract(&self, parts: &Parts) -> Extracted {
                 let mut joined = String::new();
@@ -29,25 +32,8 @@ macro_rules! joined {
                 }
             }
 
-            fn fits(&self, format: IdFormat) -> bool {
-                let is_pair = [$($place),+].len() == 1;
-                match format.pair() {
-                    Some((first, second)) => {
-                        is_pair && self.0.fits(first) && self.1.fits(second)
-                    }
-                    None => format == IdFormat::Opaque,
-                }
-            }
-
-            fn nature(&self) -> Nature {
-                [$(self.$place.nature()),+].into_iter().fold(self.$end.nature(), Nature::max)
-            }
-
-            fn invalid(&self, error: &IdError) -> Missing {
-                // Which part is wrong is not known: whoever sends one of them should look first.
-                let all = [$(self.$place.invalid(error),)+ self.$end.invalid(error)];
-                let client = all.iter().find(|missing| !missing.is_servers_fault());
-                client.unwrap_or(&all[0]).clone()
+            fn describe(&self) -> Description {
+                of_parts([$(self.$place.describe(),)+ self.$end.describe()])
             }
         }
     };
@@ -56,6 +42,27 @@ macro_rules! joined {
 joined!(A 0; B 1);
 joined!(A 0, B 1; C 2);
 joined!(A 0, B 1, C 2; D 3);
+
+/// The description of ids that are made of these.
+fn of_parts<const N: usize>(parts: [Description; N]) -> Description {
+    let parts = Arc::new(parts);
+    let of_errors = Arc::clone(&parts);
+    let nature = parts.iter().map(Description::nature).max();
+    Description::new(nature.unwrap_or_default())
+        .fits(move |format| match (format.pair(), &parts[..]) {
+            // Which part is malformed is not known when one is looked for elsewhere.
+            (Some((first, second)), [a, b]) if a.each().is_empty() && b.each().is_empty() => {
+                a.has_format(first) && b.has_format(second)
+            }
+            _ => format == IdFormat::Opaque,
+        })
+        .invalid(move |error| {
+            // Nor here: whoever sends one of them should look first.
+            let mut all = of_errors.iter().map(|part| part.missing(error));
+            let client = all.find(|missing| !missing.is_servers_fault());
+            client.unwrap_or_else(|| of_errors[0].missing(error))
+        })
+}
 
 fn push(joined: &mut String, id: &str) {
     for c in id.chars() {

@@ -1,6 +1,6 @@
 use http::request::Parts;
 
-use super::{Extracted, KeyExtractor, Nature};
+use super::{Description, Extracted, KeyExtractor, Nature};
 use crate::id::IdFormat;
 
 /// The route that axum has matched, as it is written in the router: `/users/{id}`. One bucket for each route or, with
@@ -27,11 +27,7 @@ impl KeyExtractor for MatchedPath {
         path.map_or(UNMATCHED, |path| path.as_str()).into()
     }
 
-    fn nature(&self) -> Nature {
-        Nature::OneForAll
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        format == IdFormat::Opaque
+    fn describe(&self) -> Description {
+        Description::new(Nature::OneForAll).fits(|format| format == IdFormat::Opaque)
     }
 }

@@ -5,10 +5,11 @@
 //! | [`ClientIp`] | the address of the peer or, behind [`Proxies`], of the client; an IPv6 one by its /64 | 500: the server or a proxy does not pass it on |
 //! | [`Ipv6Range`] | the /48 (or another range) of such an address, if it is an IPv6 one | skipped for IPv4, 500 for no address |
 //! | [`HeaderId`] | a header's value, such as an account | 400 |
-//! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run |
+//! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run; skipped, if it is [optional](ExtensionId::optional) |
 //! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (all without a route are one) |
 //! | [`Everyone`] | one for all | – |
 //! | two to four of these in a tuple | theirs, with colons between them: `12345678:/users/{id}` | what the first does that has none |
+//! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first that is in the limit's format | what the last does |
 //! | a closure | what it returns: `Option` of an id or of text | skipped |
 //!
 //! What happens without an id can be changed for each [`Rule`](crate::Rule), by
@@ -49,6 +50,7 @@
 
 mod address;
 mod client_ip;
+mod description;
 mod everyone;
 mod extension;
 mod header;
@@ -56,22 +58,25 @@ mod ipv6_range;
 mod joined;
 #[cfg(feature = "axum")]
 mod matched_path;
+mod or_else;
 
 use std::borrow::Cow;
 
 use http::request::Parts;
 
-use crate::id::{Id, IdError, IdFormat};
+use crate::id::Id;
 
 #[cfg(feature = "axum")]
 pub use self::matched_path::MatchedPath;
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader, RangeError},
     client_ip::ClientIp,
+    description::{Description, Nature},
     everyone::Everyone,
     extension::ExtensionId,
     header::HeaderId,
     ipv6_range::Ipv6Range,
+    or_else::{KeyExtractorExt, OrElse},
 };
 
 /// Says who a request is from, by its head alone.
@@ -87,28 +92,9 @@ pub trait KeyExtractor: Send + Sync + 'static {
     /// Extracts the id from a request's head.
     fn extract(&self, parts: &Parts) -> Extracted;
 
-    /// Says whether the ids that it finds may be in a format. It is asked when a rule is added: one
-    /// whose requests would all be refused is an error at start.
-    fn fits(&self, format: IdFormat) -> bool {
-        let _ = format;
-        true
-    }
-
-    /// Says whether it can find an id, given as it is [folded](IdFormat::fold). It is asked for each
-    /// override of a rule's limit: those whom the rule never meets are logged.
-    fn can_find(&self, folded: &str) -> bool {
-        let _ = folded;
-        true
-    }
-
-    /// Says what it goes by, for the [checks](crate::check).
-    fn nature(&self) -> Nature {
-        Nature::Unknown
-    }
-
-    /// Says what is wrong with a request whose id is not in the limit's format. It has no id then.
-    fn invalid(&self, error: &IdError) -> Missing {
-        Missing::client(error.to_string())
+    /// Describes the ids that it finds. It is asked once, when a rule is made of the extractor.
+    fn describe(&self) -> Description {
+        Description::default()
     }
 }
 
@@ -120,23 +106,6 @@ where
     fn extract(&self, parts: &Parts) -> Extracted {
         self(parts).into()
     }
-}
-
-/// What a [`KeyExtractor`] goes by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Nature {
-    /// All requests have one id, and shall.
-    OneForAll,
-    /// That is not known.
-    #[default]
-    Unknown,
-    /// What certain proxies say.
-    Proxies,
-    /// The address at the other end of the connection.
-    Peer,
-    /// What anyone says.
-    Anyone,
 }
 
 /// A question about requests, for what is skipped by the answer.

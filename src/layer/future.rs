@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::{
     body::ResponseBody,
     mark::Mark,
-    plan::{Conclusion, Waiting},
+    plan::{Conclusion, FinalResponse, Waiting},
     task::{Closing, detached},
 };
 
@@ -38,7 +38,7 @@ pin_project! {
         Waiting { waiting: Waiting, held: Option<Held<S, ReqBody>> },
         Inner { #[pin] future: S::Future, mark: Mark },
         Closing { closing: Closing, ended: Option<(Result<S::Response, S::Error>, Mark)> },
-        Refused { response: Option<Box<Response<Bytes>>> },
+        Refused { refused: Option<Box<FinalResponse>> },
     }
 }
 
@@ -82,15 +82,15 @@ where
     #[inline]
     fn after(inner: &mut S, mut parts: Parts, body: ReqBody, conclusion: Conclusion) -> Self {
         match conclusion {
-            Conclusion::Proceed(mark) => {
+            Conclusion::Proceed(mut mark) => {
                 mark.announce(&mut parts);
                 Self::Inner {
                     future: inner.call(Request::from_parts(parts, body)),
                     mark,
                 }
             }
-            Conclusion::Refuse(response) => Self::Refused {
-                response: Some(response),
+            Conclusion::Refuse(refused) => Self::Refused {
+                refused: Some(refused),
             },
         }
     }
@@ -139,9 +139,15 @@ where
                     let (ended, mark) = ended.take().expect("polled again after it was ready");
                     return Poll::Ready(mark.put_on_inner(ended));
                 }
-                StateProj::Refused { response } => {
-                    let response = response.take().expect("polled again after it was ready");
-                    return Poll::Ready(Ok((*response).map(ResponseBody::refusal)));
+                StateProj::Refused { refused } => {
+                    let closing = refused
+                        .as_mut()
+                        .and_then(|refused| refused.closing.as_mut());
+                    if let Some(closing) = closing {
+                        ready!(closing.as_mut().poll(cx));
+                    }
+                    let refused = refused.take().expect("polled again after it was ready");
+                    return Poll::Ready(Ok(refused.response.map(ResponseBody::refusal)));
                 }
             };
             state.set(next);

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     check::Checks,
     limiter::Limiter,
-    response::{Headers, Policy, Responder, ResponseFormat},
+    response::{Grpc, Headers, Policy, Responder, ResponseFormat},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -82,7 +82,7 @@ impl RateLimitLayer {
     }
 
     /// Lets requests for which this is true pass, whatever the rules say, and charges them nothing. Any of several is
-    /// enough.
+    /// enough. A path in disguise is asked about twice, as by [`Rule::skip_if`].
     ///
     /// ```
     /// use tollgate::{ClientIp, RateLimitLayer};
@@ -102,6 +102,9 @@ impl RateLimitLayer {
 
     /// Refuses requests for which this is true, with 403, before the rules are asked. The name of the list is told to the
     /// client. Those whom [`skip_if`](Self::skip_if) lets pass are let in all the same.
+    ///
+    /// A request whose path is in disguise (see [`paths`](crate::rule::paths)) is also refused if this is true of the path
+    /// that a router may resolve it to.
     ///
     /// One client of a limit is kept out by an override, [`Limit::BLOCKED`](crate::Limit::BLOCKED).
     ///
@@ -172,6 +175,26 @@ impl RateLimitLayer {
     #[must_use]
     pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
         self.plan_mut().responder.format = Arc::new(format);
+        self
+    }
+
+    /// Sets which requests are refused as gRPC is. It is [`Grpc::Auto`] by default.
+    ///
+    /// Whatever is set, [`Ending::status`](crate::rule::Ending::status) of a refusal is the status that stands for its
+    /// reason.
+    ///
+    /// ```
+    /// use tollgate::response::Grpc;
+    /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
+    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    ///
+    /// // nginx asks this server by `auth_request`, and takes 200 for a yes.
+    /// let layer = RateLimitLayer::new(limiter).grpc(Grpc::Never);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn grpc(mut self, grpc: Grpc) -> Self {
+        self.plan_mut().responder.grpc = grpc;
         self
     }
 

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::{Method, Response, StatusCode, request::Parts};
 use http_body::Body;
 
 use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement, task::Closing};
@@ -11,11 +11,14 @@ pub(super) struct Mark {
     pub(super) assessment: Option<Assessment>,
     pub(super) fields: Option<Fields>,
     pub(super) settlement: Option<Box<Settlement>>,
+    /// Whether the request asks for a tunnel.
+    pub(super) connects: bool,
 }
 
 impl Mark {
     /// Puts the assessment on a request for its handler.
-    pub(super) fn announce(&self, request: &mut Parts) {
+    pub(super) fn announce(&mut self, request: &mut Parts) {
+        self.connects = request.method == Method::CONNECT;
         if let Some(assessment) = &self.assessment {
             request.extensions.insert(assessment.clone());
         }
@@ -63,9 +66,15 @@ impl Mark {
         ended: Result<Response<B>, E>,
     ) -> Result<Response<ResponseBody<B>>, E> {
         let settlement = self.settlement.take();
+        let connects = self.connects;
         let response = self.put_on(ended?);
         Ok(match settlement {
             None => response.map(ResponseBody::inner),
+            // The body ends now, and the connection goes on. When that ends, only the handler sees.
+            Some(mut settlement) if becomes_a_tunnel(connects, response.status()) => {
+                settlement.leave();
+                response.map(ResponseBody::inner)
+            }
             Some(settlement) => {
                 let (head, body) = response.into_parts();
                 let body = ResponseBody::watched(body, head.clone(), *settlement);
@@ -73,4 +82,9 @@ impl Mark {
             }
         })
     }
+}
+
+/// Whether the connection, or a stream of it, becomes something else (RFC 9110, sections 9.3.6 and 15.2.2; RFC 8441).
+fn becomes_a_tunnel(connects: bool, status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS || connects && status.is_success()
 }

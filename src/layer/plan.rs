@@ -12,15 +12,20 @@ use http::{Extensions, Response, request::Parts};
 use tracing::Span;
 
 use super::{
-    assessment::Assessment, health::Health, mark::Mark, settlement::Settlement, task::detached,
+    assessment::Assessment,
+    health::Health,
+    mark::Mark,
+    settlement::Settlement,
+    task::{Closing, detached},
     traffic::Traffic,
 };
 use crate::{
     check::{Check, Finding},
     decision::{BatchDecision, Decision, Fate},
+    key::Missing,
     limiter::{Limiter, LimiterError},
     response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
-    rule::{Charge, Charges, Predicates, Rules},
+    rule::{Charge, Charges, Outcome, Predicates, Rules, undisguised},
     transaction::Operation,
 };
 
@@ -67,12 +72,19 @@ pub(super) enum Progress {
 pub(super) enum Conclusion {
     Proceed(Mark),
     /// Boxed, so that a request that proceeds does not carry the room for it around.
-    Refuse(Box<Response<Bytes>>),
+    Refuse(Box<FinalResponse>),
+}
+
+/// The response to a refused request, and what has to be waited for before.
+pub(super) struct FinalResponse {
+    pub(super) response: Response<Bytes>,
+    pub(super) closing: Option<Closing>,
 }
 
 impl Conclusion {
     fn refuse(response: Response<Bytes>) -> Self {
-        Self::Refuse(Box::new(response))
+        let closing = None;
+        Self::Refuse(Box::new(FinalResponse { response, closing }))
     }
 }
 
@@ -97,29 +109,57 @@ impl Plan {
         if self.exempt.any(request) {
             return Progress::Decided(Conclusion::Proceed(Mark::default()));
         }
-        if let Some(list) = self.listed.iter().find(|list| (list.holds)(request)) {
+        if let Some(list) = self.listing(request) {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
         let mut charges = Charges::new();
-        if let Err(missing) = self.rules.charge(request, &self.limiter, &mut charges) {
-            return Progress::Decided(Conclusion::refuse(
-                self.responder.missing(request, &missing),
-            ));
-        }
+        let missing = self.rules.charge(request, &self.limiter, &mut charges);
         if charges.is_empty() {
-            return Progress::Decided(Conclusion::Proceed(Mark::default()));
+            return Progress::Decided(self.without_charge(request, missing.as_ref()));
         }
         self.traffic
             .look(request, &self.limiter, &self.rules, &charges);
-        match self.try_spend(request, &charges) {
+        match self.try_spend(request, &charges, missing.as_ref()) {
             Some(conclusion) => Progress::Decided(conclusion),
-            None => Progress::Waiting(Waiting::new(Arc::clone(self), request, charges)),
+            None => {
+                let plan = Arc::clone(self);
+                Progress::Waiting(Waiting::new(plan, request, charges, missing))
+            }
         }
     }
 
+    /// What becomes of a request that is charged nothing.
+    fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
+        match missing {
+            Some(missing) => Conclusion::refuse(self.responder.missing(request, missing)),
+            None => Conclusion::Proceed(Mark::default()),
+        }
+    }
+
+    /// The list that a request is on, by its path as it is sent, or as a router may resolve it.
+    #[inline]
+    fn listing(&self, request: &Parts) -> Option<&DenyList> {
+        if self.listed.is_empty() {
+            return None;
+        }
+        let resolved = undisguised(request);
+        let holds = |list: &&DenyList| {
+            (list.holds)(request)
+                || resolved
+                    .as_ref()
+                    .is_some_and(|request| (list.holds)(request))
+        };
+        self.listed.iter().find(holds)
+    }
+
     /// Decides at once, if the backend does not have to wait.
-    fn try_spend(self: &Arc<Self>, request: &Parts, charges: &[Charge]) -> Option<Conclusion> {
+    fn try_spend(
+        self: &Arc<Self>,
+        request: &Parts,
+        charges: &[Charge],
+        missing: Option<&Missing>,
+    ) -> Option<Conclusion> {
         if let [charge] = charges {
             let spent = self.limiter.try_spend(&self.rules.transaction(charge))?;
             return Some(match &spent {
@@ -130,9 +170,10 @@ impl Plan {
                         decisions: slice::from_ref(decision),
                         strictest: votes.then_some(0),
                     };
-                    self.conclude(request, spent, self.taken(&request.extensions, spent))
+                    let taken = self.taken(&request.extensions, spent);
+                    self.conclude(request, spent, taken, missing)
                 }
-                Err(error) => self.fail(request, charges, error),
+                Err(error) => self.fail(request, charges, error, missing),
             });
         }
         let spent = self
@@ -141,9 +182,10 @@ impl Plan {
         Some(match &spent {
             Ok(batch) => {
                 let spent = Verdicts::of(charges, batch);
-                self.conclude(request, spent, self.taken(&request.extensions, spent))
+                let taken = self.taken(&request.extensions, spent);
+                self.conclude(request, spent, taken, missing)
             }
-            Err(error) => self.fail(request, charges, error),
+            Err(error) => self.fail(request, charges, error, missing),
         })
     }
 
@@ -179,14 +221,38 @@ impl Plan {
     }
 
     #[inline]
-    fn conclude(&self, request: &Parts, spent: Verdicts<'_>, taken: Taken) -> Conclusion {
+    fn conclude(
+        &self,
+        request: &Parts,
+        spent: Verdicts<'_>,
+        taken: Taken,
+        missing: Option<&Missing>,
+    ) -> Conclusion {
         self.health.decided();
         self.record(spent);
         let mark = self.mark(request, spent, taken);
-        match spent.denied() {
-            Some(i) => Conclusion::refuse(mark.put_on(self.refuse(request, spent, i))),
-            None => Conclusion::Proceed(mark),
+        match (missing, spent.denied()) {
+            (Some(missing), _) => self.refuse_without_id(request, missing, mark),
+            (None, Some(i)) => Conclusion::refuse(mark.put_on(self.refuse(request, spent, i))),
+            (None, None) => Conclusion::Proceed(mark),
         }
+    }
+
+    /// Refuses a request for which one rule has found no id, whatever the others say. For these it has ended.
+    #[cold]
+    fn refuse_without_id(&self, request: &Parts, missing: &Missing, mut mark: Mark) -> Conclusion {
+        let response = self.responder.missing(request, missing);
+        let settlement = mark.settlement.take();
+        let (head, body) = mark.put_on(response).into_parts();
+        let sent = body.len() as u64;
+        let closing = settlement.and_then(|mut settlement| {
+            settlement.close(Outcome::Response(&head, sent, true), true)
+        });
+        let response = Response::from_parts(head, body);
+        Conclusion::Refuse(Box::new(FinalResponse {
+            response,
+            closing: closing.map(|closing| -> Closing { detached(closing) }),
+        }))
     }
 
     /// Says on the request's span what was decided, if that has fields for it.
@@ -225,8 +291,17 @@ impl Plan {
         self.responder.denied(request, denial(strictest), denials)
     }
 
-    fn fail(&self, request: &Parts, charges: &[Charge], error: &LimiterError) -> Conclusion {
+    fn fail(
+        &self,
+        request: &Parts,
+        charges: &[Charge],
+        error: &LimiterError,
+        missing: Option<&Missing>,
+    ) -> Conclusion {
         self.health.failed(error);
+        if missing.is_some() {
+            return self.without_charge(request, missing);
+        }
         let limits = self.limiter.limits();
         let mut charges = charges.iter();
         match charges.all(|charge| self.rules.is_harmless(charge, &limits)) {
@@ -254,6 +329,7 @@ impl Plan {
             assessment: assessment.map(|ours| ours.within(outer)),
             fields,
             settlement: taken.settlement,
+            connects: false,
         }
     }
 }
@@ -295,6 +371,8 @@ struct Taken {
 /// A decision that the backend has to wait for.
 pub(super) struct Waiting {
     plan: Arc<Plan>,
+    /// Why it is refused whatever is decided, if a rule has found no id.
+    missing: Option<Missing>,
     deciding: Pin<Box<dyn Future<Output = Decided> + Send>>,
 }
 
@@ -306,7 +384,7 @@ struct Decided {
 }
 
 impl Waiting {
-    fn new(plan: Arc<Plan>, request: &Parts, charges: Charges) -> Self {
+    fn new(plan: Arc<Plan>, request: &Parts, charges: Charges, missing: Option<Missing>) -> Self {
         let deciding: Pin<Box<_>> = match plan.settles {
             // If the client goes away meanwhile, what will have been charged has to be settled.
             true => {
@@ -315,7 +393,11 @@ impl Waiting {
             }
             false => Box::pin(decide(Arc::clone(&plan), Extensions::new(), charges)),
         };
-        Self { plan, deciding }
+        Self {
+            plan,
+            missing,
+            deciding,
+        }
     }
 
     pub(super) fn poll(&mut self, request: &Parts, cx: &mut Context<'_>) -> Poll<Conclusion> {
@@ -324,11 +406,13 @@ impl Waiting {
             spent,
             taken,
         } = ready!(self.deciding.as_mut().poll(cx));
+        let missing = self.missing.as_ref();
         Poll::Ready(match &spent {
-            Ok(batch) => self
-                .plan
-                .conclude(request, Verdicts::of(&charges, batch), taken),
-            Err(error) => self.plan.fail(request, &charges, error),
+            Ok(batch) => {
+                let spent = Verdicts::of(&charges, batch);
+                self.plan.conclude(request, spent, taken, missing)
+            }
+            Err(error) => self.plan.fail(request, &charges, error, missing),
         })
     }
 }

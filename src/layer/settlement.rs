@@ -80,6 +80,11 @@ impl Settlement {
         }))
     }
 
+    /// Leaves what is open as it is charged, for the handler to settle.
+    pub(super) fn leave(&mut self) {
+        self.open.clear();
+    }
+
     /// Takes out the next that is due.
     fn next(&mut self, is_end: bool) -> Option<Open> {
         let is_due = |open: &Open| is_end || !self.plan.rules.is_by_end(open.rule);

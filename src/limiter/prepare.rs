@@ -123,6 +123,9 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             true => transaction.mode.silent(),
             false => transaction.mode,
         };
+        let floor = transaction.floor();
+        let of_limit = named.name.failure();
+        let of_limit = of_limit.map(|own| floor.map_or(own, |floor| floor.stricter(own)));
         self.members.push(Member {
             key,
             algorithm,
@@ -130,7 +133,8 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             min_cost: transaction.min_cost.unwrap_or(transaction.cost),
             mode,
             format: named.name.format(),
-            on_failure: transaction.on_failure.or(named.name.failure()),
+            on_failure: transaction.on_failure.or(of_limit),
+            floor,
             shadow,
             fingerprint,
             receipt: transaction.receipt(),

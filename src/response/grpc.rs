@@ -1,7 +1,9 @@
 //! Trailers-only gRPC responses: HTTP 200, no body, and the status among the headers.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
+use http::{
+    HeaderName, HeaderValue, Method, Response, StatusCode, Version, header, request::Parts,
+};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
@@ -17,13 +19,64 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// What the gRPC protocol lets stand in a message: printable ASCII but `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-pub(super) fn is_grpc(request: &Parts) -> bool {
-    let content_type = request
-        .headers
-        .get(header::CONTENT_TYPE)
-        .map(HeaderValue::as_bytes);
-    let rest = content_type.and_then(|value| value.strip_prefix(GRPC.as_bytes()));
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b'-')))
+/// Which requests are refused as gRPC is: with HTTP 200, and the reason in `grpc-status`.
+///
+/// Where a proxy asks a server by HTTP whether to let a request through, and goes by the status, 200 is a yes: nginx's
+/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Use [`Never`](Self::Never) there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Grpc {
+    /// Those that can be nothing else. gRPC: `POST` over HTTP/2, with `te: trailers` and the content type
+    /// `application/grpc`. gRPC-Web: `POST` over any version, with `application/grpc-web` or `application/grpc-web-text`.
+    /// A suffix (`+proto`) and parameters may follow.
+    #[default]
+    Auto,
+    /// All of them, whatever they look like: for servers that serve nothing else, behind a proxy that removes `te`.
+    Always,
+    /// None of them.
+    Never,
+}
+
+impl Grpc {
+    /// Whether a request is refused as gRPC is.
+    pub(super) fn is(self, request: &Parts) -> bool {
+        match self {
+            Self::Auto => is_grpc(request),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+fn is_grpc(request: &Parts) -> bool {
+    request.method == Method::POST
+        && match kind(request) {
+            Some(Kind::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
+            Some(Kind::Web) => true,
+            None => false,
+        }
+}
+
+/// The two protocols that have content types of their own.
+enum Kind {
+    Grpc,
+    Web,
+}
+
+fn kind(request: &Parts) -> Option<Kind> {
+    let content_type = request.headers.get(header::CONTENT_TYPE)?.as_bytes();
+    let end = content_type.iter().position(|byte| b"+;".contains(byte));
+    match &content_type[..end.unwrap_or(content_type.len())] {
+        b"application/grpc" => Some(Kind::Grpc),
+        b"application/grpc-web" | b"application/grpc-web-text" => Some(Kind::Web),
+        _ => None,
+    }
+}
+
+fn takes_trailers(request: &Parts) -> bool {
+    let lines = request.headers.get_all(header::TE).iter();
+    let mut codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
@@ -31,7 +84,8 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let mut response = respond(StatusCode::OK, GRPC, Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has types of its own, and a client expects the one that it sent.
-    if let Some(own) = refusal.request.headers.get(header::CONTENT_TYPE) {
+    let own = refusal.request.headers.get(header::CONTENT_TYPE);
+    if let Some(own) = own.filter(|_| kind(refusal.request).is_some()) {
         headers.insert(header::CONTENT_TYPE, own.clone());
     }
     #[cfg(feature = "tonic")]

@@ -22,6 +22,7 @@ use tracing::Span;
 
 pub use self::{
     denial::{Denial, Excess},
+    grpc::Grpc,
     headers::Headers,
     plain_text::PlainText,
     problem::Problem,
@@ -92,6 +93,7 @@ where
 #[derive(Clone)]
 pub(crate) struct Responder {
     pub(crate) format: Arc<dyn ResponseFormat>,
+    pub(crate) grpc: Grpc,
     pub(crate) jitter: Duration,
 }
 
@@ -145,7 +147,7 @@ impl Responder {
         metrics::refused(reason);
         Span::current().record("rate_limiting.refusal", reason);
         let refusal = refusal.delayed(|| jitter::varied(self.jitter));
-        let is_grpc = grpc::is_grpc(refusal.request);
+        let is_grpc = self.grpc.is(refusal.request);
         let mut response = match is_grpc {
             true => grpc::refused(&refusal),
             false => self.format_for(refusal.request).respond(&refusal),
@@ -169,6 +171,7 @@ impl Default for Responder {
     fn default() -> Self {
         Self {
             format: Arc::new(Registry),
+            grpc: Grpc::default(),
             jitter: Duration::ZERO,
         }
     }
@@ -177,6 +180,7 @@ impl Default for Responder {
 impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Responder")
+            .field("grpc", &self.grpc)
             .field("jitter", &self.jitter)
             .finish_non_exhaustive()
     }

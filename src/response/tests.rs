@@ -1,6 +1,6 @@
 //! Every reason in every format, also those that no layer gives yet.
 
-use http::{HeaderMap, Request, header};
+use http::{HeaderMap, Request, Version, header};
 use serde_json::{Value, json};
 
 use super::*;
@@ -17,13 +17,16 @@ use crate::{
 
 const DOCS: &str = "https://example.com/limits";
 
-fn parts(content_type: &str) -> Parts {
-    let request = Request::builder().header(header::CONTENT_TYPE, content_type);
+fn http() -> Parts {
+    let request = Request::builder().header(header::CONTENT_TYPE, "text/html");
     request.body(()).unwrap().into_parts().0
 }
 
-fn http() -> Parts {
-    parts("text/html")
+fn grpc() -> Parts {
+    let request = Request::post("/").version(Version::HTTP_2);
+    let request = request.header(header::TE, "trailers");
+    let request = request.header(header::CONTENT_TYPE, "application/grpc");
+    request.body(()).unwrap().into_parts().0
 }
 
 /// The limit `orders` with words and a link, in which `blocked` may do nothing.
@@ -246,7 +249,7 @@ fn grpc_has_a_code_for_each_reason_and_says_when_to_retry() {
         Some(1000..=2000),
         None,
     ];
-    for (i, response) in all(&unused, &parts("application/grpc")).iter().enumerate() {
+    for (i, response) in all(&unused, &grpc()).iter().enumerate() {
         let headers = response.headers();
         assert_eq!(response.status(), StatusCode::OK);
         assert!(response.body().is_empty());
@@ -278,10 +281,7 @@ fn grpc_details_name_whose_quota_failed() {
         None,
     ];
     let delays = [Some(3600), None, None, None, None, None, Some(1), None];
-    for (i, response) in all(&responder(Registry), &parts("application/grpc"))
-        .iter()
-        .enumerate()
-    {
+    for (i, response) in all(&responder(Registry), &grpc()).iter().enumerate() {
         let status = Status::from_header_map(response.headers()).unwrap();
         let delay = status.get_details_retry_info().map(|info| info.retry_delay);
         assert_eq!(

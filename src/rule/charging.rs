@@ -80,7 +80,8 @@ impl<'a> Ending<'a> {
         matches!(self.outcome, Outcome::Abandoned)
     }
 
-    /// How many bytes of the response's body were taken to be sent. 0 before its end.
+    /// How many bytes of the response's body were taken to be sent. 0 before its end, and if there is no response: that a
+    /// client was sent nothing does not mean that its request cost nothing.
     #[must_use]
     pub fn sent(&self) -> u64 {
         match self.outcome {

@@ -6,7 +6,7 @@ use http::request::Parts;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use super::{Ending, Rule};
+use super::{Ending, Rule, source::NoId};
 use crate::{
     check::Finding,
     decision::Decision,
@@ -66,6 +66,8 @@ debug_as_read!(RuleError);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     held: Vec<Held>,
+    /// The rules of which one applies at most, by [`Rule::or_else`]. Most are alone.
+    chains: Vec<Range<usize>>,
     targets: Vec<Target>,
 }
 
@@ -101,15 +103,32 @@ impl Rules {
         held.any(|held| !held.rule.charging.is_before())
     }
 
-    pub(crate) fn push(&mut self, rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
-        let first = self.targets.len();
-        let targets = rule.limits();
-        let targets = targets.map(|limit| self.target(&rule, limit, limiter));
-        let targets = targets.collect::<Result<Vec<_>, _>>()?;
-        self.targets.extend(targets);
-        let targets = first..self.targets.len();
-        self.held.push(Held { rule, targets });
+    pub(crate) fn push(&mut self, mut rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
+        let first = self.held.len();
+        let others = std::mem::take(&mut rule.others);
+        for rule in std::iter::once(rule).chain(others) {
+            let targets = self.targets.len();
+            for limit in rule.limits() {
+                let target = self.target(&rule, limit, limiter)?;
+                self.targets.push(target);
+            }
+            let targets = targets..self.targets.len();
+            self.held.push(Held { rule, targets });
+        }
+        self.chains.push(first..self.held.len());
         Ok(())
+    }
+
+    /// The rules before this one that charge a limit, by their chains. Those of its own chain never meet it.
+    fn others<'a>(
+        &'a self,
+        limit: &'a str,
+    ) -> impl Iterator<Item = impl Iterator<Item = &'a Rule>> {
+        let chains = self.chains.iter();
+        chains.map(move |chain| {
+            let rules = self.held[chain.clone()].iter().map(|held| &held.rule);
+            rules.filter(move |rule| rule.limits().any(|other| **other == *limit))
+        })
     }
 
     fn target(
@@ -124,26 +143,25 @@ impl Rules {
         let named = limits.get(limit);
         let format = named.map_or_else(IdFormat::default, |named| named.name.format());
         let name = || limit.to_string();
-        if !rule.extractor.fits(format) {
+        if !rule.sources.fit(format) {
             let limit = name();
             return Err(RuleError::Format { limit, format });
         }
-        let others = || {
-            let others = self.held.iter().map(|held| &held.rule);
-            others.filter(|other| other.limits().any(|other| other == limit))
-        };
         let waits = |rule: &Rule| !rule.charging.is_before();
-        if others().next().is_some() && (waits(rule) || others().any(waits)) {
-            return Err(RuleError::MixedCharging { limit: name() });
+        for other in self.others(limit).flatten() {
+            if waits(rule) || waits(other) {
+                return Err(RuleError::MixedCharging { limit: name() });
+            }
+            if other.mode != rule.mode {
+                let (limit, modes) = (name(), [other.mode, rule.mode]);
+                return Err(RuleError::MixedModes { limit, modes });
+            }
         }
-        if let Some(other) = others().find(|other| other.mode != rule.mode) {
-            let (limit, modes) = (name(), [other.mode, rule.mode]);
-            return Err(RuleError::MixedModes { limit, modes });
-        }
-        // They may all meet in one bucket.
-        let sum = others().fold(rule.fixed_cost(), |sum, other| {
-            sum.saturating_add(other.fixed_cost())
-        });
+        // One of each chain may meet the others in one bucket.
+        let most = self
+            .others(limit)
+            .filter_map(|others| others.map(Rule::fixed_cost).max());
+        let sum = most.fold(rule.fixed_cost(), u32::saturating_add);
         let claim = limiter.claim(rule.claim(limit, sum));
         Ok(Target {
             limit: Arc::clone(limit),
@@ -152,58 +170,80 @@ impl Rules {
         })
     }
 
-    /// Finds what a request is to be charged. Rules that meet in one bucket are one charge.
+    /// Finds what a request is to be charged, and why it is refused if a rule finds no id: the first one that does not.
+    /// Rules that meet in one bucket are one charge.
     pub(crate) fn charge(
         &self,
         parts: &Parts,
         limiter: &Limiter,
         charges: &mut Charges,
-    ) -> Result<(), Missing> {
-        for (i, Held { rule, targets }) in self.held.iter().enumerate() {
+    ) -> Option<Missing> {
+        let mut refused = None;
+        for chain in &self.chains {
+            match self.charge_of(chain.clone(), parts) {
+                Ok(Some(charge)) => self.add(charge, charges),
+                Ok(None) => {}
+                // A limit in shadow mode refuses nobody, for whatever reason.
+                Err(unknown) if self.are_shadow(&unknown.targets, limiter) => {}
+                Err(unknown) => {
+                    refused.get_or_insert(unknown.missing);
+                }
+            }
+        }
+        refused
+    }
+
+    fn add(&self, charge: Charge, charges: &mut Charges) {
+        let meets = |other: &&mut Charge| self.meets(other, charge.target, &charge.id);
+        match charges.iter_mut().find(meets) {
+            Some(other) => {
+                other.cost = other.cost.saturating_add(charge.cost);
+                other.on_failure = other.on_failure.with(self.rule(charge.rule).on_failure);
+            }
+            None => charges.push(charge),
+        }
+    }
+
+    /// What a request is charged by the first rule of a chain that finds an id or, if none does, by the last one.
+    #[inline]
+    fn charge_of(&self, chain: Range<usize>, parts: &Parts) -> Result<Option<Charge>, Unknown> {
+        for i in chain.clone() {
+            let rule = self.rule(i);
             if rule.skips(parts) {
                 continue;
             }
+            let found = match self.find(i, parts) {
+                Err((no_id, _)) if i + 1 < chain.end => {
+                    rule.fall_back(&no_id);
+                    continue;
+                }
+                found => found,
+            };
             let cost = rule.cost_of(parts);
             // A rule whose cost is found per request may find that there is none.
             if cost == 0 && !rule.has_fixed_cost() {
-                continue;
+                break;
             }
-            let (target, id) = match self.find(rule, targets, parts) {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                // A limit in shadow mode refuses nobody, for whatever reason.
-                Err(unknown) if self.are_shadow(&unknown.targets, limiter) => continue,
-                Err(unknown) => return Err(unknown.missing),
-            };
-            let on_failure = rule.on_failure;
-            match charges
-                .iter_mut()
-                .find(|charge| self.meets(charge, target, &id))
-            {
-                Some(charge) => {
-                    charge.cost = charge.cost.saturating_add(cost);
-                    charge.on_failure = stricter(charge.on_failure, on_failure);
-                }
-                None => charges.push(Charge {
-                    rule: i,
-                    target,
-                    id,
-                    cost,
-                    on_failure,
-                }),
-            }
+            let found = found.map_or_else(
+                |(no_id, of)| self.without_id(i, no_id, of),
+                |found| Ok(Some(found)),
+            )?;
+            return Ok(found.map(|Found { target, source, id }| Charge {
+                rule: i,
+                target,
+                source,
+                id,
+                cost,
+                on_failure: Meanwhile::of(rule.on_failure),
+            }));
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// The limit that a rule charges a request to, and the bucket.
+    /// The limit that a rule charges a request to, and the bucket; or why there is none, and of which limits.
     #[inline]
-    fn find(
-        &self,
-        rule: &Rule,
-        targets: &Range<usize>,
-        parts: &Parts,
-    ) -> Result<Option<(usize, Id)>, Unknown> {
+    fn find(&self, i: usize, parts: &Parts) -> Result<Found, (NoId, Range<usize>)> {
+        let Held { rule, targets } = &self.held[i];
         let mut target = targets.start;
         if let Some(chosen) = rule.chosen(parts) {
             let limits = &self.targets[targets.clone()];
@@ -211,15 +251,36 @@ impl Rules {
                 let missing = Missing::server(format!(
                     "the rule has chosen the limit `{chosen}`: name it in `limit_by` too"
                 ));
-                let found = rule.without_id(missing);
-                let found = found.map_err(|missing| Unknown::new(missing, targets.clone()))?;
-                return Ok(found.map(|id| (target, id)));
+                return Err((NoId::Wrong(missing), targets.clone()));
             };
             target += i;
         }
-        let found = rule.id(parts, self.targets[target].format);
-        let found = found.map_err(|missing| Unknown::new(missing, target..target + 1))?;
-        Ok(found.map(|id| (target, id)))
+        match rule.find(parts, self.targets[target].format) {
+            Ok((source, id)) => Ok(Found { target, source, id }),
+            Err(no_id) => Err((no_id, target..target + 1)),
+        }
+    }
+
+    /// The bucket that requests without an id share, if the rule says so.
+    #[cold]
+    fn without_id(
+        &self,
+        i: usize,
+        no_id: NoId,
+        of: Range<usize>,
+    ) -> Result<Option<Found>, Unknown> {
+        let target = of.start;
+        match self.rule(i).without_id(no_id) {
+            Ok(id) => Ok(id.map(|id| Found {
+                target,
+                source: 0,
+                id,
+            })),
+            Err(missing) => Err(Unknown {
+                missing,
+                targets: of,
+            }),
+        }
     }
 
     fn meets(&self, charge: &Charge, target: usize, id: &Id) -> bool {
@@ -240,13 +301,13 @@ impl Rules {
 
     /// What the extractor of a charge goes by.
     pub(crate) fn nature(&self, charge: &Charge) -> Nature {
-        self.rule(charge.rule).extractor.nature()
+        self.rule(charge.rule).sources.nature(charge.source)
     }
 
     /// The limits whose rules believe anyone about who is asking.
     pub(crate) fn gullible(&self) -> impl Iterator<Item = &Arc<str>> {
         let held = self.held.iter().map(|held| &held.rule);
-        let gullible = held.filter(|rule| rule.extractor.nature() == Nature::Anyone);
+        let gullible = held.filter(|rule| rule.sources.trust_anyone());
         gullible.map(|rule| &rule.limit)
     }
 
@@ -271,8 +332,8 @@ impl Rules {
             false => transaction.lenient(),
         };
         match charge.on_failure {
-            Some(on_failure) => transaction.on_failure(on_failure),
-            None => transaction,
+            Meanwhile::Said(on_failure) => transaction.on_failure(on_failure),
+            Meanwhile::Limits { floor } => transaction.on_failure_at_least(floor),
         }
     }
 
@@ -298,7 +359,7 @@ impl Rules {
         let named = limits.get(self.limit(charge));
         let shadow = named.is_some_and(|named| limits.is_shadow(named));
         let failure = named.and_then(|named| named.name.failure());
-        let refuses = charge.on_failure.or(failure) == Some(OnFailure::Refuse);
+        let refuses = charge.on_failure.known(failure) == Some(OnFailure::Refuse);
         shadow || !self.mode(charge).votes() && !refuses
     }
 
@@ -331,27 +392,17 @@ fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
     a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
 }
 
-/// Of what two rules say of one bucket, what lets fewer pass. One that says nothing leaves it to the limit.
-fn stricter(a: Option<OnFailure>, b: Option<OnFailure>) -> Option<OnFailure> {
-    let strictness = |on_failure: &Option<OnFailure>| match on_failure {
-        Some(OnFailure::Allow) => 0,
-        Some(OnFailure::Local) => 1,
-        None => 2,
-        Some(OnFailure::Refuse) => 3,
-    };
-    std::cmp::max_by_key(a, b, strictness)
-}
-
 /// Why it is not known whose bucket of which limits a request meets.
 struct Unknown {
     missing: Missing,
     targets: Range<usize>,
 }
 
-impl Unknown {
-    fn new(missing: Missing, targets: Range<usize>) -> Self {
-        Self { missing, targets }
-    }
+/// Whose bucket a request meets.
+struct Found {
+    target: usize,
+    source: usize,
+    id: Id,
 }
 
 pub(crate) type Charges = SmallVec<[Charge; 4]>;
@@ -363,7 +414,54 @@ pub(crate) struct Charge {
     pub(crate) rule: usize,
     /// The limit, among those of all rules.
     pub(crate) target: usize,
+    /// Which of the rule's extractors has found the id.
+    source: usize,
     pub(crate) id: Id,
     pub(crate) cost: u32,
-    on_failure: Option<OnFailure>,
+    on_failure: Meanwhile,
+}
+
+/// What the rules of one bucket say is decided while the store does not answer.
+#[derive(Clone, Copy, Debug)]
+enum Meanwhile {
+    /// Each of them says something, of which this is the strictest.
+    Said(OnFailure),
+    /// One leaves it to the limit or, if that does not say, to the backend. What others say is the least.
+    Limits { floor: Option<OnFailure> },
+}
+
+impl Meanwhile {
+    fn of(on_failure: Option<OnFailure>) -> Self {
+        on_failure.map_or(Self::Limits { floor: None }, Self::Said)
+    }
+
+    /// What holds if another rule says this, or nothing.
+    fn with(self, other: Option<OnFailure>) -> Self {
+        let (Self::Said(said) | Self::Limits { floor: Some(said) }) = self else {
+            return Self::Limits { floor: other };
+        };
+        let strictest = other.map_or(said, |other| said.stricter(other));
+        match (self, other) {
+            (Self::Said(_), Some(_)) => Self::Said(strictest),
+            _ => Self::Limits {
+                floor: Some(strictest),
+            },
+        }
+    }
+
+    /// What it comes to, if that is known without the backend.
+    fn known(self, of_limit: Option<OnFailure>) -> Option<OnFailure> {
+        match (self, of_limit) {
+            (Self::Said(said), _) => Some(said),
+            (Self::Limits { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
+            // Nothing is stricter.
+            (
+                Self::Limits {
+                    floor: Some(OnFailure::Refuse),
+                },
+                None,
+            ) => Some(OnFailure::Refuse),
+            (Self::Limits { floor: _ }, own) => own,
+        }
+    }
 }

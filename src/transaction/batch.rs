@@ -98,8 +98,11 @@ pub struct Member<'a> {
     /// The format of the bucket's id. It says which buckets are of one client, for a store with many
     /// nodes.
     pub format: IdFormat,
-    /// What is decided while the store does not answer, if the limit says so.
+    /// What is decided while the store does not answer, if the limit says so. See
+    /// [`on_failure_or`](Self::on_failure_or).
     pub on_failure: Option<OnFailure>,
+    /// What is decided then at least, if the limit does not say.
+    pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
     /// What stands for the key within this process.
@@ -133,6 +136,7 @@ impl<'a> Member<'a> {
             mode,
             format: IdFormat::Opaque,
             on_failure: None,
+            floor: None,
             shadow: false,
             fingerprint,
             receipt: None,
@@ -147,13 +151,6 @@ impl<'a> Member<'a> {
             Some(receipt) if receipt.is_local() => 0,
             Some(receipt) => receipt.refundable(gcra).min(self.cost),
         }
-    }
-
-    /// Takes its vote away. It refuses nothing while the store does not answer either.
-    pub(crate) const fn in_shadow(mut self) -> Self {
-        self.shadow = true;
-        self.mode = self.mode.silent();
-        self
     }
 
     /// Sets with how many tokens it makes do.
@@ -175,6 +172,17 @@ impl<'a> Member<'a> {
     pub const fn on_failure(mut self, on_failure: Option<OnFailure>) -> Self {
         self.on_failure = on_failure;
         self
+    }
+
+    /// What is decided while the store does not answer, by a backend that does `default` for limits that do not say. If
+    /// rules share the bucket, it is what the strictest of them says.
+    #[must_use]
+    pub const fn on_failure_or(&self, default: OnFailure) -> OnFailure {
+        match (self.on_failure, self.floor) {
+            (Some(on_failure), _) => on_failure,
+            (None, Some(floor)) => floor.stricter(default),
+            (None, None) => default,
+        }
     }
 }
 

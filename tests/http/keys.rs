@@ -107,6 +107,21 @@ fn ranges_are_bounded() {
     let _ = Ipv6Range::peer().prefix(65);
 }
 
+#[test]
+fn peer_without_an_address_is_nobody() {
+    for ip in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
+        for extractor in [
+            ClientIp::peer(),
+            ClientIp::from_fn(move |_| Some(ip.parse().unwrap())),
+        ] {
+            let found = extractor.extract(&parts_from(ip));
+            assert!(matches!(found, Extracted::Missing(_)), "{ip}: {found:?}");
+        }
+        let range = Ipv6Range::peer().extract(&parts_from(ip));
+        assert!(matches!(range, Extracted::Missing(_)), "{ip}: {range:?}");
+    }
+}
+
 #[cfg(feature = "axum")]
 #[test]
 fn axums_peer_is_found() {

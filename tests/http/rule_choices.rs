@@ -79,6 +79,102 @@ async fn rule_is_for_the_methods_and_paths_that_it_says() {
     }
 }
 
+/// Ways to write `/login` that a router may resolve, and that lead out of `/static/`.
+const DISGUISED: [&str; 14] = [
+    "/static/../login",
+    "/static/%2e%2e/login",
+    "/static/%2E./login",
+    "/static/.%2e/login",
+    "/static/a/../../login",
+    "/static/..%2flogin",
+    "/static/..%5Clogin",
+    "/static/%252e%252e/login",
+    "/static/..;/login",
+    "/static/..;x=y/login",
+    "/static//../../login",
+    "/static/./../login",
+    "/static/../%6cogin",
+    "/static/../login?next=/static/a",
+];
+
+#[tokio::test]
+async fn path_with_dot_segments_is_never_exempt() {
+    let rule = Rule::new("free", Everyone).skip_if(paths(["/static/*", "/login"]));
+    let by_rule = is_for(rule);
+    let by_layer = is_for(Rule::new("free", Everyone)).skip_if(paths(["/static/*"]));
+    let harmless = [
+        "/static/./a",
+        "/static/b/../a",
+        "/static/%2e/a",
+        "/static//a",
+        "/x/../static/a",
+        "/static/..",
+        "/static/.",
+        "/static/.%2E",
+    ];
+    for path in DISGUISED.into_iter().chain(harmless) {
+        for layer in [&by_rule, &by_layer] {
+            let charged = charged(layer, request(Method::GET, path, &[])).await;
+            assert!(!charged.is_empty(), "{path}");
+        }
+    }
+    // Dots within a name and escapes that have to be are as good as any other letter.
+    for path in [
+        "/static/.a",
+        "/static/..a",
+        "/static/a..b",
+        "/static/%C3%A9%20b",
+    ] {
+        for layer in [&by_rule, &by_layer] {
+            let charged = charged(layer, request(Method::GET, path, &[])).await;
+            assert!(charged.is_empty(), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn path_that_is_limited_or_denied_is_so_in_any_disguise() {
+    let limited = is_for(Rule::new("free", Everyone).only_if(paths(["/login"])));
+    let denied = is_for(Rule::new("free", Everyone)).deny_if("login", paths(["/login"]));
+    for path in DISGUISED
+        .into_iter()
+        .chain(["/login", "//login", "/%6Cogin", "/./login"])
+    {
+        let charged = charged(&limited, request(Method::GET, path, &[])).await;
+        assert!(!charged.is_empty(), "{path}");
+        assert_eq!(
+            answer(&denied, request(Method::GET, path, &[])).await,
+            403,
+            "{path}"
+        );
+    }
+    for path in ["/logins", "/login/../x", "/static/login"] {
+        let charged = charged(&limited, request(Method::GET, path, &[])).await;
+        assert!(charged.is_empty(), "{path}");
+        assert_eq!(
+            answer(&denied, request(Method::GET, path, &[])).await,
+            200,
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn closure_exempts_a_disguised_path_only_if_it_exempts_what_that_leads_to() {
+    let is_static = |parts: &Parts| parts.uri.path().starts_with("/static/");
+    let layer = is_for(Rule::new("free", Everyone).skip_if(is_static));
+    for (path, counts) in [
+        ("/static/a", false),
+        ("/static/./a", false),
+        ("/static/../login", true),
+        ("/static/%2e%2e/login", true),
+        ("/x/../static/a", true),
+    ] {
+        let charged = charged(&layer, request(Method::GET, path, &[])).await;
+        assert_eq!(!charged.is_empty(), counts, "{path}");
+    }
+}
+
 #[test]
 #[should_panic(expected = "the path `health` matches no request: begin it with `/`")]
 fn path_without_a_slash_panics() {
@@ -87,7 +183,15 @@ fn path_without_a_slash_panics() {
 
 #[test]
 fn route_in_place_of_a_path_panics() {
-    for route in ["/users/{id}", "/*/x", "/a*"] {
+    for route in [
+        "/users/{id}",
+        "/*/x",
+        "/a*",
+        "/a/../b",
+        "/a/./*",
+        "/a//b",
+        "/a\\b",
+    ] {
         assert!(
             std::panic::catch_unwind(|| paths([route])).is_err(),
             "{route}"
@@ -335,24 +439,26 @@ mod failing {
         }
     }
 
-    fn layer(rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
+    fn layer(backend: impl Backend, rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
         let name = LimitName::from("pro").on_failure(OnFailure::Allow);
         let limits = Limits::builder()
             .limit("free", Limit::per_hour(2))
             .limit(name, Limit::per_hour(2));
-        let limiter = Limiter::new(limits.build().unwrap(), FailurePolicy::new(Broken));
+        let limiter = Limiter::new(limits.build().unwrap(), backend);
         rules
             .into_iter()
             .fold(RateLimitLayer::new(limiter), RateLimitLayer::rule)
     }
 
     async fn statuses(rules: impl IntoIterator<Item = Rule>) -> [u16; 3] {
-        let layer = layer(rules);
+        statuses_of(&layer(FailurePolicy::new(Broken), rules)).await
+    }
+
+    async fn statuses_of(layer: &RateLimitLayer) -> [u16; 3] {
         let mut statuses = [0; 3];
         for status in &mut statuses {
-            *status = answer(&layer, request(Method::GET, "/", &[]))
-                .await
-                .as_u16();
+            let request = request(Method::GET, "/", &[]);
+            *status = answer(layer, request).await.as_u16();
         }
         statuses
     }
@@ -386,6 +492,45 @@ mod failing {
         // What one says does not take away what the limit says, which the other leaves it to.
         let both = [Rule::new("free", Everyone), rule(OnFailure::Allow)];
         assert_eq!(statuses(both).await, [200, 429, 429]);
+    }
+
+    #[tokio::test]
+    async fn rule_that_says_nothing_leaves_a_shared_bucket_to_its_limit() {
+        // The limit `pro` lets pass what cannot be decided.
+        let says = |on_failure| Rule::new("pro", Everyone).on_failure(on_failure);
+        let silent = || Rule::new("pro", Everyone);
+        for (on_failure, expected) in [
+            (OnFailure::Allow, [200; 3]),
+            (OnFailure::Local, [200, 429, 429]),
+            (OnFailure::Refuse, [503; 3]),
+        ] {
+            let both = [silent(), says(on_failure)];
+            assert_eq!(statuses(both).await, expected, "{on_failure:?}");
+            let both = [says(on_failure), silent()];
+            assert_eq!(statuses(both).await, expected, "{on_failure:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn rule_that_says_nothing_leaves_a_shared_bucket_to_the_backend_at_last() {
+        use OnFailure::{Allow, Local, Refuse};
+
+        for (backend, rule, expected) in [
+            (Allow, Allow, [200; 3]),
+            (Allow, Local, [200, 429, 429]),
+            (Allow, Refuse, [503; 3]),
+            (Local, Allow, [200, 429, 429]),
+            (Refuse, Local, [503; 3]),
+            (Refuse, Allow, [503; 3]),
+        ] {
+            let silent = || Rule::new("free", Everyone);
+            let said = || silent().on_failure(rule);
+            for rules in [[silent(), said()], [said(), silent()]] {
+                let policy = FailurePolicy::new(Broken).on_failure(backend);
+                let statuses = statuses_of(&layer(policy, rules)).await;
+                assert_eq!(statuses, expected, "{backend:?} {rule:?}");
+            }
+        }
     }
 
     #[tokio::test]

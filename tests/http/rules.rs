@@ -15,7 +15,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, text};
+use crate::support::{Hello, as_grpc, text};
 
 /// A limiter of the limit `l`, 20 per second, by a clock that stands still.
 fn limiter(format: IdFormat) -> Limiter {
@@ -129,8 +129,8 @@ async fn id_out_of_its_format_is_told_to_the_client() {
         "header `x-account`: `0012` is not an id in the format regId: use a whole number up to 18446744073709551615, \
          without sign or leading zeros"
     );
-    let grpc = [("x-account", "0012"), ("content-type", "application/grpc")];
-    let response = layer.layer(Hello).oneshot(request(&grpc)).await.unwrap();
+    let grpc = as_grpc(request(&[("x-account", "0012")]), "application/grpc");
+    let response = layer.layer(Hello).oneshot(grpc).await.unwrap();
     assert_eq!(
         (response.status(), &response.headers()["grpc-status"]),
         (StatusCode::OK, &"3".parse().unwrap())

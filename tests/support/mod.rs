@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
@@ -46,6 +46,16 @@ pub(crate) fn from_ip(ip: &str) -> Request<Full<Bytes>> {
         .extension(peer)
         .body(Full::default())
         .unwrap()
+}
+
+/// Makes a request one of gRPC or, by the content type, of gRPC-Web.
+pub(crate) fn as_grpc<B>(mut request: Request<B>, content_type: &str) -> Request<B> {
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    let headers = request.headers_mut();
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+    request
 }
 
 /// A service that answers `hello`, with a body that is neither axum's nor hyper's.

@@ -155,7 +155,7 @@ impl<B: Backend> FailurePolicy<B> {
 
     /// What is decided without the store.
     fn meanwhile(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let policy = |member: &Member<'_>| match member.on_failure.unwrap_or(self.on_failure) {
+        let policy = |member: &Member<'_>| match member.on_failure_or(self.on_failure) {
             OnFailure::Refuse if member.shadow => OnFailure::Allow,
             on_failure => on_failure,
         };

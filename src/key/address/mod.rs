@@ -1,6 +1,7 @@
 //! The IP address of a request's client: its peer's, or what trusted proxies say.
 
 mod choice;
+mod cloudfront;
 mod element;
 mod forwarded;
 mod node;

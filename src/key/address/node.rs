@@ -25,6 +25,14 @@ pub(super) fn forwarded(node: &[u8]) -> Option<IpAddr> {
     with_port(text(node)?, |port| is_port(port) || is_obfuscated(port))
 }
 
+/// The address that stands before a port, an IPv6 one without brackets: `203.0.113.7:80`, `2001:db8::7:80`. The port has
+/// to be there: what follows the last colon is never a part of the address.
+pub(super) fn with_bare_port(item: &[u8]) -> Option<IpAddr> {
+    let (ip, port) = text(item.trim_ascii())?.rsplit_once(':')?;
+    let ip: IpAddr = ip.parse().ok()?;
+    is_port(port).then(|| named(ip.to_canonical()))?
+}
+
 fn text(item: &[u8]) -> Option<&str> {
     (item.len() <= MAX_LEN).then(|| str::from_utf8(item).ok())?
 }
@@ -86,6 +94,40 @@ mod tests {
         for item in ["203.0.113.7", "203.0.113.7:0", "203.0.113.7:65535"] {
             assert_eq!(plain(item.as_bytes()), ip("203.0.113.7"), "{item}");
             assert_eq!(forwarded(item.as_bytes()), ip("203.0.113.7"), "{item}");
+        }
+    }
+
+    #[test]
+    fn bare_port_is_never_a_part_of_the_address() {
+        for (item, address) in [
+            ("198.51.100.10:46532", "198.51.100.10"),
+            (" 198.51.100.10:0 ", "198.51.100.10"),
+            ("2001:db8::7:46532", "2001:db8::7"),
+            ("2001:db8::1:443", "2001:db8::1"),
+            ("2001:db8::443", "2001:db8::"),
+            ("2001:db8:1:2:3:4:5:6:443", "2001:db8:1:2:3:4:5:6"),
+            ("::1:443", "::1"),
+            ("::ffff:203.0.113.7:80", "203.0.113.7"),
+        ] {
+            assert_eq!(with_bare_port(item.as_bytes()), ip(address), "{item}");
+        }
+        for item in [
+            "",
+            ":443",
+            "198.51.100.10",
+            "198.51.100.10:",
+            "198.51.100.10:x",
+            "198.51.100.10:65536",
+            "2001:db8:1:2:3:4:5:6",
+            "2001:db8::7:",
+            "2001:db8::7:abcd",
+            "[2001:db8::7]:443",
+            "2001:db8::7%eth0:443",
+            "0.0.0.0:443",
+            ":::443",
+            "198.51.100.10:1, 198.51.100.11:1",
+        ] {
+            assert_eq!(with_bare_port(item.as_bytes()), None, "{item}");
         }
     }
 

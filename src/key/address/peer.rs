@@ -31,13 +31,17 @@ impl Peer {
         Self::Custom(Arc::new(find))
     }
 
-    /// The peer's address, an IPv4-mapped one unmapped.
+    /// The peer's address, an IPv4-mapped one unmapped. The unspecified address is nobody's.
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         let found = match self {
             Self::Known => known(parts).ok_or(UNKNOWN),
             Self::Custom(find) => find(parts).ok_or(NOT_FOUND),
         };
-        found.map(|ip| ip.to_canonical()).map_err(Missing::server)
+        match found.map(|ip| ip.to_canonical()) {
+            Ok(ip) if ip.is_unspecified() => Err(Missing::server(UNSPECIFIED)),
+            Ok(ip) => Ok(ip),
+            Err(reason) => Err(Missing::server(reason)),
+        }
     }
 }
 
@@ -56,6 +60,9 @@ const UNKNOWN: &str = "the server does not pass on the peer's address: serve axu
     behind a proxy on a unix socket, use `Proxies::trust_unix_socket`";
 
 const NOT_FOUND: &str = "the function given to find the peer's address returned none";
+
+const UNSPECIFIED: &str = "the peer's address is `0.0.0.0` or `::`, which is nobody's: have the server pass on the \
+    address that connected to it; behind a proxy on a unix socket, use `Proxies::trust_unix_socket`";
 
 fn known(parts: &Parts) -> Option<IpAddr> {
     #[cfg(feature = "axum")]

@@ -58,6 +58,7 @@ macro_rules! reasons {
 impl Reasons {
     pub(super) const X_FORWARDED_FOR: Self = reasons!("`x-forwarded-for`");
     pub(super) const FORWARDED: Self = reasons!("`forwarded`");
+    pub(super) const CLOUDFRONT: Self = reasons!("`cloudfront-viewer-address`");
     pub(super) const SINGLE: Self = reasons!("the header of `ProxyHeader::Single`");
 
     pub(super) fn of(&self, problem: Problem) -> &'static str {

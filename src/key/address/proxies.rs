@@ -5,7 +5,7 @@ use http::request::Parts;
 use super::{
     choice::{Choice, MAX_ITEMS},
     peer::Peer,
-    proxy_header::ProxyHeader,
+    proxy_header::{Misread, ProxyHeader},
     ranges::{ProxiesError, Ranges},
     registry,
 };
@@ -51,12 +51,16 @@ impl Proxies {
     /// # Errors
     ///
     /// If the list is empty, or an entry is neither address nor range, has bits set beyond its
-    /// prefix, is IPv4-mapped, or holds every address.
+    /// prefix, is IPv4-mapped, or holds every address; or if the header is a [`ProxyHeader::Single`] of a name that has
+    /// a variant of its own.
     pub fn trusted<T: AsRef<str>>(
         ranges: impl IntoIterator<Item = T>,
         header: ProxyHeader,
     ) -> Result<Self, ProxiesError> {
         let ranges = Ranges::of_proxies(ranges)?;
+        if let Some(Misread { name, variant }) = header.misread() {
+            return Err(ProxiesError::NotSingle { name, variant });
+        }
         Ok(Self::new(Trust::Ranges(ranges, header)))
     }
 
@@ -77,7 +81,8 @@ impl Proxies {
     ///
     /// # Panics
     ///
-    /// If `hops` is 0 or above 64.
+    /// If `hops` is 0 or above 64, or if the header is a [`ProxyHeader::Single`] of a name that has a variant of its
+    /// own.
     #[must_use]
     #[track_caller]
     pub fn hops(hops: usize, header: ProxyHeader) -> Self {
@@ -87,6 +92,9 @@ impl Proxies {
              the header"
         );
         assert!(hops <= MAX_ITEMS, "{hops} hops: use at most {MAX_ITEMS}");
+        if let Some(misread) = header.misread() {
+            panic!("{misread}");
+        }
         Self::new(Trust::Hops(hops, header))
     }
 
@@ -127,7 +135,8 @@ impl Proxies {
         self
     }
 
-    /// Takes a request whose peer has no address as one from a trusted proxy, over a unix socket.
+    /// Takes a request whose peer has no address, or the unspecified one (`0.0.0.0`, `::`), as one from a trusted proxy,
+    /// over a unix socket.
     ///
     /// It is for [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that are
     /// known to pass on the addresses of their other peers: a server that does not would believe every

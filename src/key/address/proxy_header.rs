@@ -1,10 +1,11 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName};
+use thiserror::Error;
 
 use super::{
     choice::Choice,
-    forwarded,
+    cloudfront, forwarded,
     problem::{Problem, Reasons},
     single, x_forwarded_for,
 };
@@ -19,8 +20,17 @@ pub enum ProxyHeader {
     /// `Forwarded` ([RFC 7239](https://www.rfc-editor.org/rfc/rfc7239)): a list, to which each proxy
     /// appends an element that names its peer by `for`.
     Forwarded,
+    /// `CloudFront-Viewer-Address`, which CloudFront sets to the address and the port of its peer, an IPv6 address
+    /// without brackets: `198.51.100.10:46532`, `2001:db8::7:46532`.
+    ///
+    /// CloudFront adds it if an origin request policy names it. No other form of address is read from it.
+    ///
+    /// Source: Amazon CloudFront Developer Guide, "Add CloudFront request headers".
+    CloudFrontViewerAddress,
     /// A header that holds one address, such as `CF-Connecting-IP` or `X-Real-IP`. The proxy must
     /// replace what a client sends under this name.
+    ///
+    /// [`Proxies`](super::Proxies) refuses it for the headers that have a variant of their own.
     Single(HeaderName),
 }
 
@@ -29,14 +39,33 @@ impl ProxyHeader {
     ///
     /// # Panics
     ///
-    /// If `name` is no header name.
+    /// If `name` is no header name, or that of a header that does not hold one address: `X-Forwarded-For`,
+    /// `Forwarded` and `CloudFront-Viewer-Address` have variants of their own.
     #[must_use]
     #[track_caller]
     pub fn single(name: &str) -> Self {
-        match name.parse() {
+        let header = match name.parse() {
             Ok(name) => Self::Single(name),
             Err(_) => panic!("`{name}` is not a header name: use ASCII letters, digits and `-`"),
+        };
+        match header.misread() {
+            Some(misread) => panic!("{misread}"),
+            None => header,
         }
+    }
+
+    /// A header that is read as one address, and has another form.
+    pub(super) fn misread(&self) -> Option<Misread> {
+        let Self::Single(name) = self else {
+            return None;
+        };
+        let variants = [
+            ("x-forwarded-for", "XForwardedFor"),
+            ("forwarded", "Forwarded"),
+            (cloudfront::NAME, "CloudFrontViewerAddress"),
+        ];
+        let (name, variant) = variants.into_iter().find(|(other, _)| name == other)?;
+        Some(Misread { name, variant })
     }
 
     /// The client's address, chosen from a list; in a header that holds one, that one.
@@ -48,6 +77,7 @@ impl ProxyHeader {
         let found = match self {
             Self::XForwardedFor => choice.of(x_forwarded_for::from_the_right(headers)),
             Self::Forwarded => choice.of(forwarded::from_the_right(headers)),
+            Self::CloudFrontViewerAddress => cloudfront::address(headers),
             Self::Single(name) => single::address(headers, name),
         };
         found.map_err(|problem| Missing::server(self.reason(problem)))
@@ -57,7 +87,16 @@ impl ProxyHeader {
         match self {
             Self::XForwardedFor => Reasons::X_FORWARDED_FOR.of(problem),
             Self::Forwarded => Reasons::FORWARDED.of(problem),
+            Self::CloudFrontViewerAddress => Reasons::CLOUDFRONT.of(problem),
             Self::Single(_) => Reasons::SINGLE.of(problem),
         }
     }
+}
+
+/// A header that does not hold one address, and the variant that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
+pub(super) struct Misread {
+    pub(super) name: &'static str,
+    pub(super) variant: &'static str,
 }

@@ -24,6 +24,14 @@ pub enum ProxiesError {
         /// The entry.
         entry: String,
     },
+    /// The header does not hold one address alone, which [`ProxyHeader::Single`](super::ProxyHeader::Single) reads.
+    #[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
+    NotSingle {
+        /// The header's name.
+        name: &'static str,
+        /// The variant of [`ProxyHeader`](super::ProxyHeader) that reads it.
+        variant: &'static str,
+    },
 }
 
 debug_as_read!(ProxiesError);

@@ -52,3 +52,53 @@ fn hops_believe_it_from_anyone() {
 fn bad_name_is_refused() {
     let _ = ProxyHeader::single("x real ip");
 }
+
+#[test]
+fn header_with_a_form_of_its_own_is_no_single_one() {
+    for (name, right) in [
+        ("x-forwarded-for", "ProxyHeader::XForwardedFor"),
+        ("X-Forwarded-For", "ProxyHeader::XForwardedFor"),
+        ("forwarded", "ProxyHeader::Forwarded"),
+        (
+            "CloudFront-Viewer-Address",
+            "ProxyHeader::CloudFrontViewerAddress",
+        ),
+    ] {
+        let panics = |build: fn(&str)| {
+            let panic = std::panic::catch_unwind(|| build(name)).unwrap_err();
+            let message = panic.downcast_ref::<String>().unwrap();
+            assert!(message.contains(right), "{message}");
+        };
+        panics(|name| drop(ProxyHeader::single(name)));
+        // The variant can be had without the constructor.
+        let variant = |name: &str| ProxyHeader::Single(name.parse().unwrap());
+        panics(|name| {
+            let _ = Proxies::hops(1, ProxyHeader::Single(name.parse().unwrap()));
+        });
+        let error = Proxies::trusted(["10.0.0.0/8"], variant(name)).unwrap_err();
+        assert!(error.to_string().contains(right), "{error}");
+    }
+}
+
+#[test]
+fn cloudfronts_viewer_is_read_with_its_port_and_without_brackets() {
+    let repeated = Err("`cloudfront-viewer-address` is there more than once");
+    let invalid = Err("`cloudfront-viewer-address` has no valid IP address");
+    let cases: [(&[&str], _); 8] = [
+        (&["198.51.100.10:46532"], Ok("198.51.100.10")),
+        (&["2001:db8::1:443"], Ok("2001:db8::1")),
+        (&["2001:db8::1:444"], Ok("2001:db8::1")),
+        (&["2001:db8::1:443", "2001:db8::1:443"], repeated),
+        (&["2001:db8:1:2:3:4:5:6"], invalid),
+        (&["198.51.100.10"], invalid),
+        (&["6.6.6.6:1, 198.51.100.10:1"], invalid),
+        (
+            &[],
+            Err("`cloudfront-viewer-address` is missing from what a trusted"),
+        ),
+    ];
+    let name = "cloudfront-viewer-address";
+    let header = ProxyHeader::CloudFrontViewerAddress;
+    assert_clients(&trusted(header.clone()), name, &cases);
+    assert_clients(&Proxies::hops(1, header), name, &cases);
+}

@@ -10,19 +10,19 @@ mod structured;
 
 use std::time::Duration;
 
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{HeaderMap, Method, Response, StatusCode, Version, header};
 use http_body::Body;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     key::{Everyone, HeaderId},
-    response::{Headers, Refusal},
+    response::{Grpc, Headers, Refusal},
     tiers::Tier,
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send, text};
+use crate::support::{Hello, as_grpc, from_ip, layer, limiter, limiter_of, send, text};
 
 fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).map(|value| value.to_str().unwrap())
@@ -209,24 +209,18 @@ async fn grpc_request_is_told_by_grpc_status() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
     let layer = layer(&limiter).respond_with(|_: &Refusal<'_>| panic!("not for gRPC"));
     send(&layer, "203.0.113.7").await;
-    let cases = [
-        ("application/grpc", true),
-        ("application/grpc+proto", true),
-        ("application/grpc;charset=utf-8", true),
-        ("application/grpc-web+proto", true),
-    ];
-    for (content_type, is_grpc) in cases {
-        let mut request = from_ip("203.0.113.7");
-        request
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+    for content_type in [
+        "application/grpc",
+        "application/grpc+proto",
+        "application/grpc;charset=utf-8",
+        "application/grpc-web",
+        "application/grpc-web+proto",
+        "application/grpc-web-text;charset=utf-8",
+    ] {
+        let request = as_grpc(from_ip("203.0.113.7"), content_type);
         let response = layer.layer(Hello).oneshot(request).await.unwrap();
         let headers = response.headers();
-        assert_eq!(
-            response.status() == StatusCode::OK,
-            is_grpc,
-            "{content_type}"
-        );
+        assert_eq!(response.status(), StatusCode::OK, "{content_type}");
         assert_eq!(value(headers, "grpc-status"), Some("8"));
         let message = "too many requests (1 per 1m0s, 1 at once) from 203.0.113.7: retry in 60 s";
         assert_eq!(value(headers, "grpc-message"), Some(message));
@@ -235,6 +229,115 @@ async fn grpc_request_is_told_by_grpc_status() {
         assert_eq!(value(headers, "content-type"), Some(content_type));
         assert!(response.body().is_end_stream(), "trailers only");
     }
+}
+
+/// Behind a proxy that asks this server whether to let a request through, 200 is a yes.
+#[tokio::test]
+async fn client_does_not_choose_its_status_by_a_content_type() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let layer = layer(&limiter);
+    send(&layer, "203.0.113.7").await;
+    for (method, version, te, content_type) in [
+        (Method::GET, Version::HTTP_11, None, "application/grpc"),
+        (
+            Method::GET,
+            Version::HTTP_2,
+            Some("trailers"),
+            "application/grpc",
+        ),
+        (
+            Method::POST,
+            Version::HTTP_11,
+            Some("trailers"),
+            "application/grpc",
+        ),
+        (Method::POST, Version::HTTP_2, None, "application/grpc"),
+        (
+            Method::POST,
+            Version::HTTP_2,
+            Some("gzip"),
+            "application/grpc",
+        ),
+        (
+            Method::POST,
+            Version::HTTP_2,
+            Some("trailers"),
+            "application/grpcx",
+        ),
+        (
+            Method::POST,
+            Version::HTTP_2,
+            Some("trailers"),
+            "application/grpc-foo",
+        ),
+        (Method::GET, Version::HTTP_11, None, "application/grpc-web"),
+        (
+            Method::PUT,
+            Version::HTTP_2,
+            None,
+            "application/grpc-web-text",
+        ),
+        (
+            Method::POST,
+            Version::HTTP_11,
+            None,
+            "application/grpc-website",
+        ),
+    ] {
+        let mut request = from_ip("203.0.113.7");
+        *request.method_mut() = method.clone();
+        *request.version_mut() = version;
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+        if let Some(te) = te {
+            headers.insert(header::TE, te.parse().unwrap());
+        }
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        let status = response.status();
+        assert_eq!(status, 429, "{method} {version:?} {te:?} {content_type}");
+    }
+}
+
+#[tokio::test]
+async fn page_that_speaks_grpc_web_may_use_any_version() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let layer = layer(&limiter);
+    send(&layer, "203.0.113.7").await;
+    let mut request = as_grpc(from_ip("203.0.113.7"), "application/grpc-web+proto");
+    *request.version_mut() = Version::HTTP_11;
+    request.headers_mut().remove(header::TE);
+    let response = layer.layer(Hello).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn layer_says_which_requests_are_grpc() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
+    let layer = layer(&limiter);
+    send(&layer, "203.0.113.7").await;
+    let http = || from_ip("203.0.113.7");
+    let grpc = || as_grpc(http(), "application/grpc+proto");
+    for (switch, of_http, of_grpc) in [
+        (Grpc::Auto, 429, 200),
+        (Grpc::Always, 200, 200),
+        (Grpc::Never, 429, 429),
+    ] {
+        for (request, status) in [(http(), of_http), (grpc(), of_grpc)] {
+            let service = layer.clone().grpc(switch).layer(Hello);
+            let response = service.oneshot(request).await.unwrap();
+            assert_eq!(response.status(), status, "{switch:?}");
+            let code = value(response.headers(), "grpc-status");
+            assert_eq!(code.is_some(), status == 200, "{switch:?}");
+        }
+    }
+    // The content type of the answer is gRPC's, whatever the request says.
+    let mut page = http();
+    let html = "text/html".parse().unwrap();
+    page.headers_mut().insert(header::CONTENT_TYPE, html);
+    let service = layer.grpc(Grpc::Always).layer(Hello);
+    let response = service.oneshot(page).await.unwrap();
+    let content_type = value(response.headers(), "content-type");
+    assert_eq!(content_type, Some("application/grpc"));
 }
 
 #[tokio::test]
@@ -258,10 +361,7 @@ async fn missing_id_is_refused_with_the_reason() {
 async fn missing_id_of_grpc_is_an_invalid_argument() {
     let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
-    let mut request = from_ip("203.0.113.7");
-    request
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+    let request = as_grpc(from_ip("203.0.113.7"), "application/grpc");
     let response = layer.layer(Hello).oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(value(response.headers(), "grpc-status"), Some("3"));

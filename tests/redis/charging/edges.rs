@@ -11,7 +11,7 @@ use std::{
 
 use axum::{Router, body::Body, routing::get};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -182,10 +182,13 @@ async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
     let outer = RateLimitLayer::new(limiter.clone()).rule(rule().refund_if(gives_back));
     let inner = RateLimitLayer::new(limiter.clone()).deny_if("all", |_| true);
     let service = outer.layer(inner.layer(service_fn(hello)));
-    for content_type in ["application/json", "application/grpc"] {
-        let request = Request::builder().header("content-type", content_type);
+    for (content_type, status) in [("application/json", 403), ("application/grpc", 200)] {
+        let request = Request::post("/").version(Version::HTTP_2);
+        let request = request.header("te", "trailers");
+        let request = request.header("content-type", content_type);
         let request = request.body(Body::empty()).unwrap();
-        service.clone().oneshot(request).await.unwrap();
+        let response = service.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status);
     }
     assert_eq!(remaining(&limiter, "l").await, Some(8));
 }

@@ -6,7 +6,9 @@ mod abandoned;
 mod by_hand;
 mod edges;
 mod modes;
+mod refused;
 mod stack;
+mod upgrades;
 
 /// Every case on each backend.
 macro_rules! on_each_backend {

@@ -1,0 +1,14 @@
+//! `CloudFront-Viewer-Address`, which holds an address and always a port.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+
+use super::{node, problem::Problem, single};
+
+pub(super) const NAME: &str = "cloudfront-viewer-address";
+
+/// The address in the header, which must be there once.
+pub(super) fn address(headers: &HeaderMap) -> Result<IpAddr, Problem> {
+    node::with_bare_port(single::line(headers, NAME)?).ok_or(Problem::Invalid)
+}

@@ -1,0 +1,94 @@
+use std::{fmt, sync::Arc};
+
+use http::request::Parts;
+
+use super::{Description, Extracted, KeyExtractor, Missing};
+use crate::id::{Id, IdFormat};
+
+/// Combinators of [`KeyExtractor`]s.
+pub trait KeyExtractorExt: KeyExtractor + Sized {
+    /// Finds the id by `other` if this extractor finds none that is in the limit's format: because the request has none, or
+    /// it is empty, there twice, too long or malformed. Whether a request has an id is so decided in one place.
+    ///
+    /// Both kinds of id are of one limit. For two limits, use [`Rule::or_else`](crate::Rule::or_else). Of several in a row,
+    /// the last one says what is missing.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule, key::{ExtensionId, KeyExtractorExt}};
+    ///
+    /// #[derive(Clone)]
+    /// struct User { name: String }
+    ///
+    /// // The user that an outer layer has authenticated, else the address.
+    /// let user = ExtensionId::optional(|user: &User| format!("user:{}", user.name));
+    /// let rule = Rule::new("requests", user.or_else(ClientIp::peer()));
+    /// # let _ = rule;
+    /// ```
+    ///
+    /// Ids of both kinds share the limit's buckets, so give one a prefix if the same text can be found by both. A rule that
+    /// has a format which one of the two does not find is an error at start.
+    #[must_use]
+    fn or_else(self, other: impl KeyExtractor) -> OrElse {
+        let mut alternatives = flattened(self);
+        alternatives.extend(flattened(other));
+        OrElse {
+            alternatives: alternatives.into(),
+        }
+    }
+}
+
+impl<T: KeyExtractor> KeyExtractorExt for T {}
+
+fn flattened(extractor: impl KeyExtractor) -> Vec<Arc<dyn KeyExtractor>> {
+    match extractor.describe().each() {
+        [] => vec![Arc::new(extractor)],
+        each => each.to_vec(),
+    }
+}
+
+/// Extractors that are asked in turn, by [`KeyExtractorExt::or_else`].
+#[derive(Clone)]
+pub struct OrElse {
+    alternatives: Arc<[Arc<dyn KeyExtractor>]>,
+}
+
+impl KeyExtractor for OrElse {
+    /// Finds the first id. Only a rule knows the format, and asks on if the id is not in that.
+    fn extract(&self, parts: &Parts) -> Extracted {
+        let mut last = Extracted::Skip;
+        for extractor in &*self.alternatives {
+            last = extractor.extract(parts);
+            if matches!(&last, Extracted::Id(id) if is_some_id(id)) {
+                break;
+            }
+        }
+        last
+    }
+
+    fn describe(&self) -> Description {
+        let each = self.alternatives.iter().map(|one| one.describe());
+        let each: Arc<[Description]> = each.collect();
+        let (of_formats, of_ids, of_errors) =
+            (Arc::clone(&each), Arc::clone(&each), Arc::clone(&each));
+        let nature = each.iter().map(Description::nature).max();
+        Description::new(nature.unwrap_or_default())
+            .fits(move |format| of_formats.iter().all(|one| one.has_format(format)))
+            .can_find(move |folded| of_ids.iter().any(|one| one.may_find(folded)))
+            .invalid(move |error| match of_errors.last() {
+                Some(last) => last.missing(error),
+                None => Missing::client(error.to_string()),
+            })
+            .alternatives(&self.alternatives)
+    }
+}
+
+/// Whether it is an id in some format.
+fn is_some_id(id: &Id) -> bool {
+    IdFormat::Opaque.fold(id.as_str()).is_ok()
+}
+
+impl fmt::Debug for OrElse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OrElse({} extractors)", self.alternatives.len())
+    }
+}

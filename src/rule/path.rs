@@ -1,0 +1,238 @@
+//! Paths as routers behind the layer may read them.
+
+use http::{Uri, request::Parts, uri::PathAndQuery};
+
+use crate::key::Predicate;
+
+/// How often escapes of escapes are resolved.
+const ROUNDS: usize = 4;
+
+/// Says of requests whether they have one of these paths. One that ends in `/*` is all that lies below it, and not
+/// itself: `/static/*` is `/static/a` and `/static/a/b`, and neither `/static` nor `/statics`.
+///
+/// Paths are compared as they are sent, byte for byte, as axum's router does. Where a router removes a prefix, or folds
+/// paths, the layer sees what it sees at its place in the stack.
+///
+/// A path in disguise matches nothing: one with dot segments (`.`, `..`, `..;x`), empty segments (`//`), backslashes, or
+/// escapes of letters, digits and of `-._~/\;%`, in particular `%2e` and `%2f`. No `/static/../login` is exempt by
+/// `/static/*`. [`Rule::skip_if`](super::Rule::skip_if), [`Rule::only_if`](super::Rule::only_if) and the layer's lists also ask
+/// about the path that it may be resolved to, so that it does not evade a limit either. Capital letters and a slash at the
+/// end are no disguise: if a router ignores them, list the forms that it accepts, or put the layer on the route.
+///
+/// ```
+/// use tollgate::{ClientIp, Rule, rule::paths};
+///
+/// let rule = Rule::new("requests", ClientIp::peer()).skip_if(paths(["/health", "/static/*"]));
+/// # let _ = rule;
+/// ```
+///
+/// # Panics
+///
+/// If one does not begin with a slash, is a route (with braces, or an asterisk that is not at the end), or is in disguise.
+#[track_caller]
+pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Predicate {
+    let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
+    if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
+        panic!("the path `{path}` matches no request: begin it with `/`");
+    }
+    let is_route = |path: &&String| {
+        let above = path.strip_suffix("/*").unwrap_or(path);
+        above.contains(['{', '*'])
+    };
+    if let Some(path) = paths.iter().find(is_route) {
+        panic!(
+            "`{path}` is no path: end it with `/*` for all that lies below, or put the layer on the route by \
+             `route_layer`"
+        );
+    }
+    if let Some((path, resolved)) = paths.iter().find_map(|path| Some((path, resolved(path)?))) {
+        panic!("the path `{path}` matches no request: write it as `{resolved}`");
+    }
+    Box::new(move |parts| {
+        let mut paths = paths.iter();
+        paths.any(|path| lies_at(path, parts.uri.path()))
+    })
+}
+
+fn lies_at(pattern: &str, path: &str) -> bool {
+    match pattern
+        .strip_suffix('*')
+        .filter(|above| above.ends_with('/'))
+    {
+        Some(above) => path.len() > above.len() && path.starts_with(above) && is_plain(path),
+        None => path == pattern,
+    }
+}
+
+/// The head of a request whose path is in disguise, with the path that it may be resolved to.
+pub(crate) fn undisguised(request: &Parts) -> Option<Parts> {
+    let path = resolved(request.uri.path())?;
+    let path_and_query = match request.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    let path_and_query = PathAndQuery::try_from(path_and_query);
+    let mut uri = request.uri.clone().into_parts();
+    uri.path_and_query = Some(path_and_query.unwrap_or(PathAndQuery::from_static("/")));
+    let mut request = request.clone();
+    request.uri = Uri::from_parts(uri).unwrap_or_default();
+    Some(request)
+}
+
+/// What a path may be resolved to, if that is another: without needless escapes, backslashes, empty and dot segments.
+fn resolved(path: &str) -> Option<String> {
+    if is_plain(path) {
+        return None;
+    }
+    let mut path = unescaped(path);
+    for _ in 1..ROUNDS {
+        path = unescaped(&path);
+    }
+    Some(without_dots(&path))
+}
+
+fn is_plain(path: &str) -> bool {
+    let mut escapes = path.match_indices('%');
+    let mut segments = path.split('/');
+    !path.contains('\\')
+        && !path.contains("//")
+        && !escapes.any(|(at, _)| escaped(&path[at + 1..]).is_some())
+        && !segments.any(|segment| matches!(name(segment), "." | ".."))
+}
+
+/// A segment without its parameters: some servers take `..;x` for `..`.
+fn name(segment: &str) -> &str {
+    segment.split(';').next().unwrap_or(segment)
+}
+
+/// The path without backslashes, and with one level of needless escapes resolved; all levels of those of `%`.
+fn unescaped(path: &str) -> String {
+    let mut unescaped = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, mut after)) = rest.split_once('%') {
+        unescaped.push_str(before);
+        // An escaped `%` may begin another escape.
+        while let Some(next) = after.strip_prefix("25") {
+            after = next;
+        }
+        (unescaped, rest) = match escaped(after) {
+            Some(c) => (unescaped + c.encode_utf8(&mut [0; 4]), &after[2..]),
+            None => (unescaped + "%", after),
+        };
+    }
+    unescaped.push_str(rest);
+    unescaped.replace('\\', "/")
+}
+
+/// The character whose code the text begins with, after a `%`, if that is unreserved (RFC 3986, section 2.3), or has a
+/// meaning to routers.
+fn escaped(text: &str) -> Option<char> {
+    let digits = text.get(..2)?;
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+    let is_needless = byte.is_ascii_alphanumeric() || b"-._~/\\;%".contains(&byte);
+    is_needless.then_some(byte.into())
+}
+
+fn without_dots(path: &str) -> String {
+    let mut kept = Vec::new();
+    for segment in path.split('/') {
+        match name(segment) {
+            "." => {}
+            ".." => {
+                kept.pop();
+            }
+            _ if segment.is_empty() => {}
+            _ => kept.push(segment),
+        }
+    }
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let is_folder = matches!(name(last), "" | "." | "..") && !kept.is_empty();
+    format!("/{}{}", kept.join("/"), if is_folder { "/" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn pattern_is_a_path_or_all_below_it() {
+        for (pattern, path, lies) in [
+            ("/health", "/health", true),
+            ("/health", "/health/", false),
+            ("/health", "/healthy", false),
+            ("/static/*", "/static/a", true),
+            ("/static/*", "/static/a/b", true),
+            ("/static/*", "/static/", false),
+            ("/static/*", "/static", false),
+            ("/static/*", "/statics", false),
+            ("/static/*", "/static/../login", false),
+            ("/*", "/", false),
+            ("/*", "/a", true),
+        ] {
+            assert_eq!(lies_at(pattern, path), lies, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn disguise_is_seen_through() {
+        for (path, expected) in [
+            ("/a/./b", "/a/b"),
+            ("/a/../b", "/b"),
+            ("/../../b", "/b"),
+            ("/a/b/..", "/a/"),
+            ("/a/b/.", "/a/b/"),
+            ("/a/..", "/"),
+            ("/a//b", "/a/b"),
+            ("//a", "/a"),
+            ("/a\\..\\b", "/b"),
+            ("/%2e%2E/b", "/b"),
+            ("/a%2f..%5cb", "/b"),
+            ("/a/..;x=1/b", "/b"),
+            ("/a/..%3bx/b", "/b"),
+            ("/a/.;/b;c", "/a/b;c"),
+            ("/%6c%6F%67in", "/login"),
+            ("/%252e%25252e/b", "/b"),
+            ("/%%32%65./b", "/b"),
+            ("/100%25", "/100%"),
+            ("/a/%2", ""),
+            ("/a/%zz%+f", ""),
+            ("/a/%C3%A9%20", ""),
+            ("/a/.b/c./..d/...", ""),
+            ("/a;b/", ""),
+            ("/", ""),
+            ("", ""),
+            ("*", ""),
+        ] {
+            let expected = Some(expected).filter(|path| !path.is_empty());
+            assert_eq!(resolved(path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn head_keeps_all_but_its_path() {
+        let request = Request::post("http://a:1/x/%2e%2e/b?c=/../d").header("e", "f");
+        let (parts, ()) = request.body(()).expect("a test's request").into_parts();
+        let resolved = undisguised(&parts).expect("its path is in disguise");
+        assert_eq!(resolved.uri, "http://a:1/b?c=/../d");
+        assert_eq!(
+            (resolved.method, &resolved.headers["e"]),
+            (parts.method, &parts.headers["e"])
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_is_too_much(segments in prop::collection::vec("(%2e|%25|%2f|[.%/;\\\\a2e]){0,6}", 0..6)) {
+            let path = format!("/{}", segments.join("/"));
+            if let Some(resolved) = resolved(&path) {
+                prop_assert!(resolved.starts_with('/') && resolved.len() <= path.len());
+                prop_assert!(!resolved.split('/').any(|segment| matches!(name(segment), "." | "..")));
+                prop_assert!(!resolved.contains("//") && !resolved.contains('\\'));
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Where a rule finds ids.
+
+use std::{fmt, sync::Arc};
+
+use http::request::Parts;
+
+use crate::{
+    id::{Id, IdFormat},
+    key::{Description, Extracted, KeyExtractor, Missing, Nature},
+};
+
+/// The extractors of a rule, in the order in which they are asked.
+#[derive(Clone)]
+pub(super) struct Sources(Arc<[Source]>);
+
+struct Source {
+    extractor: Arc<dyn KeyExtractor>,
+    description: Description,
+}
+
+/// Why a request has no id for a rule.
+#[derive(Debug)]
+pub(super) enum NoId {
+    /// The rule is not for it.
+    Skip,
+    /// It is not there.
+    Absent(Missing),
+    /// It is there, and is none of the limit's.
+    Wrong(Missing),
+}
+
+impl Sources {
+    pub(super) fn new(extractor: impl KeyExtractor) -> Self {
+        let description = extractor.describe();
+        let sources: Arc<[_]> = match description.each() {
+            [] => Arc::new([Source {
+                extractor: Arc::new(extractor),
+                description,
+            }]),
+            each => each.iter().map(Source::new).collect(),
+        };
+        Self(sources)
+    }
+
+    /// Finds the first id that is in a format, and which extractor finds it. All that the others say is told to `missed`.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        parts: &Parts,
+        format: IdFormat,
+        missed: impl Fn(&NoId),
+    ) -> Result<(usize, Id), NoId> {
+        let mut last = NoId::Skip;
+        for (i, source) in self.0.iter().enumerate() {
+            match source.find(parts, format) {
+                Ok(id) => return Ok((i, id)),
+                Err(no_id) if i + 1 == self.0.len() => last = no_id,
+                Err(no_id) => missed(&no_id),
+            }
+        }
+        Err(last)
+    }
+
+    /// Whether all of them find ids of a format.
+    pub(super) fn fit(&self, format: IdFormat) -> bool {
+        let mut sources = self.0.iter();
+        sources.all(|source| source.description.has_format(format))
+    }
+
+    /// Whether one of them can find an id, given as it is folded.
+    pub(super) fn can_find(&self, folded: &str) -> bool {
+        let mut sources = self.0.iter();
+        sources.any(|source| source.description.may_find(folded))
+    }
+
+    /// What one of them goes by.
+    pub(super) fn nature(&self, source: usize) -> Nature {
+        self.0[source].description.nature()
+    }
+
+    /// Whether one of them goes by what anyone says.
+    pub(super) fn trust_anyone(&self) -> bool {
+        let mut sources = self.0.iter();
+        sources.any(|source| source.description.nature() == Nature::Anyone)
+    }
+}
+
+impl Source {
+    fn new(extractor: &Arc<dyn KeyExtractor>) -> Self {
+        Self {
+            extractor: Arc::clone(extractor),
+            description: extractor.describe(),
+        }
+    }
+
+    #[inline]
+    fn find(&self, parts: &Parts, format: IdFormat) -> Result<Id, NoId> {
+        match self.extractor.extract(parts) {
+            Extracted::Skip => Err(NoId::Skip),
+            Extracted::Missing(missing) => Err(NoId::Absent(missing)),
+            Extracted::Id(id) => match format.fold(id.as_str()) {
+                Ok(_) => Ok(id),
+                Err(error) => Err(NoId::Wrong(self.description.missing(&error))),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let natures = self.0.iter().map(|source| source.description.nature());
+        f.debug_list().entries(natures).finish()
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests that are refused because one rule finds no id: the other rules are charged, whatever the answer is.
+
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use tokio::sync::mpsc::unbounded_channel;
+use tollgate::{
+    Limit, Limiter, Limits, RateLimitLayer, Rule, Transaction,
+    backend::Backend,
+    clock::ManualClock,
+    key::{Everyone, HeaderId},
+    limit::LimitName,
+    transaction::Mode,
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::on_each_backend;
+
+on_each_backend!(
+    other_rules_are_charged,
+    answer_stays_the_same_if_another_rule_denies,
+    endings_are_those_of_the_refusal,
+    rules_that_do_not_charge_are_not_charged,
+    limit_in_shadow_mode_keeps_nobody_out,
+    denied_and_exempt_requests_are_charged_to_nobody,
+);
+
+fn limiter(backend: impl Backend) -> Limiter {
+    let limits = Limits::builder()
+        .limit("all", Limit::per_hour(3))
+        .limit("accounts", Limit::per_hour(3))
+        .limit(LimitName::from("trial").shadow(true), Limit::per_hour(3))
+        .build()
+        .unwrap();
+    Limiter::new(limits, backend).with_clock(ManualClock::default())
+}
+
+fn all() -> Rule {
+    Rule::new("all", Everyone)
+}
+
+fn account() -> Rule {
+    Rule::new("accounts", HeaderId::new("x-account"))
+}
+
+fn layer(limiter: &Limiter, rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
+    let layer = RateLimitLayer::new(limiter.clone());
+    rules.into_iter().fold(layer, RateLimitLayer::rule)
+}
+
+async fn answer(layer: &RateLimitLayer) -> Response<()> {
+    let hello = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::from("hello")))
+    });
+    let service = layer.layer(hello);
+    let response = service.oneshot(Request::default()).await.unwrap();
+    response.map(drop)
+}
+
+async fn left(limiter: &Limiter, limit: &str) -> u32 {
+    let look = Transaction::new(limit, "everyone").cost(0);
+    let looked = limiter.check(&look).await.unwrap();
+    looked.remaining().unwrap()
+}
+
+async fn other_rules_are_charged(backend: impl Backend) {
+    let limiter = limiter(backend);
+    // Whichever of the rules comes first.
+    for (rules, expected) in [([account(), all()], 2), ([all(), account()], 1)] {
+        let response = answer(&layer(&limiter, rules)).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(left(&limiter, "all").await, expected);
+        let fields = &response.headers()["ratelimit"];
+        assert!(fields.to_str().unwrap().contains(&format!("r={expected}")));
+    }
+}
+
+async fn answer_stays_the_same_if_another_rule_denies(backend: impl Backend) {
+    let limiter = limiter(backend);
+    let layer = layer(&limiter, [account(), all()]);
+    for expected in [2, 1, 0, 0, 0] {
+        let response = answer(&layer).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(response.headers().get("retry-after"), None);
+        assert_eq!(left(&limiter, "all").await, expected);
+    }
+}
+
+async fn endings_are_those_of_the_refusal(backend: impl Backend) {
+    static SENT: AtomicU64 = AtomicU64::new(0);
+
+    let limiter = limiter(backend);
+    let (tell, mut hear) = unbounded_channel();
+    let rules: [(fn(Rule) -> Rule, u32); 5] = [
+        (
+            |rule| rule.charge_if(|ending| ending.status() == Some(StatusCode::BAD_REQUEST)),
+            2,
+        ),
+        (
+            |rule| rule.charge_if(|ending| ending.status() == Some(StatusCode::OK)),
+            2,
+        ),
+        (
+            |rule| rule.refund_if(|ending| ending.status() == Some(StatusCode::BAD_REQUEST)),
+            2,
+        ),
+        (
+            |rule| rule.refund_if(|ending| ending.is_abandoned() || ending.failed()),
+            1,
+        ),
+        (
+            |rule| {
+                rule.settle_by(|ending| {
+                    SENT.store(ending.sent(), Ordering::Relaxed);
+                    u32::from(!ending.is_complete())
+                })
+            },
+            1,
+        ),
+    ];
+    for (charging, expected) in rules {
+        let layer = layer(&limiter, [account(), charging(all())]);
+        assert_eq!(answer(&layer).await.status(), StatusCode::BAD_REQUEST);
+        // The client is answered when the charge is corrected.
+        assert_eq!(left(&limiter, "all").await, expected);
+    }
+    assert!(SENT.load(Ordering::Relaxed) > 0);
+    let asked = all().settle_by(move |ending| {
+        let answered = ending.response().map(|head| head.status.as_u16());
+        tell.send((answered, ending.is_complete())).unwrap();
+        1
+    });
+    answer(&layer(&limiter, [account(), asked])).await;
+    assert_eq!(hear.recv().await, Some((Some(400), true)));
+    assert_eq!(hear.recv().await, None);
+}
+
+async fn rules_that_do_not_charge_are_not_charged(backend: impl Backend) {
+    let limiter = limiter(backend);
+    for (mode, expected) in [(Mode::CheckOnly, 3), (Mode::Observe, 3), (Mode::Debit, 2)] {
+        let response = answer(&layer(&limiter, [account(), all().mode(mode)])).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(left(&limiter, "all").await, expected, "{mode:?}");
+    }
+}
+
+async fn limit_in_shadow_mode_keeps_nobody_out(backend: impl Backend) {
+    let limiter = limiter(backend);
+    let trial = Rule::new("trial", HeaderId::new("x-account"));
+    let response = answer(&layer(&limiter, [trial, all()])).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    // One that has an id is charged like others.
+    let trial = Rule::new("trial", Everyone);
+    let response = answer(&layer(&limiter, [trial, account()])).await;
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(left(&limiter, "trial").await, 2);
+}
+
+async fn denied_and_exempt_requests_are_charged_to_nobody(backend: impl Backend) {
+    let limiter = limiter(backend);
+    let layer = layer(&limiter, [account(), all()]);
+    let listed = layer.clone().deny_if("all", |_| true);
+    assert_eq!(answer(&listed).await.status(), StatusCode::FORBIDDEN);
+    let exempt = layer.skip_if(|_| true);
+    assert_eq!(answer(&exempt).await.status(), StatusCode::OK);
+    assert_eq!(left(&limiter, "all").await, 3);
+}
