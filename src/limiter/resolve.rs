@@ -12,7 +12,7 @@ use crate::{
     decision::{BatchDecision, Decision, Outcome},
     id::{Id, IdError},
     limit::{Limit, Limits, NamedLimit},
-    transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Transaction},
+    transaction::{Algorithm, Batch, BucketKey, Member, Mode, OnFailure, Operation, Transaction},
 };
 
 /// A batch's transactions, looked up.
@@ -154,18 +154,23 @@ pub(super) fn look_up<'a>(
         false => return Err(LimiterError::cost_above_burst(named, id, cost)),
     }
     let key = BucketKey::new(named.name.key(), id);
-    let floor = transaction.floor();
-    let of_limit = named.name.failure();
-    let of_limit = of_limit.map(|own| floor.map_or(own, |floor| floor.stricter(own)));
     let member = Member::new(key, algorithm, cost, mode)
         .min_cost(transaction.min_cost.unwrap_or(cost))
         .format(named.name.format())
-        .on_failure(transaction.on_failure.or(of_limit))
-        .on_failure_at_least(floor);
+        .on_failure(on_failure(transaction, named))
+        .on_failure_at_least(transaction.floor());
     Ok(Found::Member(match shadow {
         true => member.in_shadow(),
         false => member,
     }))
+}
+
+/// What is decided while the store does not answer, if the transaction or its limit says so.
+#[inline]
+fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFailure> {
+    let stricter = |own: OnFailure| transaction.floor().map_or(own, |floor| floor.stricter(own));
+    let of_limit = || named.name.failure().map(stricter);
+    transaction.on_failure.or_else(of_limit)
 }
 
 /// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.
