@@ -2,6 +2,7 @@
 //!
 #![cfg_attr(feature = "axum", doc = include_str!("../docs/rules.md"))]
 
+mod charge;
 mod charging;
 mod path;
 mod predicate;
@@ -19,17 +20,18 @@ use std::{
 
 use http::request::Parts;
 
+pub(crate) use self::{
+    charge::{Charge, Charges, charged},
+    charging::{Outcome, Refused},
+    path::undisguised,
+    predicate::Predicates,
+    rules::Rules,
+};
 use self::{
     charging::Charging,
     source::{NoId, Sources},
 };
 pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleError};
-pub(crate) use self::{
-    charging::{Outcome, Refused},
-    path::undisguised,
-    predicate::Predicates,
-    rules::{Charge, Charges, Rules, charged},
-};
 use crate::{
     id::{Id, IdFormat},
     key::{KeyExtractor, Missing},

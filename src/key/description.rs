@@ -31,11 +31,15 @@ use crate::id::{IdError, IdFormat};
 #[derive(Clone, Default)]
 pub struct Description {
     nature: Nature,
-    fits: Option<Arc<dyn Fn(IdFormat) -> bool + Send + Sync>>,
-    finds: Option<Arc<dyn Fn(&str) -> bool + Send + Sync>>,
-    invalid: Option<Arc<dyn Fn(&IdError) -> Missing + Send + Sync>>,
+    fits: Option<Arc<Fits>>,
+    finds: Option<Arc<Finds>>,
+    invalid: Option<Arc<Invalid>>,
     alternatives: Vec<Arc<dyn KeyExtractor>>,
 }
+
+type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
+type Finds = dyn Fn(&str) -> bool + Send + Sync;
+type Invalid = dyn Fn(&IdError) -> Missing + Send + Sync;
 
 /// What a [`KeyExtractor`] goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -140,14 +140,8 @@ where
                     return Poll::Ready(mark.put_on_inner(ended));
                 }
                 StateProj::Refused { refused } => {
-                    let closing = refused
-                        .as_mut()
-                        .and_then(|refused| refused.closing.as_mut());
-                    if let Some(closing) = closing {
-                        ready!(closing.as_mut().poll(cx));
-                    }
-                    let refused = refused.take().expect("polled again after it was ready");
-                    return Poll::Ready(Ok(refused.response.map(ResponseBody::refusal)));
+                    let response = ready!(FinalResponse::poll(refused, cx));
+                    return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
                 }
             };
             state.set(next);

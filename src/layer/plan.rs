@@ -77,8 +77,22 @@ pub(super) enum Conclusion {
 
 /// The response to a refused request, and what has to be waited for before.
 pub(super) struct FinalResponse {
-    pub(super) response: Response<Bytes>,
-    pub(super) closing: Option<Closing>,
+    response: Response<Bytes>,
+    closing: Option<Closing>,
+}
+
+impl FinalResponse {
+    /// Takes the response out, once what has to be waited for is done.
+    pub(super) fn poll(
+        this: &mut Option<Box<Self>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Response<Bytes>> {
+        if let Some(closing) = this.as_mut().and_then(|this| this.closing.as_mut()) {
+            ready!(closing.as_mut().poll(cx));
+        }
+        let this = this.take().expect("polled again after it was ready");
+        Poll::Ready(this.response)
+    }
 }
 
 impl Conclusion {

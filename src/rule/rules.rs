@@ -6,7 +6,11 @@ use http::request::Parts;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use super::{Ending, Rule, source::NoId};
+use super::{
+    Ending, Rule,
+    charge::{Charge, Charges, Meanwhile, charged},
+    source::NoId,
+};
 use crate::{
     check::Finding,
     decision::Decision,
@@ -378,14 +382,6 @@ impl Rules {
     }
 }
 
-/// The transaction of an id that a rule has found.
-pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
-    match id.as_str() {
-        Id::MISSING => Transaction::missing(limit),
-        id => Transaction::new(limit, id),
-    }
-}
-
 /// Whether two ids are of one client.
 fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
     let folded = |id| IdFormat::fold(format, Id::as_str(id)).ok();
@@ -403,65 +399,4 @@ struct Found {
     target: usize,
     source: usize,
     id: Id,
-}
-
-pub(crate) type Charges = SmallVec<[Charge; 4]>;
-
-/// What one request is charged in one bucket.
-#[derive(Clone, Debug)]
-pub(crate) struct Charge {
-    /// The first rule that met there.
-    pub(crate) rule: usize,
-    /// The limit, among those of all rules.
-    pub(crate) target: usize,
-    /// Which of the rule's extractors has found the id.
-    source: usize,
-    pub(crate) id: Id,
-    pub(crate) cost: u32,
-    on_failure: Meanwhile,
-}
-
-/// What the rules of one bucket say is decided while the store does not answer.
-#[derive(Clone, Copy, Debug)]
-enum Meanwhile {
-    /// Each of them says something, of which this is the strictest.
-    Said(OnFailure),
-    /// One leaves it to the limit or, if that does not say, to the backend. What others say is the least.
-    Limits { floor: Option<OnFailure> },
-}
-
-impl Meanwhile {
-    fn of(on_failure: Option<OnFailure>) -> Self {
-        on_failure.map_or(Self::Limits { floor: None }, Self::Said)
-    }
-
-    /// What holds if another rule says this, or nothing.
-    fn with(self, other: Option<OnFailure>) -> Self {
-        let (Self::Said(said) | Self::Limits { floor: Some(said) }) = self else {
-            return Self::Limits { floor: other };
-        };
-        let strictest = other.map_or(said, |other| said.stricter(other));
-        match (self, other) {
-            (Self::Said(_), Some(_)) => Self::Said(strictest),
-            _ => Self::Limits {
-                floor: Some(strictest),
-            },
-        }
-    }
-
-    /// What it comes to, if that is known without the backend.
-    fn known(self, of_limit: Option<OnFailure>) -> Option<OnFailure> {
-        match (self, of_limit) {
-            (Self::Said(said), _) => Some(said),
-            (Self::Limits { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
-            // Nothing is stricter.
-            (
-                Self::Limits {
-                    floor: Some(OnFailure::Refuse),
-                },
-                None,
-            ) => Some(OnFailure::Refuse),
-            (Self::Limits { floor: _ }, own) => own,
-        }
-    }
 }
