@@ -10,10 +10,16 @@ use crate::{
     stack::{Answer, BURST, PATIENCE, Stack, charged, spend},
 };
 
+fn backend(server: &Server) -> RedisBackend {
+    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
+    backend.build().unwrap()
+}
+
 /// A process of so many, each of which may use up its part.
 fn process(backend: RedisBackend, of: u32) -> Limiter {
     let limits = Limits::builder().limit("requests", Limit::per_day(BURST));
-    let policy = FailurePolicy::new(DenyCache::new(backend)).share(1, of);
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(PATIENCE);
+    let policy = policy.share(1, of);
     Limiter::new(limits.build().unwrap(), policy)
 }
 
@@ -33,7 +39,7 @@ async fn admitted(processes: &[Limiter], rounds: u32) -> u32 {
 async fn processes_with_shares_admit_no_more_than_one_burst_while_the_store_is_away() {
     let server = Server::start();
     server.kill();
-    let processes = [(); 4].map(|()| process(RedisBackend::new(server.url()).unwrap(), 4));
+    let processes = [(); 4].map(|()| process(backend(&server), 4));
     assert_eq!(admitted(&processes, 10).await, BURST);
 }
 
@@ -41,7 +47,7 @@ async fn processes_with_shares_admit_no_more_than_one_burst_while_the_store_is_a
 async fn share_is_less_what_was_seen_spent() {
     for (spent, more) in [(0, 7), (10, 3), (12, 3), (13, 2), (20, 0)] {
         let server = Server::start();
-        let backend = RedisBackend::new(server.url()).unwrap();
+        let backend = backend(&server);
         backend.connected(PATIENCE).await.unwrap();
         let process = [process(backend, 3)];
         assert_eq!(admitted(&process, spent).await, spent);

@@ -290,7 +290,7 @@ impl Node {
 
     fn hand_over(&self, keys: &[&[u8]], to: &Self) {
         let port = to.port().to_string();
-        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "60000", "KEYS"];
         let command = [&migrate.map(str::as_bytes), keys].concat();
         self.command(&command).expect_success();
     }
