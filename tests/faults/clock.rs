@@ -7,7 +7,10 @@ use tollgate::{
     backend::{DenyCache, FailurePolicy},
 };
 
-use crate::{redis_support::Server, stack::PATIENCE};
+use crate::{
+    redis_support::Server,
+    stack::{LONG, PATIENCE},
+};
 
 /// By how much the clocks differ, in microseconds.
 const SKEW: i64 = 2 * 3600 * 1_000_000;
@@ -31,15 +34,12 @@ fn step_clock(server: &Server, ahead: i64) {
 
 /// A limiter that remembers denials for an hour.
 async fn limiter(server: &Server) -> Limiter {
-    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
+    let backend = RedisBackend::builder(server.url()).timeout(LONG);
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     let cache = DenyCache::new(backend).lifetime(HOUR);
     let limits = Limits::builder().limit("requests", limit()).build();
-    Limiter::new(
-        limits.unwrap(),
-        FailurePolicy::new(cache).deadline(PATIENCE),
-    )
+    Limiter::new(limits.unwrap(), FailurePolicy::new(cache).deadline(LONG))
 }
 
 /// Spends until denied: how often that was allowed, and the denial.

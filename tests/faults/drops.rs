@@ -15,7 +15,7 @@ use tollgate::Transaction;
 use crate::{
     load::id_of,
     redis_support::{Cluster, Proxy, Server, wait_for},
-    stack::{Answer, BURST, PATIENCE, Stack, charged, connections, spend},
+    stack::{Answer, BURST, LONG, PATIENCE, Stack, charged, connections, spend},
 };
 
 /// What has become of the calls of one id.
@@ -65,7 +65,7 @@ async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
 async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
-    let stack = Stack::with_deadline(proxy.url(), PATIENCE).await;
+    let stack = Stack::with_deadline(proxy.url(), LONG).await;
     proxy.delay(Duration::from_millis(2));
     let sums = give_up(&stack, 200, 6000).await;
     proxy.delay(Duration::ZERO);
@@ -116,7 +116,7 @@ async fn give_up_batches(stack: &Stack, first: usize, state: &AtomicU64, sums: &
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_over_slots_that_are_dropped_are_kept_or_given_back() {
     let cluster = Cluster::start();
-    let stack = Stack::with_deadline(cluster.url(), PATIENCE).await;
+    let stack = Stack::with_deadline(cluster.url(), LONG).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     let (mut sums, state) = (Sums::new(), AtomicU64::default());
     // Ids that have spent all are denied at once, and their batches never dropped: there are others in each round.

@@ -6,7 +6,7 @@ use crate::{
     load::Load,
     redis_support::{Cluster, Sentinels, Server, wait_for},
     report::{always, failed_over},
-    stack::{PATIENCE, Stack},
+    stack::{LONG, PATIENCE, Stack},
 };
 
 /// Waits until a replica has what a master had at the time that is returned.
@@ -65,7 +65,7 @@ async fn failover_by_sentinels_loses_what_was_not_replicated() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_that_move_are_not_noticed() {
     let cluster = Cluster::start();
-    let load = Load::start(Stack::with_deadline(cluster.url(), PATIENCE).await);
+    let load = Load::start(Stack::with_deadline(cluster.url(), LONG).await);
     load.more(500).await;
     for client in 0..3 {
         let slot = cluster.slot_of(&format!("{{client{client}}}"));

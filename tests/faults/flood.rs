@@ -6,7 +6,7 @@ use tollgate::{Limiter, RedisBackend, Transaction, backend::DenyCache};
 
 use crate::{
     redis_support::Server,
-    stack::{Answer, BURST, PATIENCE, Stack, spend},
+    stack::{Answer, BURST, LONG, Stack, spend},
     support::scale::scaled,
 };
 
@@ -37,7 +37,7 @@ async fn exhaust(limiter: &Limiter, ids: &[String]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn denied_requests_hardly_reach_the_store() {
     let server = Server::start();
-    let stack = Stack::with_deadline(server.url(), PATIENCE).await;
+    let stack = Stack::with_deadline(server.url(), LONG).await;
     let ids: Vec<_> = (0..CLIENTS)
         .map(|number| format!("client{number}"))
         .collect();

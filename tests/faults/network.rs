@@ -6,7 +6,7 @@ use crate::{
     load::Load,
     redis_support::{Proxy, Server},
     report::{Report, always, away},
-    stack::{DEADLINE, PATIENCE, Stack},
+    stack::{DEADLINE, LONG, PATIENCE, Stack},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn almost_late(deadline: Duration, delay: Duration, calls: usize) -> (Repo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_is_slow_but_in_time_decides_all() {
-    let (report, server) = almost_late(PATIENCE, 3 * DEADLINE, 100).await;
+    let (report, server) = almost_late(LONG, 3 * DEADLINE, 100).await;
     assert_eq!((report.without(), report.opened()), (0, 0));
     report.assert_admitted(Instant::now(), always);
     report.end([&server]);

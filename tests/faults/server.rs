@@ -10,7 +10,7 @@ use crate::{
     load::Load,
     redis_support::{Server, wait_for},
     report::{always, away, failed_over, lost},
-    stack::{BURST, PATIENCE, Stack},
+    stack::{BURST, LONG, PATIENCE, Stack},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,7 +56,7 @@ async fn server_that_hangs_for_five_seconds_is_done_without() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flush_of_scripts_is_not_noticed() {
     let server = Server::start();
-    let load = Load::start(Stack::with_deadline(server.url(), PATIENCE).await);
+    let load = Load::start(Stack::with_deadline(server.url(), LONG).await);
     let begun = Instant::now();
     for _ in 0..10 {
         load.more(100).await;
@@ -106,7 +106,7 @@ fn follow(replica: &Server, master: &Server) {
 async fn master_that_is_a_replica_for_a_while_does_not_open_the_breaker() {
     let (server, other) = (Server::start(), Server::start());
     follow(&other, &server);
-    let load = Load::start(Stack::with_deadline(server.url(), PATIENCE).await);
+    let load = Load::start(Stack::with_deadline(server.url(), LONG).await);
     load.more(1000).await;
     let known = replicated(&server);
     other.command(&["REPLICAOF", "NO", "ONE"]).expect_success();

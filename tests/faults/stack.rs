@@ -23,9 +23,11 @@ pub(crate) const BURST: u32 = 20;
 /// The default, and what most tests are about.
 pub(crate) const DEADLINE: Duration = FailurePolicy::<RedisBackend>::DEFAULT_DEADLINE;
 
-/// How long anything may take before a test gives up on it, and the deadline where every answer has to be the store's: no
-/// machine is as slow.
+/// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The deadline where every answer has to be the store's: no machine is as slow.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A limiter on a real store, what it logs, and what there was before it.
 #[derive(Debug)]
