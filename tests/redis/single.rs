@@ -21,7 +21,10 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::{CLUSTER, SERVER, conformance::history, connect, redis_support::Server, support::Log};
+use crate::{
+    CLUSTER, SERVER, conformance::history, connect, redis_support::Server, support::Log,
+    support::scale::scaled,
+};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
@@ -34,7 +37,7 @@ async fn memory_and_redis_agree_on_random_histories() {
         tokio::spawn(async move {
             let redis: Arc<dyn Backend> = Arc::new(connect(SERVER.url()).await);
             let backends = [Arc::new(MemoryBackend::new()), redis];
-            history::live_through(25_000, seed, &backends, &format!("history{seed}-")).await;
+            history::live_through(scaled(5_000), seed, &backends, &format!("history{seed}-")).await;
         })
     });
     for history in histories.collect::<Vec<_>>() {

@@ -20,6 +20,7 @@ use crate::{
     connect,
     redis_support::Server,
     spread::pair,
+    support::scale::scaled,
 };
 
 fn secs(secs: u64) -> Duration {
@@ -58,12 +59,12 @@ async fn histories(url: String, name: &str, operations: u32, each: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_and_redis_agree_on_random_tiers() {
-    histories(SERVER.url(), "tiers", 1000, 10).await;
+    histories(SERVER.url(), "tiers", 1000, scaled(2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_and_a_cluster_agree_on_random_tiers() {
-    histories(CLUSTER.url(), "tiers", 1000, 3).await;
+    histories(CLUSTER.url(), "tiers", 1000, scaled(1)).await;
 }
 
 /// A server of its own, and a limiter on it.
