@@ -14,7 +14,7 @@ use crate::{
     decision::{Decision, Decisions, Outcome},
     id::Id,
     limit::{Limits, NamedLimit},
-    transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Transaction},
+    transaction::{Algorithm, Batch, BucketKey, Member, Mode, OnFailure, Operation, Transaction},
 };
 
 /// Transactions that have been looked up: what remains is to ask the backend.
@@ -123,9 +123,6 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             true => transaction.mode.silent(),
             false => transaction.mode,
         };
-        let floor = transaction.floor();
-        let of_limit = named.name.failure();
-        let of_limit = of_limit.map(|own| floor.map_or(own, |floor| floor.stricter(own)));
         self.members.push(Member {
             key,
             algorithm,
@@ -133,8 +130,8 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             min_cost: transaction.min_cost.unwrap_or(transaction.cost),
             mode,
             format: named.name.format(),
-            on_failure: transaction.on_failure.or(of_limit),
-            floor,
+            on_failure: on_failure(transaction, named),
+            floor: transaction.floor(),
             shadow,
             fingerprint,
             receipt: transaction.receipt(),
@@ -253,6 +250,14 @@ fn canonical<'a>(
         Ok(folded) => Ok(folded.keep_in(room)),
         Err(error) => Err(LimiterError::invalid_id(named.name.as_str(), error)),
     }
+}
+
+/// What is decided while the store does not answer, if the transaction or its limit says so.
+#[inline(always)]
+fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFailure> {
+    let stricter = |own: OnFailure| transaction.floor().map_or(own, |floor| floor.stricter(own));
+    let of_limit = || named.name.failure().map(stricter);
+    transaction.on_failure.or_else(of_limit)
 }
 
 /// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.

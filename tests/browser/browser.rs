@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use url::{ParseError, Url};
 
 /// How long the browser may take for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(20);

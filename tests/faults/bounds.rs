@@ -7,13 +7,19 @@ use tollgate::{
 
 use crate::{
     redis_support::Server,
-    stack::{Answer, BURST, PATIENCE, Stack, charged, spend},
+    stack::{Answer, BURST, LONG, PATIENCE, Stack, charged, spend},
 };
+
+fn backend(server: &Server) -> RedisBackend {
+    let backend = RedisBackend::builder(server.url()).timeout(LONG);
+    backend.build().unwrap()
+}
 
 /// A process of so many, each of which may use up its part.
 fn process(backend: RedisBackend, of: u32) -> Limiter {
     let limits = Limits::builder().limit("requests", Limit::per_day(BURST));
-    let policy = FailurePolicy::new(DenyCache::new(backend)).share(1, of);
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
+    let policy = policy.share(1, of);
     Limiter::new(limits.build().unwrap(), policy)
 }
 
@@ -33,7 +39,7 @@ async fn admitted(processes: &[Limiter], rounds: u32) -> u32 {
 async fn processes_with_shares_admit_no_more_than_one_burst_while_the_store_is_away() {
     let server = Server::start();
     server.kill();
-    let processes = [(); 4].map(|()| process(RedisBackend::new(server.url()).unwrap(), 4));
+    let processes = [(); 4].map(|()| process(backend(&server), 4));
     assert_eq!(admitted(&processes, 10).await, BURST);
 }
 
@@ -41,7 +47,7 @@ async fn processes_with_shares_admit_no_more_than_one_burst_while_the_store_is_a
 async fn share_is_less_what_was_seen_spent() {
     for (spent, more) in [(0, 7), (10, 3), (12, 3), (13, 2), (20, 0)] {
         let server = Server::start();
-        let backend = RedisBackend::new(server.url()).unwrap();
+        let backend = backend(&server);
         backend.connected(PATIENCE).await.unwrap();
         let process = [process(backend, 3)];
         assert_eq!(admitted(&process, spent).await, spent);
@@ -53,7 +59,7 @@ async fn share_is_less_what_was_seen_spent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_evicts_those_that_are_nearly_full_keeps_those_that_are_denied() {
     let server = Server::start_with(&["--maxmemory-policy", "volatile-ttl"]);
-    let stack = Stack::with_deadline(server.url(), PATIENCE).await;
+    let stack = Stack::with_deadline(server.url(), LONG).await;
     let all = Transaction::new("refuse", "denied").cost(BURST);
     assert!(stack.limiter.spend(&all).await.unwrap().allowed());
     let used: u64 = server.info("used_memory").parse().unwrap();
@@ -73,7 +79,7 @@ async fn server_that_evicts_those_that_are_nearly_full_keeps_those_that_are_deni
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bucket_that_is_evicted_is_a_full_one() {
     let server = Server::start();
-    let stack = Stack::with_deadline(server.url(), PATIENCE).await;
+    let stack = Stack::with_deadline(server.url(), LONG).await;
     let (limiter, all) = (&stack.limiter, Transaction::new("refuse", "a").cost(BURST));
     assert!(limiter.spend(&all).await.unwrap().allowed());
     server.command(&["FLUSHALL"]).expect_success();

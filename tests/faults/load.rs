@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    panic::Location,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -18,7 +19,7 @@ use tracing::instrument::WithSubscriber;
 
 use crate::{
     report::Report,
-    stack::{Answer, DEADLINE, Stack, spend},
+    stack::{Answer, DEADLINE, PATIENCE, Stack, spend},
 };
 
 /// The limits, and how many tasks spend from each, one call after the other.
@@ -26,9 +27,6 @@ const TASKS: [(&str, usize); 3] = [("local", 5), ("refuse", 2), ("allow", 2)];
 
 /// The pause between two calls of a task.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// How soon after a fault the store has to decide again.
-const SOON: Duration = Duration::from_secs(2);
 
 /// So many decisions of the store in a row are its return.
 const RETURNED: usize = 20;
@@ -86,23 +84,47 @@ impl Load {
     /// Waits until so many more calls have been answered.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.calls() + calls;
-        while self.calls() < enough {
-            sleep(PAUSE).await;
+        self.until("more calls are answered", || self.calls() >= enough)
+            .await;
+    }
+
+    /// Waits until the breaker has opened, and so many calls were answered after that.
+    pub(crate) async fn more_without_the_store(&self, calls: usize) {
+        self.until("the breaker opens", || self.stack.opened() > 0)
+            .await;
+        self.more(calls).await;
+    }
+
+    /// Waits until the store decides again, and says how long that has taken.
+    pub(crate) async fn returns_after(&self, fault: Instant) -> Duration {
+        self.until("the store decides again", || {
+            self.returned_after(fault).is_some()
+        })
+        .await;
+        self.returned_after(fault).unwrap() - fault
+    }
+
+    /// Waits until `condition` holds, while the load goes on.
+    #[track_caller]
+    pub(crate) fn until(
+        &self,
+        what: &str,
+        condition: impl Fn() -> bool,
+    ) -> impl Future<Output = ()> {
+        let caller = Location::caller();
+        async move {
+            let begun = Instant::now();
+            while !condition() {
+                assert!(begun.elapsed() < PATIENCE, "{caller}: in vain: {what}");
+                sleep(PAUSE).await;
+            }
         }
     }
 
-    /// Waits until the store decides again, for as long as that may take.
-    pub(crate) async fn returns_after(&self, fault: Instant) -> Duration {
-        loop {
-            if let Some(returned) = self.returned_after(fault) {
-                let took = returned - fault;
-                assert!(took < SOON, "the store decides again after {took:?}");
-                return took;
-            }
-            let waited = fault.elapsed();
-            assert!(waited < 2 * SOON, "it does not decide after {waited:?}");
-            sleep(PAUSE).await;
-        }
+    /// Whether a call was seen to be answered without the store.
+    pub(crate) fn any_without(&self) -> bool {
+        let calls = self.shared.calls.lock().unwrap();
+        calls.iter().any(|call| call.answer == Answer::Without)
     }
 
     /// Stops the load.
@@ -178,7 +200,7 @@ fn mixed(call: usize) -> usize {
     }
 }
 
-/// Lets a deadline pass again and again, beside the load: what it is late by is not the stack's fault.
+/// Lets a deadline pass again and again, beside the load: what it is late by is the machine's part of what a run prints.
 async fn measure_lateness(shared: Arc<Shared>) {
     while !shared.stop.load(SeqCst) {
         let begun = Instant::now();

@@ -11,9 +11,6 @@ use crate::{
     stack::{Answer, BURST, Stack, charged},
 };
 
-/// How much later than the deadline 999 of 1000 answers may be, beside what the runtime itself was late by.
-const SLACK: Duration = Duration::from_millis(20);
-
 /// All calls of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -25,8 +22,10 @@ pub(crate) struct Report {
 /// What an id of a limit has come to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
-    /// What was admitted for sure before a given time.
+    /// What the store has admitted for sure before a given time.
     pub(crate) seen: u32,
+    /// What was admitted without the store before that time, on a machine that is so slow.
+    pub(crate) early: u32,
     pub(crate) admitted: u32,
     pub(crate) denied: u32,
     pub(crate) without: u32,
@@ -51,13 +50,9 @@ impl Report {
         calls.filter(|call| call.answer == Answer::Without).count()
     }
 
-    pub(crate) fn calls(&self) -> usize {
-        self.calls.len()
-    }
-
-    /// All but one in a thousand were answered within the deadline.
-    #[track_caller]
-    pub(crate) fn assert_in_time(&self, fault: &str) {
+    /// Prints what was measured. That the deadline holds is tested with a clock of its own, and here by waiting for answers
+    /// while the store gives none.
+    pub(crate) fn print(&self, fault: &str) {
         let mut took: Vec<_> = self.calls.iter().map(|call| call.took).collect();
         took.sort_unstable();
         let at = |part: usize| took[(took.len() - 1) * part / 1000];
@@ -74,16 +69,15 @@ impl Report {
             at(1000),
             self.lateness,
         );
-        let limit = self.stack.deadline + SLACK + self.lateness;
-        assert!(at(999) <= limit, "{fault}: {:?} > {limit:?}", at(999));
     }
 
-    /// No id was admitted more than `at_most` says, given what it was admitted before `known`.
+    /// No id was admitted more than `at_most` says, given what it was admitted before `known`. What a slow machine has
+    /// admitted locally before that comes on top: it is of an outage of its own.
     #[track_caller]
     pub(crate) fn assert_admitted(&self, known: Instant, at_most: impl Fn(&str, &Sum) -> u32) {
         let mut most = 0;
         for ((limit, id), sum) in self.sums(known) {
-            let allowed = at_most(limit, &sum);
+            let allowed = at_most(limit, &sum) + sum.early;
             let admitted = sum.admitted;
             assert!(admitted <= allowed, "{limit} {id}: {sum:?} > {allowed}");
             most = most.max(admitted);
@@ -128,6 +122,10 @@ impl Report {
                 Answer::Allowed => {
                     sum.admitted += 1;
                     sum.seen += u32::from(call.begun + call.took <= known);
+                }
+                Answer::AllowedLocally => {
+                    sum.admitted += 1;
+                    sum.early += u32::from(call.begun < known);
                 }
                 Answer::Denied => sum.denied += 1,
                 Answer::Without => sum.without += 1,

@@ -6,6 +6,7 @@ use tokio::runtime::Handle;
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::{DenyCache, FailurePolicy},
+    decision::Source,
     limit::LimitName,
     transaction::OnFailure,
 };
@@ -22,8 +23,11 @@ pub(crate) const BURST: u32 = 20;
 /// The default, and what most tests are about.
 pub(crate) const DEADLINE: Duration = FailurePolicy::<RedisBackend>::DEFAULT_DEADLINE;
 
-/// The deadline of tests in which every answer has to be the store's, on a machine with other things to do.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long anything may take before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The deadline where every answer has to be the store's: no machine is as slow.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A limiter on a real store, what it logs, and what there was before it.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ impl Stack {
     /// The stack with another deadline, connected.
     pub(crate) async fn with_deadline(url: String, deadline: Duration) -> Self {
         let (stack, backend) = Self::prepare(url, deadline);
-        backend.connected(Duration::from_secs(10)).await.unwrap();
+        backend.connected(PATIENCE).await.unwrap();
         stack.on(backend)
     }
 
@@ -131,7 +135,10 @@ fn name(name: &str, on_failure: OnFailure) -> LimitName {
 /// What one request has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
+    /// By the store.
     Allowed,
+    /// By what the process knows, without the store.
+    AllowedLocally,
     Denied,
     /// The store has not decided: it passed by a limit that allows, or it was an error of one that refuses.
     Without,
@@ -147,7 +154,10 @@ pub(crate) async fn spend(limiter: &Limiter, limit: &'static str, id: &str) -> A
         ("refuse", Err(_)) => Answer::Without,
         ("allow", Ok(decision)) if !decision.allowed() => panic!("denied by `allow`"),
         ("allow", Ok(decision)) if !decision.limited() => Answer::Without,
-        (_, Ok(decision)) if decision.allowed() => Answer::Allowed,
+        (_, Ok(decision)) if decision.allowed() => match decision.source() {
+            Source::Local => Answer::AllowedLocally,
+            _ => Answer::Allowed,
+        },
         (_, Ok(_)) => Answer::Denied,
         (_, Err(error)) => panic!("`{limit}` is an error: {error}"),
     }

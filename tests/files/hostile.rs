@@ -10,7 +10,7 @@ use crate::{defaults, override_of, overrides, reads};
 const LANGUAGES: [Language; 3] = [Yaml, Json, Toml];
 
 /// Far more than any of these takes, in a debug build on a busy machine.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(120);
 
 /// What comes of building limits, which is to take a bounded time and at most `megabytes`.
 fn bounded<T>(megabytes: u64, build: impl FnOnce() -> T) -> T {

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use tollgate::{MemoryBackend, backend::DenyCache};
 
-use crate::conformance::{conformance, figures, history, map_backend::MapBackend, tiers_history};
+use crate::{
+    conformance::{conformance, figures, history, map_backend::MapBackend, tiers_history},
+    support::scale::scaled,
+};
 
 conformance!(memory, MemoryBackend::new());
 conformance!(memory_of_one_shard, MemoryBackend::with_max_buckets(4000));
@@ -17,12 +20,12 @@ conformance!(deny_cache, DenyCache::new(MapBackend::default()));
 
 #[tokio::test]
 async fn memory_and_map_agree_on_random_histories() {
-    history::live_through(100_000, 7, &[Arc::new(MemoryBackend::new())], "").await;
+    history::live_through(scaled(20_000), 7, &[Arc::new(MemoryBackend::new())], "").await;
 }
 
 #[tokio::test]
 async fn memory_and_map_agree_on_random_tiers() {
-    for seed in 0..30 {
+    for seed in 0..scaled(6) {
         let memory = Arc::new(MemoryBackend::with_max_buckets(4000));
         tiers_history::live_through(2000, seed, &[memory], "").await;
     }

@@ -10,6 +10,8 @@ use proptest::{
 };
 use tollgate::gcra::{Gcra, GcraError, MAX_TICKS_US, Tat, Ticks};
 
+use crate::support::scale::scaled;
+
 /// An instant or a span in parts of a microsecond, as many as the limit's count.
 type Parts = i128;
 
@@ -198,14 +200,14 @@ fn compare_figures(gcra: &Gcra, model: Model, stored: Tat, now: u64, cost: u32) 
 
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
-        cases,
+        cases: scaled(cases),
         failure_persistence: None,
         ..Default::default()
     }
 }
 
 proptest! {
-    #![proptest_config(cases(4000))]
+    #![proptest_config(cases(800))]
 
     #[test]
     fn every_function_is_exact(
@@ -338,7 +340,7 @@ fn busy() -> impl Strategy<Value = (Gcra, Model)> {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(80))]
 
     #[test]
     fn no_window_admits_more_than_burst_and_rate(

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(crate) use self::connection::Connection;
 
 /// How long anything may take before the test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running example, killed when dropped.
 pub(crate) struct Program {

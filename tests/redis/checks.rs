@@ -29,7 +29,7 @@ use tollgate::{
 
 use crate::{redis_support::Server, support::Log};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A backend that has been connected, and whose servers have been looked at.
 async fn connect(source: impl Into<Source>, checks: Checks) -> Result<RedisBackend, RedisError> {

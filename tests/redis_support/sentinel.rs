@@ -21,6 +21,10 @@ const PERIODS: [[&str; 2]; 5] = [
     ["ELECTION-TIMEOUT", "1000"],
 ];
 
+/// For how long a master may say nothing, in milliseconds: when it is to be replaced, and otherwise.
+const HASTY: u32 = 500;
+const CALM: u32 = 120_000;
+
 /// Three servers and three sentinels, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
@@ -77,13 +81,39 @@ impl Sentinels {
     /// reached the replicas is lost, here as elsewhere.
     pub(crate) fn fail_over(&self) -> &Server {
         let old = self.master();
+        self.hasten();
         old.kill();
         wait_for("the sentinels choose another master", || {
             let mut sentinels = up(&self.sentinels);
             sentinels.all(|sentinel| master_of(sentinel) != old.addr())
         });
         self.wait_until_settled();
+        self.calm();
         self.master()
+    }
+
+    /// From now on, a master that says nothing for half a second is replaced.
+    pub(crate) fn hasten(&self) {
+        self.set_patience(HASTY);
+    }
+
+    /// From now on, a master is replaced on order only, however slow the machine is.
+    pub(crate) fn calm(&self) {
+        self.set_patience(CALM);
+    }
+
+    fn set_patience(&self, millis: u32) {
+        let millis = millis.to_string();
+        let set = [
+            "SENTINEL",
+            "SET",
+            SERVICE,
+            "down-after-milliseconds",
+            &millis,
+        ];
+        for sentinel in up(&self.sentinels) {
+            sentinel.command(&set).expect_success();
+        }
     }
 
     /// Starts a server again and waits until it follows the master.
@@ -145,7 +175,7 @@ fn start_sentinel(master: u16) -> Server {
     let sentinel = Server::start_as(|port| {
         let config = format!(
             "sentinel monitor {SERVICE} 127.0.0.1 {master} 2\n\
-             sentinel down-after-milliseconds {SERVICE} 500\n\
+             sentinel down-after-milliseconds {SERVICE} {CALM}\n\
              sentinel failover-timeout {SERVICE} 2000\n"
         );
         let mut args = options(port, &["--sentinel"]);

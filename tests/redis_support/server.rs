@@ -35,7 +35,7 @@ const OPTIONS: [&str; 16] = [
 ];
 
 /// How long a reply may take.
-const REPLY: Duration = Duration::from_secs(5);
+const REPLY: Duration = Duration::from_secs(120);
 
 /// How often another port is tried.
 const ATTEMPTS: usize = 10;

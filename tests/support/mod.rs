@@ -3,13 +3,15 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+pub(crate) mod scale;
+
 use std::{
     convert::Infallible,
     fmt,
     future::{Ready, ready},
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Once},
     task::{Context, Poll},
 };
 
@@ -93,6 +95,7 @@ impl Log {
 
     /// Keeps what this thread logs at a level and above.
     pub(crate) fn capture_at(level: tracing::Level) -> (Self, DefaultGuard) {
+        listen();
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -123,6 +126,14 @@ impl io::Write for Log {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Sees to it that somebody listens at all times: what is cached of others' interest, while tests come and go, hides events.
+pub(crate) fn listen() {
+    static LISTENER: Once = Once::new();
+    LISTENER.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
+    });
 }
 
 /// The body of a response.

@@ -215,6 +215,6 @@ async fn handler_that_is_dropped_charges_what_it_has_read() {
             tokio::task::yield_now().await;
         }
     };
-    let settled = tokio::time::timeout(std::time::Duration::from_secs(10), settled);
+    let settled = tokio::time::timeout(std::time::Duration::from_secs(120), settled);
     settled.await.unwrap();
 }

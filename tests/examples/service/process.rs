@@ -29,7 +29,7 @@ Bare: {}
 ";
 
 /// How long anything may take before the test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running service, killed when dropped.
 pub(crate) struct Service {

@@ -10,6 +10,7 @@ use proptest::{
 use tollgate::key::{Proxies, ProxyHeader};
 
 use super::{FORWARDED, XFF, client, from, trusted};
+use crate::support::scale::scaled;
 
 /// The bytes that a header's value may hold, those that mean something far more often.
 fn value() -> impl Strategy<Value = Vec<u8>> {
@@ -99,7 +100,7 @@ fn list() -> impl Strategy<Value = (ProxyHeader, &'static str)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(400)))]
 
     #[test]
     fn nothing_that_is_sent_panics(lines in vec(value(), 0..4), peer in address(), hops in 1..5_usize) {

@@ -16,10 +16,11 @@ use self::{
     model::{Model, NEVER, Split, Time, time},
     streams::{Step, start, steps, tiers},
 };
+use crate::support::scale::scaled;
 
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
-        cases,
+        cases: scaled(cases),
         failure_persistence: None,
         ..ProptestConfig::default()
     }
@@ -119,7 +120,7 @@ fn seen(split: &Split) -> Split {
 }
 
 proptest! {
-    #![proptest_config(cases(250))]
+    #![proptest_config(cases(50))]
 
     #[test]
     fn any_stream_is_decided_as_the_model_has_it(
@@ -327,7 +328,7 @@ impl Limited {
 }
 
 proptest! {
-    #![proptest_config(cases(250))]
+    #![proptest_config(cases(50))]
 
     #[test]
     fn figures_of_a_decision_are_the_models(

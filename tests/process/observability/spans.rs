@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, Once},
+    sync::{Arc, Mutex},
 };
 
 use tracing::{
@@ -16,6 +16,8 @@ use tracing_subscriber::{
     Layer,
     layer::{Context, SubscriberExt},
 };
+
+use crate::support::listen;
 
 /// The fields of an event or a span.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,11 +57,7 @@ pub(crate) struct Trace(Arc<Mutex<Seen>>);
 impl Trace {
     /// Keeps all, for as long as the guard is there.
     pub(crate) fn capture() -> (Self, DefaultGuard) {
-        // Somebody has to listen at all times: what is cached of others' interest, while tests come and go, hides events.
-        static LISTENER: Once = Once::new();
-        LISTENER.call_once(|| {
-            tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
-        });
+        listen();
         let trace = Self::default();
         let subscriber = tracing_subscriber::registry().with(trace.clone());
         (trace, tracing::subscriber::set_default(subscriber))

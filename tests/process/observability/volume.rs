@@ -1,4 +1,4 @@
-//! How much is logged while a store is away for a minute, at 1000 requests a second.
+//! How much is logged while a store is away for a minute, at 100 requests a second or more.
 
 use std::{
     sync::{
@@ -18,9 +18,9 @@ use tollgate::{
 use tracing::Level;
 
 use super::spans::Trace;
-use crate::support::{Log, send};
+use crate::support::{Log, scale::scaled, send};
 
-const REQUESTS: u32 = 60_000;
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A store that works or fails as it is told, or fails seven times of eight.
 #[derive(Clone, Debug)]
@@ -73,19 +73,21 @@ fn limiter(on_failure: OnFailure, backend: impl Backend) -> Limiter {
 
 /// A minute of requests to a limiter.
 async fn minute(limiter: &Limiter) {
-    for _ in 0..REQUESTS {
+    let requests = scaled(6000);
+    for _ in 0..requests {
         // What comes of it is not the question.
         let _ = limiter.spend(&Transaction::new("requests", "alice")).await;
-        tokio::time::advance(Duration::from_millis(1)).await;
+        tokio::time::advance(MINUTE / requests).await;
     }
 }
 
 /// A minute of requests to a layer.
 async fn minute_of_requests(limiter: Limiter) {
     let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
-    for _ in 0..REQUESTS {
+    let requests = scaled(6000);
+    for _ in 0..requests {
         send(&layer, "203.0.113.7").await;
-        tokio::time::advance(Duration::from_millis(1)).await;
+        tokio::time::advance(MINUTE / requests).await;
     }
 }
 

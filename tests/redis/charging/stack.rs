@@ -6,7 +6,6 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 use axum::{
@@ -31,7 +30,7 @@ use tollgate::{
     key::Everyone,
 };
 
-use crate::redis_support::Server;
+use crate::{PATIENCE, redis_support::Server};
 
 static REDIS: LazyLock<Server> = LazyLock::new(Server::start);
 
@@ -45,7 +44,6 @@ pub(crate) async fn redis() -> RedisBackend {
 
 /// A backend on a Redis that may take its time, on a busy machine.
 pub(crate) async fn redis_at(server: &Server, form: KeyForm) -> RedisBackend {
-    const PATIENCE: Duration = Duration::from_secs(20);
     let backend = RedisBackend::builder(server.url()).keys(form);
     let backend = backend.timeout(PATIENCE).build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
@@ -129,14 +127,14 @@ impl Stack {
             .unwrap()
     }
 
-    /// Waits until the bucket holds so much, which must not take long.
+    /// Waits until the bucket holds so much.
     pub(crate) async fn comes_to_hold(&self, expected: u32) {
         let holds = async {
             while self.remaining().await != expected {
                 tokio::task::yield_now().await;
             }
         };
-        let held = tokio::time::timeout(Duration::from_secs(10), holds).await;
+        let held = tokio::time::timeout(PATIENCE, holds).await;
         if held.is_err() {
             panic!("{} instead of {expected}", self.remaining().await);
         }

@@ -1,0 +1,26 @@
+//! How large random runs are.
+
+use std::{env, num::NonZeroU16, ops::Mul, sync::LazyLock};
+
+/// What multiplies them: 1 unless said otherwise, which keeps all tests together within minutes. CI runs more each night.
+const SCALE: &str = "TOLLGATE_TEST_SCALE";
+
+/// So many cases, steps or requests, times the scale.
+///
+/// # Panics
+///
+/// Panics if the scale is not a whole number from 1 to 65,535.
+pub(crate) fn scaled<N: From<u16> + Mul<Output = N>>(count: N) -> N {
+    static FACTOR: LazyLock<u16> = LazyLock::new(scale);
+    count * N::from(*FACTOR)
+}
+
+fn scale() -> u16 {
+    let Ok(text) = env::var(SCALE) else {
+        return 1;
+    };
+    let scale: NonZeroU16 = text
+        .parse()
+        .unwrap_or_else(|_| panic!("set {SCALE} to a whole number from 1 to 65535, not {text:?}"));
+    scale.get()
+}
