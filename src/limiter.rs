@@ -188,6 +188,10 @@ impl Limiter {
     /// The decision shows the state afterwards, and [`refunded`](Decision::refunded) says whether
     /// anything was given back.
     ///
+    /// It gives back what the cost is worth by the limits in force. If a [`reload`](Self::reload) has made tokens dearer since
+    /// the charge, that is more than the charge took. An [`Assessment`](crate::layer::Assessment) knows what was charged, and
+    /// gives back no more.
+    ///
     /// # Errors
     ///
     /// As [`spend`](Self::spend).

@@ -45,6 +45,8 @@ pub struct Transaction<'a> {
     lenient: bool,
     /// Whether it changes what was told already.
     correction: bool,
+    /// By what the cost was charged that a refund gives back, if that is known.
+    charged_by: Option<&'a Algorithm>,
 }
 
 impl<'a> Transaction<'a> {
@@ -61,6 +63,7 @@ impl<'a> Transaction<'a> {
             missing: false,
             lenient: false,
             correction: false,
+            charged_by: None,
         }
     }
 
@@ -95,6 +98,26 @@ impl<'a> Transaction<'a> {
 
     pub(crate) const fn is_correction(&self) -> bool {
         self.correction
+    }
+
+    /// Says by what the cost was charged that a refund gives back.
+    pub(crate) const fn charged_by(mut self, algorithm: Option<&'a Algorithm>) -> Self {
+        self.charged_by = algorithm;
+        self
+    }
+
+    /// The algorithm by which a refund gives back no more time than the charge took, where other limits may have come into
+    /// force since: the one whose tokens are cheaper.
+    pub(crate) fn refunded_by(&self, in_force: &'a Algorithm) -> &'a Algorithm {
+        match (self.charged_by, in_force) {
+            (Some(charged_by @ Algorithm::Gcra(then)), Algorithm::Gcra(now)) => {
+                let order = then
+                    .interval()
+                    .compare(then.count(), now.interval(), now.count());
+                if order.is_lt() { charged_by } else { in_force }
+            }
+            _ => in_force,
+        }
     }
 
     /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt. A limit with tiers takes no 0.

@@ -14,7 +14,7 @@ use crate::{
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules, charged},
-    transaction::{Mode, Operation, Transaction},
+    transaction::{Algorithm, Mode, Operation, Transaction},
 };
 
 /// What rate limiting layers have decided on a request: among the extensions of the request, for
@@ -181,15 +181,18 @@ impl Assessed {
         let Some((operation, transaction)) = self.correction(cost) else {
             return Ok(Ok(()));
         };
+        let charged_by = self.decision.algorithm();
+        let transaction = transaction.charged_by(charged_by.as_ref());
         match self.limiter.try_decide(operation, &transaction) {
             Some(decided) => Ok(decided.map(drop)),
             None => Err(Box::new(Correction {
                 limiter: self.limiter.clone(),
                 limit: Arc::clone(&self.limit),
                 id: self.id.clone(),
+                cost: transaction.cost,
                 has_tiers: self.decision.has_tiers(),
                 operation,
-                cost: transaction.cost,
+                charged_by,
             })),
         }
     }
@@ -238,6 +241,7 @@ pub(super) struct Correction {
     has_tiers: bool,
     operation: Operation,
     cost: u32,
+    charged_by: Option<Algorithm>,
 }
 
 impl Correction {
@@ -249,8 +253,10 @@ impl Correction {
             has_tiers,
             operation,
             cost,
+            charged_by,
         } = &self;
         let transaction = change(limit, id, *has_tiers, *operation).cost(*cost);
+        let transaction = transaction.charged_by(charged_by.as_ref());
         limiter.decide(*operation, &transaction).await.map(drop)
     }
 }

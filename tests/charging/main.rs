@@ -8,6 +8,7 @@ mod edges;
 mod modes;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
+mod reloaded;
 mod stack;
 
 /// Every case on each backend.
