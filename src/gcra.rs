@@ -160,6 +160,14 @@ impl Gcra {
         self.interval
     }
 
+    /// Whether a token comes back sooner than one of `other`.
+    pub(crate) fn has_cheaper_tokens_than(&self, other: &Self) -> bool {
+        let order = self
+            .interval
+            .compare(self.count, other.interval, other.count);
+        order.is_lt()
+    }
+
     /// The tolerance `τ`: the time in which an empty bucket fills.
     #[must_use]
     pub const fn tolerance(&self) -> Ticks {

@@ -74,6 +74,7 @@ struct Shared {
 impl Limiter {
     /// A limiter that decides by the backend's own clock.
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
+        limits.begin_counters();
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),
             claims: Claims::default(),

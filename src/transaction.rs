@@ -106,15 +106,15 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// The algorithm by which a refund gives back no more time than the charge took, where other limits may have come into
-    /// force since: the one whose tokens are cheaper.
-    pub(crate) fn refunded_by(&self, in_force: &'a Algorithm) -> &'a Algorithm {
-        match (self.charged_by, in_force) {
-            (Some(charged_by @ Algorithm::Gcra(then)), Algorithm::Gcra(now)) => {
-                let order = then
-                    .interval()
-                    .compare(then.count(), now.interval(), now.count());
-                if order.is_lt() { charged_by } else { in_force }
+    /// The algorithm that decides: the one in force, unless a refund would give back more time by it than the charge took,
+    /// because its tokens are dearer.
+    #[inline]
+    pub(crate) fn algorithm(&self, operation: Operation, in_force: &'a Algorithm) -> &'a Algorithm {
+        match (operation, self.charged_by, in_force) {
+            (Operation::Refund, Some(charged_by @ Algorithm::Gcra(then)), Algorithm::Gcra(now))
+                if then.has_cheaper_tokens_than(now) =>
+            {
+                charged_by
             }
             _ => in_force,
         }

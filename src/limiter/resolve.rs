@@ -153,10 +153,7 @@ pub(super) fn look_up<'a>(
         false if shadow || transaction.is_lenient() => return Ok(Found::Refused { shadow }),
         false => return Err(LimiterError::cost_above_burst(named, id, cost)),
     }
-    let algorithm = match operation {
-        Operation::Refund => transaction.refunded_by(algorithm),
-        _ => algorithm,
-    };
+    let algorithm = transaction.algorithm(operation, algorithm);
     let key = BucketKey::new(named.name.key(), id);
     let member = Member::new(key, algorithm, cost, mode)
         .min_cost(transaction.min_cost.unwrap_or(cost))

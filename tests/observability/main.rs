@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod alerts;
 mod dashboard;
 #[path = "../programs/mod.rs"]
 mod programs;
+mod prometheus;
 mod recorder;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
