@@ -22,6 +22,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod line;
+mod published;
+mod system;
+
 use std::{
     fmt,
     sync::{
@@ -32,6 +36,8 @@ use std::{
 };
 
 use thiserror::Error;
+
+pub use self::system::SystemClock;
 
 /// An instant: whole microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,42 +105,6 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self
-    }
-}
-
-/// The time of day when the clock was made, and from there a monotonic clock: a wall clock that is
-/// set back freezes no bucket.
-#[derive(Clone, Debug)]
-pub struct SystemClock {
-    epoch: Timestamp,
-    clock: quanta::Clock,
-    start: u64,
-}
-
-impl SystemClock {
-    /// Starts a clock at the current time of day.
-    #[must_use]
-    pub fn new() -> Self {
-        let clock = quanta::Clock::new();
-        Self {
-            epoch: SystemTime::now().into(),
-            start: clock.raw(),
-            clock,
-        }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for SystemClock {
-    #[inline]
-    fn now(&self) -> Timestamp {
-        let elapsed = self.clock.delta_as_nanos(self.start, self.clock.raw());
-        Timestamp(self.epoch.0 + elapsed / 1000)
     }
 }
 

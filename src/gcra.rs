@@ -159,7 +159,6 @@ impl Gcra {
     pub const fn interval(&self) -> Ticks {
         self.interval
     }
-
     /// The tolerance `τ`: the time in which an empty bucket fills.
     #[must_use]
     pub const fn tolerance(&self) -> Ticks {
@@ -189,21 +188,31 @@ impl Gcra {
     /// a full bucket stays as it is.
     #[must_use]
     pub fn refund(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
-        let (tat, now) = (self.normal(tat), Ticks::from_micros(now));
-        let owed = tat > now && cost > 0;
-        owed.then(|| self.subtract(tat, self.increment(cost)).max(now))
+        self.refund_span(tat, now, self.increment(cost))
     }
 
-    /// How many whole tokens of this limit, `cost` at most, are worth no more time than `cost` tokens of `other`.
-    pub(crate) fn tokens_of(&self, other: &Self, cost: u32) -> u32 {
-        if self.interval == other.interval && self.count == other.count {
-            return cost;
+    /// The same for a span of time.
+    #[inline]
+    pub(crate) fn refund_span(&self, tat: Tat, now: u64, span: Ticks) -> Option<Tat> {
+        let (tat, now) = (self.normal(tat), Ticks::from_micros(now));
+        let owed = tat > now && span > Ticks::default();
+        owed.then(|| self.subtract(tat, span).max(now))
+    }
+
+    /// What `cost` is worth by this limit or by `other`, whichever is less, in parts of this count, rounded down.
+    pub(crate) fn lesser_increment(&self, other: &Self, cost: u32) -> Ticks {
+        let order = self
+            .interval
+            .compare(self.count, other.interval, other.count);
+        if order.is_le() {
+            return self.increment(cost);
         }
         let span = other.increment(cost);
         let parts = u64::from(span.frac) * u64::from(self.count) / u64::from(other.count);
-        let units = u128::from(span.us) * u128::from(self.count) + u128::from(parts);
-        let tokens = units / self.period_us();
-        u32::try_from(tokens).unwrap_or(cost).min(cost)
+        Ticks {
+            us: span.us,
+            frac: narrow(parts),
+        }
     }
 
     /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.

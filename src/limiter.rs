@@ -78,6 +78,7 @@ struct Shared {
 impl Limiter {
     /// A limiter that decides by the backend's own clock.
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
+        limits.begin_counters();
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),
             claims: Claims::default(),
@@ -191,6 +192,10 @@ impl Limiter {
     ///
     /// The decision shows the state afterwards, and [`refunded`](Decision::refunded) says whether
     /// anything was given back.
+    ///
+    /// It gives back what the cost is worth by the limits in force. If a [`reload`](Self::reload) has made tokens dearer since
+    /// the charge, that is more than the charge took. An [`Assessment`](crate::layer::Assessment) knows what was charged, and
+    /// gives back no more.
     ///
     /// # Errors
     ///

@@ -40,7 +40,9 @@
 //! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
 //! `docs/operating.md` has alerts to set, and the example `observability` a dashboard.
 //!
-//! Recorders are asked for each series once, at its first use, so install the exporter before the first request.
+//! Each label of a counter has few values, and counters begin at 0 with all of them, so that `increase()` sees the first event:
+//! those with a `policy` when the limiter is made or its limits are reloaded, the others when [`describe`] is called. So install
+//! the exporter and call `describe` before limiters are made. Recorders are asked for each series once, at its first use.
 
 use std::{
     fmt,
@@ -88,8 +90,38 @@ pub const DURATION_BUCKETS: &[f64] = &[
 /// Upper bounds for a histogram of how much clients have used up.
 pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
-/// Tells the recorder what the metrics are, and their units. Call it once, after the exporter is installed.
+/// Every counter but [`REQUESTS`] and [`EVICTIONS`], with its label and all values of that.
+const COUNTERS: [(&str, &str, &[&str]); 4] = [
+    (
+        REFUSALS,
+        "reason",
+        &[
+            "over_limit",
+            "blocked",
+            "too_costly",
+            "listed",
+            "no_id",
+            "unavailable",
+            "misconfigured",
+        ],
+    ),
+    (CIRCUIT_TRANSITIONS, "to", &["open", "closed"]),
+    (FALLBACK_REQUESTS, "action", &["local", "allow", "refuse"]),
+    (
+        CONFIG_RELOADS,
+        "outcome",
+        &["applied", "refused", "unreadable"],
+    ),
+];
+
+/// Tells the recorder what the metrics are, and their units, and begins the counters at 0. Call it once, after the exporter is
+/// installed and before limiters are made.
 pub fn describe() {
+    for (name, label, values) in COUNTERS {
+        for value in values {
+            counter!(name, label => *value).increment(0);
+        }
+    }
     let seconds = Unit::Seconds;
     describe_counter!(REQUESTS, Unit::Count, "Transactions decided");
     describe_counter!(REFUSALS, Unit::Count, "Requests refused by layers");
@@ -145,22 +177,27 @@ pub fn publish(stats: &Stats) {
     }
 }
 
-const FATES: usize = Fate::Error as usize + 1;
-
 /// The series of one limit, each asked for at its first use.
 #[derive(Default)]
 pub(crate) struct Meter(Arc<Series>);
 
 #[derive(Default)]
 struct Series {
-    requests: [OnceLock<Counter>; FATES],
+    requests: [OnceLock<Counter>; Fate::ALL.len()],
     utilization: OnceLock<Histogram>,
 }
 
 impl Meter {
+    /// Begins the counters of a limit at 0. The recorder is asked again when they are used: it may be installed later.
+    pub(crate) fn begin(policy: &str) {
+        for fate in Fate::ALL {
+            requests(policy, fate).increment(0);
+        }
+    }
+
     #[inline]
     pub(crate) fn decided(&self, policy: &str, fate: Fate) {
-        let new = || counter!(REQUESTS, "policy" => policy.to_owned(), "result" => fate.as_str());
+        let new = || requests(policy, fate);
         self.0.requests[fate as usize].get_or_init(new).increment(1);
     }
 
@@ -171,6 +208,10 @@ impl Meter {
         let used = 1.0 - f64::from(remaining) / f64::from(most.max(1));
         self.0.utilization.get_or_init(new).record(used);
     }
+}
+
+fn requests(policy: &str, fate: Fate) -> Counter {
+    counter!(REQUESTS, "policy" => policy.to_owned(), "result" => fate.as_str())
 }
 
 /// Other limits of the same name count where these did.
@@ -252,23 +293,30 @@ impl Drop for Call {
 /// Notes that a breaker has opened or closed.
 #[cfg(feature = "failure-policy")]
 pub(crate) fn circuit_is(to: &'static str) {
-    counter!(CIRCUIT_TRANSITIONS, "to" => to).increment(1);
+    count(CIRCUIT_TRANSITIONS, "to", to);
 }
 
 /// Notes that a batch was decided without the store.
 #[cfg(feature = "failure-policy")]
 pub(crate) fn fell_back(action: &'static str) {
-    counter!(FALLBACK_REQUESTS, "action" => action).increment(1);
+    count(FALLBACK_REQUESTS, "action", action);
 }
 
 /// Notes that a layer has refused a request.
 pub(crate) fn refused(reason: &'static str) {
-    counter!(REFUSALS, "reason" => reason).increment(1);
+    count(REFUSALS, "reason", reason);
 }
 
 /// Notes that other limits were put in force, or not.
 pub(crate) fn reloaded(outcome: &'static str) {
-    counter!(CONFIG_RELOADS, "outcome" => outcome).increment(1);
+    count(CONFIG_RELOADS, "outcome", outcome);
+}
+
+/// Counts one event, in one of the series that began at 0.
+fn count(name: &'static str, label: &'static str, value: &'static str) {
+    let mut known = COUNTERS.iter().filter(|counter| counter.0 == name);
+    debug_assert!(known.any(|counter| counter.2.contains(&value)), "{value}");
+    counter!(name, label => value).increment(1);
 }
 
 fn name(operation: Operation) -> &'static str {

@@ -27,6 +27,21 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
+    /// All of them, in their order.
+    #[cfg(feature = "metrics")]
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Acquired,
+        Self::Rejected,
+        Self::ShadowRejected,
+        Self::Blocked,
+        Self::CacheRejected,
+        Self::FallbackAcquired,
+        Self::FallbackRejected,
+        Self::Withheld,
+        Self::Skipped,
+        Self::Error,
+    ];
+
     /// The fate of what is limited, in a batch that passed or not; `None` for what is not limited.
     pub(crate) fn of(decision: &Decision, mode: Mode, passes: bool) -> Option<Self> {
         let bucket = decision.bucket.as_ref()?;

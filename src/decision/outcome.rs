@@ -244,7 +244,7 @@ pub(crate) fn judge_gcra(
     let next = match action {
         Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
         Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
-        Action::Refund => gcra.refund(tat, at, member.refundable(gcra)),
+        Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
         Action::Keep | Action::Reset => None,
     };
     let probes = matches!(action, Action::Probe | Action::ProbeDebit);

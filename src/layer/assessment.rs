@@ -1,16 +1,16 @@
 use std::{
     iter,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use smallvec::SmallVec;
 
-use super::task::detached;
+use super::{
+    request_charges::{Change, Changes, RequestCharges},
+    task::detached,
+};
 use crate::{
-    decision::{Decision, Source},
+    decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules, charged},
@@ -57,8 +57,10 @@ pub struct Assessed {
     pub decision: Decision,
     /// The limiter that decided.
     pub limiter: Limiter,
-    /// What is taken from the bucket as far as this request is concerned.
-    charged: AtomicU32,
+    /// What the decision has taken from the bucket.
+    charged_at_first: u32,
+    /// What is taken as far as this request is concerned, if that was changed.
+    charges: OnceLock<Arc<SharedCharges>>,
 }
 
 impl Assessment {
@@ -79,7 +81,8 @@ impl Assessment {
                 mode,
                 decision: decision.clone(),
                 limiter: limiter.clone(),
-                charged: AtomicU32::new(if takes { decision.granted() } else { 0 }),
+                charged_at_first: if takes { decision.granted() } else { 0 },
+                charges: OnceLock::new(),
             }
         });
         Self {
@@ -150,7 +153,8 @@ impl Assessed {
     /// What is taken from the bucket as far as this request is concerned.
     #[must_use]
     pub fn charged(&self) -> u32 {
-        self.charged.load(Ordering::Relaxed)
+        let charges = self.charges.get();
+        charges.map_or(self.charged_at_first, |charges| charges.lock().total())
     }
 
     /// Corrects what the request is charged to `cost`: the difference is given back, or taken, into debt if need be.
@@ -170,87 +174,109 @@ impl Assessed {
         }
     }
 
-    /// Does the same without waiting, or says what is to be waited for: the change that is left.
+    /// Does the same without waiting, or says what is to be waited for: the changes that are left.
     pub(super) fn try_settle(
         &self,
         cost: u32,
     ) -> Result<Result<(), LimiterError>, Box<Correction>> {
+        if !self.decision.limited() || self.decision.blocked() {
+            return Ok(Ok(()));
+        }
         if self.decision.has_tiers() && cost < self.charged() {
             return Ok(Err(LimiterError::not_with_tiers(&self.limit, "refunded")));
         }
-        let Some((operation, transaction)) = self.correction(cost) else {
-            return Ok(Ok(()));
+        let changes = self.charges().lock().settle(cost);
+        let mut correction = Correction {
+            limiter: self.limiter.clone(),
+            limit: Arc::clone(&self.limit),
+            id: self.id.clone(),
+            has_tiers: self.decision.has_tiers(),
+            charges: Arc::clone(self.charges()),
+            changes,
         };
-        match self.limiter.try_decide_one(operation, &transaction) {
-            Some(decided) => Ok(decided.map(drop)),
-            None => Err(Box::new(Correction {
-                limiter: self.limiter.clone(),
-                limit: Arc::clone(&self.limit),
-                id: self.id.clone(),
-                has_tiers: self.decision.has_tiers(),
-                operation,
-                cost: transaction.cost,
-            })),
+        match correction.try_make() {
+            Some(made) => Ok(made),
+            None => Err(Box::new(correction)),
         }
     }
 
-    /// Notes that `cost` is charged, and returns what is left to do for it.
-    fn correction(&self, cost: u32) -> Option<(Operation, Transaction<'_>)> {
-        if !self.decision.limited() || self.decision.blocked() {
-            return None;
-        }
-        // What was taken while the store was away is not in the store.
-        if self.decision.source() == Source::Local && cost < self.charged() {
-            return None;
-        }
-        let before = self.charged.swap(cost, Ordering::Relaxed);
-        let (operation, difference) = match cost.checked_sub(before) {
-            Some(0) => return None,
-            Some(more) => (Operation::Spend, more),
-            None => (Operation::Refund, before - cost),
-        };
-        let transaction = change(&self.limit, &self.id, self.decision.has_tiers(), operation);
-        Some((operation, transaction.cost(difference)))
+    /// What is taken, from when on it is changed.
+    fn charges(&self) -> &Arc<SharedCharges> {
+        self.charges.get_or_init(|| {
+            let charges = RequestCharges::new(self.charged_at_first, self.decision.receipt());
+            Arc::new(SharedCharges(Mutex::new(charges)))
+        })
     }
 }
 
-/// The transaction by which a charge is changed.
-fn change<'a>(
-    limit: &'a str,
-    id: &'a Id,
-    has_tiers: bool,
-    operation: Operation,
-) -> Transaction<'a> {
-    let transaction = charged(limit, id).correction();
-    match operation {
-        Operation::Spend if has_tiers => transaction.mode(Mode::SpendOnly).min_cost(1),
-        // It may be more than the burst, which may also have become less.
-        _ => transaction.mode(Mode::Debit),
+/// What one request has taken, which several may change at the same time.
+#[derive(Debug)]
+struct SharedCharges(Mutex<RequestCharges>);
+
+impl SharedCharges {
+    fn lock(&self) -> MutexGuard<'_, RequestCharges> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A change of what is charged that has to be waited for.
+/// Changes of what is charged, which may have to be waited for.
 #[derive(Debug)]
 pub(super) struct Correction {
     limiter: Limiter,
     limit: Arc<str>,
     id: Id,
     has_tiers: bool,
-    operation: Operation,
-    cost: u32,
+    charges: Arc<SharedCharges>,
+    changes: Changes,
 }
 
 impl Correction {
-    pub(super) async fn make(self) -> Result<(), LimiterError> {
-        let Self {
-            limiter,
-            limit,
-            id,
-            has_tiers,
-            operation,
-            cost,
-        } = &self;
-        let transaction = change(limit, id, *has_tiers, *operation).cost(*cost);
-        limiter.decide_one(*operation, &transaction).await.map(drop)
+    /// Makes the changes that need no waiting, or answers `None` if one does. An error ends them all: it leaves open what
+    /// the store has done.
+    fn try_make(&mut self) -> Option<Result<(), LimiterError>> {
+        while let Some(change) = self.changes.first() {
+            let (operation, transaction) = self.transaction(change);
+            let decided = self.limiter.try_decide_one(operation, &transaction)?;
+            self.changes.remove(0);
+            match decided {
+                Ok(decision) => self.made(&decision),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(()))
+    }
+
+    pub(super) async fn make(mut self) -> Result<(), LimiterError> {
+        while !self.changes.is_empty() {
+            let change = self.changes.remove(0);
+            let (operation, transaction) = self.transaction(&change);
+            let decision = self.limiter.decide_one(operation, &transaction).await?;
+            self.made(&decision);
+        }
+        Ok(())
+    }
+
+    /// Keeps the receipt of what was charged, unless that is to be refunded already.
+    fn made(&mut self, decision: &Decision) {
+        let back = decision
+            .receipt()
+            .and_then(|receipt| self.charges.lock().add(receipt));
+        self.changes.extend(back.map(Change::Refund));
+    }
+
+    fn transaction<'a>(&'a self, change: &'a Change) -> (Operation, Transaction<'a>) {
+        let transaction = charged(&self.limit, &self.id).correction();
+        match change {
+            Change::Refund(receipt) => (
+                Operation::Refund,
+                transaction.mode(Mode::Debit).of_receipt(receipt),
+            ),
+            Change::Charge(cost) if self.has_tiers => (
+                Operation::Spend,
+                transaction.cost(*cost).mode(Mode::SpendOnly).min_cost(1),
+            ),
+            // It may be more than the burst, which may also have become less.
+            Change::Charge(cost) => (Operation::Spend, transaction.cost(*cost).mode(Mode::Debit)),
+        }
     }
 }

@@ -64,6 +64,7 @@ mod health;
 mod layer;
 mod mark;
 mod plan;
+mod request_charges;
 mod service;
 mod settlement;
 mod task;

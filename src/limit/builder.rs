@@ -1,20 +1,15 @@
-use std::{
-    collections::{HashMap, HashSet},
-    iter,
-    path::Path,
-    sync::Arc,
-};
+use std::{iter, path::Path, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
 use super::{
-    file::{Definition, Document, Group, Language, Listed, Source},
+    assembly::Assembly,
+    file::{Document, Language, Source},
     limit::Limit,
     limits::{Limits, Settings},
-    mistake::{LimitsError, Mistake},
+    mistake::LimitsError,
     name::LimitName,
 };
-use crate::{id::IdFormat, transaction::Algorithm};
 
 /// What [`Limits`] are made of: names and limits in code, and files, which are read when it is built.
 ///
@@ -137,33 +132,25 @@ impl LimitsBuilder {
     }
 
     pub(crate) fn assemble(&self, documents: &Documents) -> Result<Limits, LimitsError> {
-        let mut assembly = Assembly {
-            limits: Limits::of(self.digest(documents), self.settings),
-            numbers: HashMap::new(),
-            defined: HashSet::new(),
-            is_closed: !self.names.is_empty(),
-        };
+        let limits = Limits::of(self.digest(documents), self.settings);
+        let mut assembly = Assembly::new(limits, !self.names.is_empty());
         for name in &self.names {
             assembly.declare_in_code(name)?;
         }
         for (name, limit) in &self.limits {
-            let format = (!name.is_bare()).then(|| name.format());
-            if assembly.limits.get(name.as_str()).is_none() {
-                assembly.declare_in_code(name)?;
-            }
-            assembly.define(name, format, Some(limit.clone()))?;
+            assembly.define_in_code(name, limit)?;
         }
         for document in &documents.defaults {
-            document.definitions(|definition| assembly.define_in_file(definition))?;
+            let place = document.place();
+            document.definitions(|definition| assembly.define_in_file(definition, place))?;
         }
         for CodedOverride { name, id, limit } in &self.overrides {
-            warn(name, limit);
-            assembly.override_for(name, id, limit, None)?;
+            assembly.override_in_code(name, id, limit)?;
         }
         for document in &documents.overrides {
             document.groups(|group| assembly.add(group))?;
         }
-        Ok(assembly.limits)
+        Ok(assembly.finish())
     }
 
     /// The hash that limits have which are made of these documents.
@@ -194,146 +181,6 @@ impl LimitsBuilder {
         self.overrides_sources.push(source);
         self
     }
-}
-
-/// Limits that are being put together.
-struct Assembly {
-    limits: Limits,
-    /// Who has which number.
-    numbers: HashMap<u32, String>,
-    /// The names that have got their limits, or that they have none.
-    defined: HashSet<String>,
-    /// Whether files may only define names that are declared.
-    is_closed: bool,
-}
-
-impl Assembly {
-    fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {
-        let declared = self.declare(name.clone());
-        declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))
-    }
-
-    fn define(
-        &mut self,
-        said: &LimitName,
-        format: Option<IdFormat>,
-        limit: Option<Limit>,
-    ) -> Result<(), LimitsError> {
-        let name = said.as_str();
-        let ready = match self.limits.get(name) {
-            _ if !self.defined.insert(name.into()) => Err(Mistake::DuplicateName),
-            Some(named) => agree(&named.name, said.number(), format).and_then(|()| link(said)),
-            None => self.declare(said.clone()),
-        };
-        ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
-        limit.iter().for_each(|limit| warn(name, limit));
-        self.limits.define(said, limit);
-        Ok(())
-    }
-
-    fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
-        name.validate()?;
-        link(&name)?;
-        if self.limits.get(name.as_str()).is_some() {
-            return Err(Mistake::DuplicateName);
-        }
-        if let Some(number) = name.number()
-            && let Some(other) = self.numbers.insert(number, name.to_string())
-        {
-            return Err(Mistake::DuplicateNumber { number, other });
-        }
-        self.limits.declare(name);
-        Ok(())
-    }
-
-    fn define_in_file(&mut self, definition: Definition<'_>) -> Result<(), LimitsError> {
-        let Definition {
-            name,
-            number,
-            format,
-            limit,
-            shadow,
-            description,
-            docs,
-            line,
-        } = definition;
-        let said = LimitName::of(name, number, format.unwrap_or_default());
-        let said = said.say(shadow, description, docs);
-        let known = match self.is_closed {
-            true => self.ensure_known(name),
-            false => Ok(()),
-        };
-        let defined = known.and_then(|()| self.define(&said, format, limit));
-        defined.map_err(|error| error.at(line))
-    }
-
-    fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {
-        let Group {
-            name,
-            limit,
-            line,
-            ids,
-        } = group;
-        self.ensure_known(name).map_err(|error| error.at(line))?;
-        warn(name, &limit);
-        let limit = Arc::new(limit);
-        ids.into_iter()
-            .try_for_each(|Listed { id, comment, line }| {
-                let overridden = self.override_for(name, id, &limit, comment);
-                overridden.map_err(|error| error.at(line))
-            })
-    }
-
-    fn override_for(
-        &mut self,
-        name: &str,
-        id: &str,
-        limit: &Arc<Limit>,
-        comment: Option<&str>,
-    ) -> Result<(), LimitsError> {
-        let limit = Arc::clone(limit);
-        let overridden = self.limits.override_for(name, id, limit, comment);
-        overridden.map_err(|mistake| LimitsError::from(mistake).of_limit(name).of_id(id))
-    }
-
-    fn ensure_known(&self, name: &str) -> Result<(), LimitsError> {
-        match self.limits.get(name) {
-            Some(_) => Ok(()),
-            None => Err(LimitsError::from(self.limits.unknown(name)).of_limit(name)),
-        }
-    }
-}
-
-/// Tells of what is allowed, and yet hardly meant.
-fn warn(name: &str, limit: &Limit) {
-    let Some(Algorithm::Tiers(tiers)) = limit.algorithm() else {
-        return;
-    };
-    for tier in tiers.short_cooldowns() {
-        tracing::warn!(
-            limit = name,
-            tier,
-            "the cooldown of a tier is shorter than its window, and a tier begins empty each time that it is \
-             entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
-        );
-    }
-}
-
-/// A link has to be one.
-fn link(name: &LimitName) -> Result<(), Mistake> {
-    match name.documented() {
-        Some(docs) if !name.has_good_docs() => Err(Mistake::docs(docs)),
-        _ => Ok(()),
-    }
-}
-
-/// What is said of a name's number and format has to be as it was declared.
-fn agree(name: &LimitName, number: Option<u32>, format: Option<IdFormat>) -> Result<(), Mistake> {
-    let agrees = number.is_none_or(|number| name.number() == Some(number))
-        && format.is_none_or(|format| name.format() == format);
-    agrees
-        .then_some(())
-        .ok_or_else(|| Mistake::OtherName(name.clone()))
 }
 
 /// What files held when they were read.

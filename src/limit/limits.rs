@@ -113,6 +113,13 @@ impl Limits {
         &self.digest
     }
 
+    /// Begins the counters of all limits at 0.
+    pub(crate) fn begin_counters(&self) {
+        for named in self.iter() {
+            Meter::begin(named.name.as_str());
+        }
+    }
+
     /// Limits that are to be made of what has this hash.
     pub(super) fn of(digest: [u8; 32], settings: Settings) -> Self {
         Self {

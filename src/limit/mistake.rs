@@ -25,8 +25,7 @@ debug_as_read!(LimitsError);
 /// A mistake and where it is.
 #[derive(Debug)]
 struct Found {
-    place: Place,
-    line: Option<u64>,
+    origin: Origin,
     limit: Option<String>,
     id: Option<String>,
     mistake: Mistake,
@@ -41,11 +40,32 @@ pub(super) enum Place {
     File(PathBuf),
 }
 
+/// A place, and a line in it.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) place: Place,
+    pub(super) line: Option<u64>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Code => {}
+            Place::Text => f.write_str("limits")?,
+            Place::File(path) => path.display().fmt(f)?,
+        }
+        match self.line {
+            Some(line) => write!(f, ":{line}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl LimitsError {
     /// The file, unless it is about code or a text.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        match &self.0.place {
+        match &self.0.origin.place {
             Place::File(path) => Some(path),
             Place::Code | Place::Text => None,
         }
@@ -54,7 +74,7 @@ impl LimitsError {
     /// The line in the file or text, counted from 1.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
-        self.0.line
+        self.0.origin.line
     }
 
     /// The limit's name.
@@ -70,7 +90,7 @@ impl LimitsError {
     }
 
     pub(super) fn within(mut self, place: &Place) -> Self {
-        self.0.place = place.clone();
+        self.0.origin.place = place.clone();
         self
     }
 
@@ -86,7 +106,7 @@ impl LimitsError {
 
     /// Sets the line, unless a better one is known.
     pub(super) fn at(mut self, line: u64) -> Self {
-        self.0.line.get_or_insert(line);
+        self.0.origin.line.get_or_insert(line);
         self
     }
 }
@@ -94,8 +114,10 @@ impl LimitsError {
 impl From<Mistake> for LimitsError {
     fn from(mistake: Mistake) -> Self {
         Self(Box::new(Found {
-            place: Place::default(),
-            line: None,
+            origin: Origin {
+                place: Place::default(),
+                line: None,
+            },
             limit: None,
             id: None,
             mistake,
@@ -106,21 +128,13 @@ impl From<Mistake> for LimitsError {
 impl fmt::Display for LimitsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Found {
-            place,
-            line,
+            origin,
             limit,
             id,
             mistake,
         } = &*self.0;
-        match place {
-            Place::Code => {}
-            Place::Text => f.write_str("limits")?,
-            Place::File(path) => path.display().fmt(f)?,
-        }
-        if let Some(line) = line {
-            write!(f, ":{line}")?;
-        }
-        if !matches!(place, Place::Code) {
+        origin.fmt(f)?;
+        if !matches!(origin.place, Place::Code) {
             f.write_str(": ")?;
         }
         if let Some(limit) = limit {
@@ -203,6 +217,14 @@ pub(super) enum Mistake {
     OtherName(LimitName),
     #[error("no limit has this name: {hint}")]
     UnknownName { hint: String },
+    #[error(
+        "no limit has this name: did you mean `{near}`? (it is defined in {origin}: if it is misspelt, correct it there)"
+    )]
+    OtherSpelling { near: String, origin: Origin },
+    #[error(
+        "no limit has the name `{name}`, which an override in code is for: did you mean `{name}`?"
+    )]
+    OtherInCode { name: String },
     #[error("it has an override already, for `{first}`: remove one of them")]
     DuplicateOverride { first: String },
     #[error("ids is empty, so it is for nobody: list those whom it is for, or remove it")]
@@ -280,18 +302,23 @@ fn numbered(name: &LimitName) -> String {
 /// Says which word was meant, if one is near, or else which there are.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     const SHOWN: usize = 20;
-    let lower = word.to_ascii_lowercase();
-    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
-    // Only words of a similar length are near, and some are very long.
-    let similar = known.iter().filter(|known| word.len() <= 2 * known.len());
-    let nearest = similar.map(|known| (distance(known), *known)).min();
-    match nearest {
-        Some((distance, near)) if distance <= near.len() / 2 => format!("did you mean `{near}`?"),
-        _ if known.is_empty() => "none are known".into(),
-        _ => {
+    match nearest(word, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "none are known".into(),
+        None => {
             let more = if known.len() > SHOWN { ", …" } else { "" };
             let shown = &known[..known.len().min(SHOWN)];
             format!("known are {}{more}", shown.join(", "))
         }
     }
+}
+
+/// The known word that was probably meant.
+pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let lower = word.to_ascii_lowercase();
+    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
+    // Only words of a similar length are near, and some are very long.
+    let similar = known.iter().filter(|known| word.len() <= 2 * known.len());
+    let (distance, near) = similar.map(|known| (distance(known), *known)).min()?;
+    (distance <= near.len() / 2).then_some(near)
 }

@@ -23,6 +23,7 @@
 //!
 #![doc = include_str!("../../docs/limits-in-files.md")]
 
+mod assembly;
 mod builder;
 mod duration;
 mod file;

@@ -47,6 +47,7 @@ impl Limiter {
             claim.warn(&limits);
         }
         keeps_buckets(&before, &limits)?;
+        limits.begin_counters();
         self.shared.limits.store(Arc::new(limits));
         Ok(())
     }

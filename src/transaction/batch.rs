@@ -5,7 +5,12 @@ use super::{
     fingerprint::{Fingerprint, LimitSeed},
     receipt::Receipt,
 };
-use crate::{clock::Timestamp, gcra::Gcra, id::IdFormat, tiers::Tiers};
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Ticks},
+    id::IdFormat,
+    tiers::Tiers,
+};
 
 /// What a batch does with its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,13 +148,13 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// How many tokens of `gcra` a refund gives back. A charge that was decided elsewhere gives nothing back here.
+    /// The time that a refund gives back. A charge that was decided elsewhere gives nothing back here.
     #[inline]
-    pub(crate) fn refundable(&self, gcra: &Gcra) -> u32 {
+    pub(crate) fn refund(&self, gcra: &Gcra) -> Ticks {
         match self.receipt {
-            None => self.cost,
-            Some(receipt) if receipt.is_local() => 0,
-            Some(receipt) => receipt.refundable(gcra).min(self.cost),
+            None => gcra.increment(self.cost),
+            Some(receipt) if receipt.is_local() => Ticks::default(),
+            Some(receipt) => receipt.span(gcra),
         }
     }
 

@@ -1,5 +1,5 @@
 use super::fingerprint::Fingerprint;
-use crate::gcra::{Gcra, Tat};
+use crate::gcra::{Gcra, Tat, Ticks};
 
 /// Proof of one charge: whoever holds it can refund exactly that charge.
 ///
@@ -77,8 +77,8 @@ impl Receipt {
         self.bucket == bucket
     }
 
-    /// How many whole tokens of `gcra` are no more than what was charged: a token may have become more expensive.
-    pub(crate) fn refundable(&self, gcra: &Gcra) -> u32 {
-        gcra.tokens_of(&self.gcra, self.cost)
+    /// The time that a bucket of `gcra` gets back: no more than was charged, though tokens may cost more time by now.
+    pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
+        gcra.lesser_increment(&self.gcra, self.cost)
     }
 }

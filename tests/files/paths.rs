@@ -223,3 +223,50 @@ fn languages_of_features_that_are_off_are_named() {
         assert_eq!(error.to_string(), format!("limits{expected}"));
     }
 }
+
+const ONE: &str = r#"{"burst": 1, "count": 1, "period": "1s""#;
+
+#[test]
+fn name_that_is_misspelt_in_the_defaults_is_shown_in_both_files() {
+    let folder = Folder::new("misspelt");
+    let defaults = folder.write("defaults.json", format!("{{\n\"reqests\": {ONE}}}}}"));
+    let overrides = format!("[\n\n{{\"requests\": {ONE}, \"ids\": [\"x\"]}}}}]");
+    let overrides = folder.write("overrides.json", overrides);
+    let builder = Limits::builder()
+        .defaults_file(&defaults)
+        .overrides_file(&overrides);
+    let error = builder.build().unwrap_err();
+    let (defaults, overrides) = (defaults.display(), overrides.display());
+    let expected = format!(
+        "{overrides}:3: limit `requests`: no limit has this name: did you mean `reqests`? (it is defined \
+         in {defaults}:2: if it is misspelt, correct it there)"
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn name_that_is_misspelt_in_the_defaults_and_not_in_code_is_shown_there() {
+    let folder = Folder::new("misspelt-code");
+    let defaults = folder.write("defaults.json", format!("{{\n\"reqests\": {ONE}}}}}"));
+    let builder =
+        Limits::builder()
+            .defaults_file(&defaults)
+            .override_for("requests", "x", limit(1, 1, 1));
+    let error = builder.build().unwrap_err();
+    assert_eq!(error.path(), Some(&*defaults));
+    assert_eq!((error.line(), error.limit()), (Some(2), Some("reqests")));
+    let expected = format!(
+        "{}:2: limit `reqests`: no limit has the name `requests`, which an override in code is for: \
+         did you mean `requests`?",
+        defaults.display()
+    );
+    assert_eq!(error.to_string(), expected);
+    // A name that is like none is still the code's.
+    let builder =
+        Limits::builder()
+            .defaults_file(&defaults)
+            .override_for("searches", "x", limit(1, 1, 1));
+    let error = builder.build().unwrap_err();
+    let expected = "limit `searches`: id `x`: no limit has this name: known are reqests";
+    assert_eq!(error.to_string(), expected);
+}

@@ -111,6 +111,15 @@ pub(crate) fn run<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Output {
 pub(crate) struct Server(String);
 
 impl Server {
+    /// A server that is no example.
+    pub(crate) fn at(address: &str) -> Self {
+        Self(address.to_owned())
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.0
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.0)
     }

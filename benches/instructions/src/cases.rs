@@ -91,7 +91,10 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Bare => serve(bare(), request),
         Case::BareRealistic => serve(bare(), realistic),
         Case::Plain => serve(
-            layer(large()).headers(Headers::None).extensions(false).layer(bare()),
+            layer(large())
+                .headers(Headers::None)
+                .extensions(false)
+                .layer(bare()),
             request,
         ),
         Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
@@ -198,7 +201,9 @@ fn plain_peer() -> Config {
     config.finish().expect("period and burst are not 0")
 }
 
-fn peer(config: &Config) -> GovernorLayer<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware, Body> {
+fn peer(
+    config: &Config,
+) -> GovernorLayer<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware, Body> {
     GovernorLayer::new(config.clone())
 }
 
@@ -207,7 +212,10 @@ fn headers_peer(
 ) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
     let mut config = GovernorConfigBuilder::default();
     let config = config.per_nanosecond(nanosecond).burst_size(1_000_000_000);
-    let config = config.use_headers().finish().expect("period and burst are not 0");
+    let config = config
+        .use_headers()
+        .finish()
+        .expect("period and burst are not 0");
     let layer: GovernorLayer<PeerIpKeyExtractor, _, Body> = GovernorLayer::new(config);
     layer.layer(bare())
 }
@@ -215,7 +223,10 @@ fn headers_peer(
 fn denied_peer() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
     let mut config = GovernorConfigBuilder::default();
     let config = config.per_second(86_400).burst_size(1);
-    let config = config.use_headers().finish().expect("period and burst are not 0");
+    let config = config
+        .use_headers()
+        .finish()
+        .expect("period and burst are not 0");
     let layer: GovernorLayer<PeerIpKeyExtractor, _, Body> = GovernorLayer::new(config);
     layer.layer(bare())
 }

@@ -22,9 +22,15 @@ struct Row {
 }
 
 const ROWS: [Row; 11] = [
-    row("`Limiter`, by handle", Case::Handle).beside(Case::Governor).at_most(450),
-    row("`Limiter`, by name", Case::Name).beside(Case::Governor).at_most(550),
-    row("`MemoryBackend` alone", Case::Backend).beside(Case::Governor).at_most(320),
+    row("`Limiter`, by handle", Case::Handle)
+        .beside(Case::Governor)
+        .at_most(450),
+    row("`Limiter`, by name", Case::Name)
+        .beside(Case::Governor)
+        .at_most(550),
+    row("`MemoryBackend` alone", Case::Backend)
+        .beside(Case::Governor)
+        .at_most(320),
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
@@ -34,13 +40,19 @@ const ROWS: [Row; 11] = [
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
         .at_most(2300),
-    row("layer, headers and request extension (the default)", Case::Default)
-        .over(Case::Bare)
-        .beside(Case::PeerHeaders)
-        .at_most(3000),
-    row("the default, with a matched path and five headers", Case::Realistic)
-        .over(Case::BareRealistic)
-        .beside(Case::PeerRealistic),
+    row(
+        "layer, headers and request extension (the default)",
+        Case::Default,
+    )
+    .over(Case::Bare)
+    .beside(Case::PeerHeaders)
+    .at_most(3000),
+    row(
+        "the default, with a matched path and five headers",
+        Case::Realistic,
+    )
+    .over(Case::BareRealistic)
+    .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
         .at_most(5000),

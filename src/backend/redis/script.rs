@@ -17,8 +17,9 @@ use super::{
 use crate::{
     clock::{InvalidNow, Timestamp},
     decision::{Outcome, Seen},
+    gcra::Ticks,
     tiers::NEVER,
-    transaction::{Algorithm, Batch, Member, Mode, Operation},
+    transaction::{Action, Algorithm, Batch, Member, Operation},
 };
 
 /// A script, and the name that Redis has for it.
@@ -121,7 +122,11 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
     arguments.push(Value::from_static_str(verb(operation, member)));
     match member.algorithm {
         Algorithm::Gcra(gcra) => {
-            let (cost, tolerance) = (gcra.increment(member.cost), gcra.tolerance());
+            let cost = match operation {
+                Operation::Refund => member.refund(gcra),
+                _ => gcra.increment(member.cost),
+            };
+            let tolerance = gcra.tolerance();
             arguments.extend([
                 integer(gcra.count().into()),
                 integer(cost.us.min(MOST_US)),
@@ -161,23 +166,20 @@ fn ticks(us: u64) -> Value {
     }
 }
 
-/// What is done to a member's bucket. A check asks nothing of the script but what is stored, and tiers give nothing back.
+/// What the script does to a member's bucket. A check asks it for no more than what is stored.
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
-    match (operation, member.mode) {
-        (Operation::Reset, _) => "reset",
-        (Operation::Check, _)
-        | (Operation::Refund, Mode::CheckOnly)
-        | (Operation::Spend | Operation::Refund, Mode::Observe) => "look",
-        (Operation::Spend, Mode::CheckOnly) => "vote",
-        (Operation::Spend, Mode::CheckAndSpend) if member.cost == 0 => "vote",
-        _ if member.cost == 0 => "look",
-        (Operation::Refund, _) => match member.algorithm {
-            Algorithm::Gcra(_) => "refund",
-            Algorithm::Tiers(_) => "look",
-        },
-        (Operation::Spend, Mode::CheckAndSpend) => "spend",
-        (Operation::Spend, Mode::SpendOnly) => "offer",
-        (Operation::Spend, Mode::Debit) => "debit",
+    let batch = Batch::new(operation, &[]);
+    let votes = operation == Operation::Spend && batch.votes(member);
+    match (batch.action(member), member.algorithm) {
+        (Action::Spend, _) if votes => "spend",
+        (Action::Spend, _) => "offer",
+        (Action::Debit, _) => "debit",
+        (Action::Refund, Algorithm::Gcra(gcra)) if member.refund(gcra) > Ticks::default() => {
+            "refund"
+        }
+        (Action::Reset, _) => "reset",
+        (Action::Probe, _) if votes => "vote",
+        _ => "look",
     }
 }
 

@@ -121,6 +121,10 @@ impl Document {
         &self.text
     }
 
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// Gives each definition of a document of defaults to `add`.
     pub(super) fn definitions(
         &self,

@@ -32,6 +32,17 @@ fn targets(dashboard: &Value) -> Vec<(&str, &Value)> {
     targets.collect()
 }
 
+/// What all panels ask for, with the variables as Grafana would fill them in.
+pub(crate) fn expressions() -> Vec<String> {
+    let dashboard = dashboard();
+    let expressions = targets(&dashboard).into_iter().map(|(_, target)| {
+        let expression = target["expr"].as_str().unwrap();
+        let expression = expression.replace("$policy", ".+");
+        expression.replace("$__rate_interval", "1m")
+    });
+    expressions.collect()
+}
+
 /// A selector of an expression: the name, and what is asked of its labels.
 struct Selector<'a> {
     name: &'a str,

@@ -9,7 +9,9 @@
 ))]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod alerts;
 mod dashboard;
+mod prometheus;
 mod recorder;
 mod scrape;
 mod spans;

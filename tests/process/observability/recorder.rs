@@ -14,8 +14,27 @@ use tollgate::{
     transaction::{Batch, Mode, OnFailure},
 };
 
-/// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has.
+/// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has. Counters that
+/// are still at 0 are left out.
 fn counted(run: impl Future) -> BTreeMap<String, u64> {
+    let mut recorded = recorded(run);
+    recorded.retain(|name, count| *count > 0 || !is_counter(name));
+    recorded
+}
+
+fn is_counter(name: &str) -> bool {
+    const COUNTERS: [&str; 5] = [
+        "circuit.transitions ",
+        "config.reloads ",
+        "fallback.requests ",
+        "refusals ",
+        "requests ",
+    ];
+    COUNTERS.iter().any(|counter| name.starts_with(counter))
+}
+
+/// All series.
+fn recorded(run: impl Future) -> BTreeMap<String, u64> {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -259,4 +278,65 @@ fn buckets_and_evictions_are_as_the_backend_says() {
         !counted.contains_key("circuit.state"),
         "there is no breaker"
     );
+}
+
+/// Every series that is there before anything happens, but those of limits.
+const FIRST: [&str; 15] = [
+    "circuit.transitions closed",
+    "circuit.transitions open",
+    "config.reloads applied",
+    "config.reloads refused",
+    "config.reloads unreadable",
+    "fallback.requests allow",
+    "fallback.requests local",
+    "fallback.requests refuse",
+    "refusals blocked",
+    "refusals listed",
+    "refusals misconfigured",
+    "refusals no_id",
+    "refusals over_limit",
+    "refusals too_costly",
+    "refusals unavailable",
+];
+
+/// What may become of a transaction.
+const RESULTS: [&str; 10] = [
+    "acquired",
+    "blocked",
+    "cache_rejected",
+    "error",
+    "fallback_acquired",
+    "fallback_rejected",
+    "rejected",
+    "shadow_rejected",
+    "skipped",
+    "withheld",
+];
+
+#[test]
+fn counters_begin_at_zero() {
+    let recorded = recorded(async {
+        metrics::describe();
+        let limiter = limiter(MemoryBackend::new());
+        let more = Limits::builder().limit("more", Limit::per_hour(1));
+        limiter.reload(more.build().unwrap()).unwrap();
+    });
+    let of_limits = ["more", "one", "refuses", "ten"]
+        .into_iter()
+        .flat_map(|limit| RESULTS.map(|result| format!("requests {limit} {result}")));
+    let all = FIRST.into_iter().map(str::to_owned).chain(of_limits);
+    let expected = all.map(|name| {
+        let count = u64::from(name == "config.reloads applied");
+        (name, count)
+    });
+    assert_eq!(recorded, expected.collect());
+}
+
+#[test]
+fn recorder_that_is_installed_after_the_limiter_is_counted_in() {
+    let limiter = limiter(MemoryBackend::new());
+    let counted = counted(async {
+        limiter.spend(&Transaction::new("one", "a")).await.unwrap();
+    });
+    assert_eq!(counted["requests one acquired"], 1);
 }

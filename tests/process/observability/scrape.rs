@@ -23,6 +23,11 @@ impl App {
         }
     }
 
+    /// Where it is scraped.
+    pub(crate) fn metrics_address(&self) -> &str {
+        self.metrics.address()
+    }
+
     /// Sends so many requests of an account, and returns their statuses.
     pub(crate) fn send(&self, times: usize, path: &str, account: &str) -> Vec<u16> {
         let account = format!("x-account: {account}\r\n");
@@ -73,6 +78,13 @@ impl Scrape {
             (values.join(" "), sample.value)
         });
         series.collect()
+    }
+
+    /// The series of a name that are not at 0.
+    pub(crate) fn counted(&self, name: &str) -> BTreeMap<String, f64> {
+        let mut series = self.series(name);
+        series.retain(|_, count| *count > 0.0);
+        series
     }
 
     /// One series, 0 if it is not there.

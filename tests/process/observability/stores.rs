@@ -14,6 +14,23 @@ const TRANSITIONS: &str = "rate_limiting_circuit_transitions_total";
 const STATE: &str = "rate_limiting_circuit_state";
 
 #[test]
+fn each_counter_is_there_before_its_first_event() {
+    let counters = STORY.all.families.iter();
+    let counters = counters.filter(|(_, kind)| *kind == "counter");
+    for (family, _) in counters {
+        let (first, all) = (STORY.first.series(family), STORY.all.series(family));
+        assert_eq!(
+            first.keys().collect::<Vec<_>>(),
+            all.keys().collect::<Vec<_>>()
+        );
+        assert!(
+            first.values().all(|count| *count == 0.0),
+            "{family}: {first:?}"
+        );
+    }
+}
+
+#[test]
 fn store_is_timed_while_it_answers() {
     let before = &STORY.before;
     let expected = series([
@@ -28,22 +45,22 @@ fn store_is_timed_while_it_answers() {
         ("exports rejected", 1.0),
         ("exports cache_rejected", 1.0),
     ]);
-    assert_eq!(before.series(REQUESTS), expected);
+    assert_eq!(before.counted(REQUESTS), expected);
     // 23 of alice, 5 of dora, 8 of erin and 3 of a partner, less those whom the cache has denied.
     assert_eq!(before.series(STORE), series([("spend ok", 36.0)]));
     assert_eq!(before.series(STATE), series([("", 0.0)]));
     for nothing in [FALLBACK, TRANSITIONS] {
-        assert_eq!(before.series(nothing), series([]));
+        assert_eq!(before.counted(nothing), series([]));
     }
 }
 
 #[test]
 fn store_that_is_killed_opens_the_breaker() {
     let down = &STORY.down;
-    assert_eq!(down.series(TRANSITIONS), series([("open", 1.0)]));
+    assert_eq!(down.counted(TRANSITIONS), series([("open", 1.0)]));
     assert_eq!(down.series(STATE), series([("", 1.0)]));
     let fallback = series([("local", 26.0), ("refuse", 2.0)]);
-    assert_eq!(down.series(FALLBACK), fallback);
+    assert_eq!(down.counted(FALLBACK), fallback);
     let count = |result: &str| down.value(REQUESTS, &format!("requests {result}"));
     assert_eq!(count("fallback_acquired"), 21.0);
     assert_eq!(count("fallback_rejected"), 5.0);

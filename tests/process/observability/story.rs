@@ -1,6 +1,11 @@
 //! Everything that can happen to the example with a Redis, once for all tests.
 
-use std::{fs, path::PathBuf, process, sync::LazyLock};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process,
+    sync::LazyLock,
+};
 
 use super::scrape::{App, Scrape};
 use crate::redis_support::{Server, wait_for};
@@ -14,8 +19,9 @@ pub(crate) const ACCOUNTS: [&str; 9] = [
     "alice", "dora", "erin", "spammer", "partner", "hank", "bob", "judy", "carol",
 ];
 
-/// What is scraped before Redis is killed, while it is down, after its return, and at the end.
+/// What is scraped at the start, before Redis is killed, while it is down, after its return, and at the end.
 pub(crate) struct Story {
+    pub(crate) first: Scrape,
     pub(crate) before: Scrape,
     pub(crate) down: Scrape,
     pub(crate) back: Scrape,
@@ -23,11 +29,12 @@ pub(crate) struct Story {
 }
 
 pub(crate) static STORY: LazyLock<Story> = LazyLock::new(|| {
-    let overrides = Overrides::new();
+    let overrides = Overrides::new("story");
     let redis = Server::start();
-    let variables = [("OVERRIDES", overrides.0.to_str().unwrap())];
+    let variables = [("OVERRIDES", overrides.path().to_str().unwrap())];
     let app = App::start(&[&redis.url()], &variables);
     Story {
+        first: app.scrape(),
         before: before(&app),
         down: down(&app, &redis),
         back: back(&app, &redis),
@@ -83,17 +90,21 @@ fn reloaded(app: &App, overrides: &Overrides) -> Scrape {
 }
 
 /// A file of overrides, removed when dropped.
-struct Overrides(PathBuf);
+pub(crate) struct Overrides(PathBuf);
 
 impl Overrides {
-    fn new() -> Self {
-        let name = format!("tollgate-observability-{}.json", process::id());
+    pub(crate) fn new(test: &str) -> Self {
+        let name = format!("tollgate-observability-{test}-{}.json", process::id());
         let overrides = Self(std::env::temp_dir().join(name));
         overrides.become_text(Some("[]"));
         overrides
     }
 
-    fn become_text(&self, text: Option<&str>) {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn become_text(&self, text: Option<&str>) {
         let changed = match text {
             Some(text) => fs::write(&self.0, text),
             None => fs::remove_file(&self.0),

@@ -6,7 +6,7 @@ use super::scrape::{App, series};
 fn every_figure_is_what_was_sent() {
     let app = App::start(&[], &[]);
     let before = app.scrape();
-    assert!(!before.families.contains_key("rate_limiting_requests_total"));
+    assert_eq!(before.counted("rate_limiting_requests_total"), series([]));
 
     let alice = app.send(23, "/", "alice");
     assert_eq!(alice, [[200; 20].as_slice(), &[429; 3]].concat());
@@ -20,7 +20,7 @@ fn every_figure_is_what_was_sent() {
 
     let after = app.scrape();
     assert_eq!(
-        after.series("rate_limiting_requests_total"),
+        after.counted("rate_limiting_requests_total"),
         series([
             ("requests acquired", 61.0),
             ("requests rejected", 3.0),
@@ -57,9 +57,13 @@ fn kinds_of_families_are_as_documented() {
     let kinds: Vec<_> = app.scrape().families.into_iter().collect();
     let expected = [
         ("rate_limiting_buckets", "gauge"),
+        ("rate_limiting_circuit_transitions_total", "counter"),
+        ("rate_limiting_config_reloads_total", "counter"),
         ("rate_limiting_decision_duration_seconds", "histogram"),
         ("rate_limiting_evictions_total", "counter"),
+        ("rate_limiting_fallback_requests_total", "counter"),
         ("rate_limiting_override_utilization", "histogram"),
+        ("rate_limiting_refusals_total", "counter"),
         ("rate_limiting_requests_total", "counter"),
     ];
     assert_eq!(

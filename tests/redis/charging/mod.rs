@@ -7,6 +7,7 @@ mod by_hand;
 mod edges;
 mod modes;
 mod refused;
+mod reloaded;
 mod stack;
 mod upgrades;
 

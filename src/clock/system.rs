@@ -1,0 +1,192 @@
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError, TryLockError},
+    time::{Instant, SystemTime},
+};
+
+use super::{
+    Clock, Timestamp,
+    line::{Line, Sample, scale},
+    published::Published,
+};
+
+/// The time of day when the clock was made, and from there the system's monotonic clock. A wall clock that is set back
+/// freezes no bucket. Clones show the same time.
+///
+/// The time is read from the processor's counter where there is a reliable one, because that takes a fraction of the time
+/// that the system's clock takes. Ten times a second, a call compares it with the monotonic clock ([`Instant`]; on Linux,
+/// `CLOCK_MONOTONIC`) and corrects it:
+///
+/// - It stays within a millisecond of the monotonic clock, however long the process runs. The error is usually a few
+///   microseconds: what the counter drifts by in a tenth of a second.
+/// - It never steps back, and it runs at most 0.05 % faster than the counter.
+/// - If it is more than a millisecond behind, it steps forward at once: after the counter has begun again at zero, as
+///   some do when a machine resumes, or has stood still.
+/// - A counter that leaps ahead takes it at most a tenth of a second ahead. Then it runs slower, at least at half the
+///   speed, until the monotonic clock has caught up.
+/// - While a thread corrects it, the others see it stand still.
+///
+/// It never steps back as long as the counter does not, or steps back by more than a tenth of a second. Time for which the
+/// machine is suspended counts where the monotonic clock counts it, which on Linux it does not.
+#[derive(Clone)]
+pub struct SystemClock {
+    epoch: Timestamp,
+    time: Arc<Corrected<Hardware>>,
+}
+
+impl SystemClock {
+    /// Starts a clock at the current time of day.
+    #[must_use]
+    pub fn new() -> Self {
+        let time = Arc::new(Corrected::new(Hardware::new()));
+        Self {
+            epoch: SystemTime::now().into(),
+            time,
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp(self.epoch.0 + self.time.elapsed() / 1000)
+    }
+}
+
+impl fmt::Debug for SystemClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemClock")
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A fast counter, and the monotonic clock by which it is corrected.
+trait Clocks {
+    /// Nanoseconds in 2³² ticks of the counter, about.
+    fn nominal(&self) -> u64;
+
+    /// The counter.
+    fn counter(&self) -> u64;
+
+    /// Nanoseconds of the monotonic clock since some instant.
+    fn monotonic(&self) -> u64;
+}
+
+struct Hardware {
+    counter: quanta::Clock,
+    start: Instant,
+}
+
+impl Hardware {
+    fn new() -> Self {
+        Self {
+            counter: quanta::Clock::new(),
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Clocks for Hardware {
+    fn nominal(&self) -> u64 {
+        self.counter.delta_as_nanos(0, 1 << 32)
+    }
+
+    #[inline]
+    fn counter(&self) -> u64 {
+        self.counter.raw()
+    }
+
+    fn monotonic(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The time since it was made, by a counter that is corrected now and then.
+struct Corrected<C> {
+    clocks: C,
+    nominal: u64,
+    line: Published,
+    correcting: Mutex<()>,
+}
+
+impl<C: Clocks> Corrected<C> {
+    fn new(clocks: C) -> Self {
+        let nominal = clocks.nominal().max(1);
+        let line = Line::first(sample(&clocks, nominal), nominal);
+        Self {
+            clocks,
+            nominal,
+            line: Published::new(line),
+            correcting: Mutex::default(),
+        }
+    }
+
+    /// Nanoseconds of the monotonic clock, as near as it is known.
+    #[inline]
+    fn elapsed(&self) -> u64 {
+        let counter = self.clocks.counter();
+        let line = self.line.load();
+        match line.at(counter) {
+            Some(time) => time,
+            None => self.correct(line, counter),
+        }
+    }
+
+    /// Reads the monotonic clock for a line that does not hold any more.
+    #[cold]
+    fn correct(&self, line: Line, counter: u64) -> u64 {
+        let _correcting = match self.correcting.try_lock() {
+            Ok(guard) => guard,
+            // The next line will begin there, or later.
+            Err(TryLockError::WouldBlock) if line.is_over_at(counter) => return line.end(),
+            Err(_) => self
+                .correcting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        };
+        // Meanwhile, another thread may have done it.
+        let line = self.line.load();
+        if let Some(time) = line.at(self.clocks.counter()) {
+            return time;
+        }
+        let next = line.next(sample(&self.clocks, self.nominal), self.nominal);
+        self.line.store(next);
+        next.time
+    }
+}
+
+/// Reads both clocks. A thread that is kept waiting between the two reads them again.
+fn sample(clocks: &impl Clocks, nominal: u64) -> Sample {
+    const TRIES: usize = 5;
+    const CLOSE_NS: u64 = 1_000;
+    let mut best = read(clocks);
+    for _ in 1..TRIES {
+        if scale(best.0, nominal) <= CLOSE_NS {
+            break;
+        }
+        let other = read(clocks);
+        if other.0 < best.0 {
+            best = other;
+        }
+    }
+    best.1
+}
+
+/// Reads both clocks once, and says how many ticks that took.
+fn read(clocks: &impl Clocks) -> (u64, Sample) {
+    let before = clocks.counter();
+    let elapsed = clocks.monotonic();
+    let ticks = clocks.counter().wrapping_sub(before);
+    let counter = before.wrapping_add(ticks / 2);
+    (ticks, Sample { counter, elapsed })
+}
+
+#[cfg(test)]
+mod tests;

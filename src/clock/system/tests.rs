@@ -1,0 +1,243 @@
+//! The clock on counters that drift, begin again, stand still and leap.
+
+use std::{
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    thread,
+};
+
+use super::*;
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MILLISECOND;
+const DAY: u64 = 86_400 * SECOND;
+
+/// A machine: a monotonic clock that is right, and a counter that drifts. Each reading of a clock takes a while.
+#[derive(Default)]
+struct Machine {
+    /// Nanoseconds since it was made.
+    now: AtomicU64,
+    /// What the counter shows beyond what it has counted.
+    offset: AtomicI64,
+    reading: u64,
+    drift_ppm: i64,
+    /// Every so many readings, the thread is kept waiting.
+    interrupted: Option<u64>,
+    readings: AtomicU64,
+}
+
+impl Machine {
+    fn drifting(drift_ppm: i64) -> Self {
+        Self {
+            drift_ppm,
+            reading: 25,
+            ..Self::default()
+        }
+    }
+
+    fn pass(&self, nanoseconds: u64) {
+        self.now.fetch_add(nanoseconds, Ordering::SeqCst);
+    }
+
+    fn leap(&self, ticks: i64) {
+        self.offset.fetch_add(ticks, Ordering::SeqCst);
+    }
+
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::SeqCst)
+    }
+
+    fn read(&self) -> u64 {
+        let readings = self.readings.fetch_add(1, Ordering::SeqCst);
+        let is_interrupted = self
+            .interrupted
+            .is_some_and(|every| readings.is_multiple_of(every));
+        let wait = if is_interrupted { 8 * MILLISECOND } else { 0 };
+        let took = self.reading + wait;
+        self.now.fetch_add(took, Ordering::SeqCst) + took
+    }
+}
+
+/// Three ticks in a nanosecond, about.
+impl Clocks for Machine {
+    fn nominal(&self) -> u64 {
+        (1 << 32) / 3
+    }
+
+    fn counter(&self) -> u64 {
+        let now = i128::from(self.read());
+        let counted = 3 * (now + now * i128::from(self.drift_ppm) / 1_000_000);
+        let offset = self.offset.load(Ordering::SeqCst);
+        u64::try_from(counted + i128::from(offset)).unwrap()
+    }
+
+    fn monotonic(&self) -> u64 {
+        self.read()
+    }
+}
+
+/// Calls the clock in steps, and returns its greatest error in nanoseconds. It never steps back.
+fn run(clock: &Corrected<Machine>, steps: impl Iterator<Item = u64>) -> u64 {
+    let mut last = clock.elapsed();
+    let errors = steps.map(|step| {
+        clock.clocks.pass(step);
+        let shown = clock.elapsed();
+        assert!(shown >= last, "{shown} after {last}");
+        last = shown;
+        shown.abs_diff(clock.clocks.now())
+    });
+    errors.max().unwrap_or(0)
+}
+
+/// Steps of irregular lengths around `mean`, for as long as `total`.
+fn steps(mean: u64, total: u64) -> impl Iterator<Item = u64> {
+    (0..total / mean).map(move |i| mean / 2 + i.wrapping_mul(7_919) * 1_000 % mean)
+}
+
+#[test]
+fn drifting_counter_stays_within_a_millisecond_for_a_month() {
+    for drift in [-300, -36, 17, 300] {
+        let clock = Corrected::new(Machine::drifting(drift));
+        let busy = run(&clock, steps(40 * MILLISECOND, DAY / 24));
+        let error = busy.max(run(&clock, steps(10 * SECOND, 30 * DAY)));
+        assert!(error < MILLISECOND / 10, "{error} ns by {drift} ppm");
+    }
+}
+
+#[test]
+fn gaps_without_calls_do_no_harm() {
+    for drift in [-36, 36] {
+        let clock = Corrected::new(Machine::drifting(drift));
+        let error = run(&clock, [SECOND, DAY, 5 * DAY, 30 * DAY].into_iter());
+        assert!(error < MILLISECOND / 10, "{error} ns by {drift} ppm");
+    }
+}
+
+#[test]
+fn counter_that_begins_again_costs_nothing() {
+    let clock = Corrected::new(Machine::drifting(36));
+    run(&clock, steps(SECOND, DAY));
+    let counted = i64::try_from(clock.clocks.counter()).unwrap();
+    clock.clocks.leap(100 - counted);
+    // Nothing may be shown twice, and so it may be ahead by what is left of the line.
+    let ahead = run(&clock, steps(10 * MILLISECOND, SECOND / 10));
+    assert!(ahead <= 101 * MILLISECOND, "{ahead}");
+    run(&clock, steps(10 * MILLISECOND, SECOND));
+    let error = run(&clock, steps(10 * MILLISECOND, DAY / 24));
+    assert!(error < MILLISECOND, "{error}");
+}
+
+#[test]
+fn machine_that_was_suspended_goes_on() {
+    // The counter has stood still for an hour by the monotonic clock; or has gone on for one that it does not count.
+    let hour = 3 * i64::try_from(3_600 * SECOND).unwrap();
+    for leap in [-hour, hour] {
+        let clock = Corrected::new(Machine::drifting(36));
+        run(&clock, steps(SECOND, DAY));
+        if leap < 0 {
+            clock.clocks.pass(3_600 * SECOND);
+        }
+        clock.clocks.leap(leap);
+        let error = run(&clock, steps(10 * MILLISECOND, SECOND));
+        let bound = if leap < 0 {
+            3_600 * SECOND
+        } else {
+            SECOND / 10
+        };
+        assert!(error <= bound + MILLISECOND, "{error} after {leap}");
+        run(&clock, steps(10 * MILLISECOND, SECOND));
+        let error = run(&clock, steps(10 * MILLISECOND, SECOND));
+        assert!(error < MILLISECOND, "{error} after {leap}");
+    }
+}
+
+#[test]
+fn leap_within_a_line_is_made_up_for_by_slowness() {
+    let mut furthest = 0;
+    for phase in 0..10 {
+        let clock = Corrected::new(Machine::drifting(0));
+        run(
+            &clock,
+            steps(MILLISECOND, SECOND + phase * 10 * MILLISECOND),
+        );
+        clock.clocks.leap(3 * 60_000_000);
+        furthest = furthest.max(run(&clock, steps(MILLISECOND, SECOND / 10)));
+        run(&clock, steps(MILLISECOND, SECOND / 4));
+        let error = run(&clock, steps(MILLISECOND, SECOND));
+        assert!(error < MILLISECOND, "{error}");
+    }
+    let furthest = furthest / MILLISECOND;
+    assert!((20..=100).contains(&furthest), "{furthest}");
+}
+
+#[test]
+fn it_never_runs_much_faster_than_the_counter() {
+    let clock = Corrected::new(Machine::drifting(-400));
+    let mut last = (clock.elapsed(), clock.clocks.now());
+    for step in steps(3 * MILLISECOND, 60 * SECOND) {
+        clock.clocks.pass(step);
+        let (shown, now) = (clock.elapsed(), clock.clocks.now());
+        let (gained, passed) = (shown - last.0, now - last.1);
+        assert!(
+            gained <= passed + passed / 1_000 + 100,
+            "{gained} in {passed}"
+        );
+        last = (shown, now);
+    }
+}
+
+#[test]
+fn threads_that_are_kept_waiting_between_the_clocks_do_not_mislead_it() {
+    let machine = Machine {
+        interrupted: Some(7),
+        ..Machine::drifting(36)
+    };
+    let clock = Corrected::new(machine);
+    let mut last = 0;
+    for step in steps(10 * MILLISECOND, 600 * SECOND) {
+        clock.clocks.pass(step);
+        let before = clock.clocks.now();
+        let shown = clock.elapsed();
+        let after = clock.clocks.now();
+        assert!(shown >= last);
+        let (earliest, latest) = (before - before.min(MILLISECOND), after + MILLISECOND);
+        assert!(
+            (earliest..=latest).contains(&shown),
+            "{shown} in {before}..{after}"
+        );
+        last = shown;
+    }
+}
+
+#[test]
+fn no_thread_sees_a_time_before_one_that_another_has_seen() {
+    const ROUNDS: u64 = 50_000;
+    let machine = Machine {
+        reading: 20_000,
+        ..Machine::drifting(300)
+    };
+    let clock = Corrected::new(machine);
+    let latest = AtomicU64::new(0);
+    let look = || {
+        for _ in 0..ROUNDS {
+            let seen = latest.load(Ordering::SeqCst);
+            let shown = clock.elapsed();
+            assert!(shown >= seen, "{shown} after {seen}");
+            latest.fetch_max(shown, Ordering::SeqCst);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(look);
+        }
+    });
+    // Each of some 40 lines in a second was another correction.
+    assert!(clock.elapsed() >= 4 * ROUNDS * 20_000 / 2);
+}
+
+#[test]
+fn clones_show_the_same_time() {
+    let clock = SystemClock::new();
+    let clone = clock.clone();
+    let times = [clock.now(), clone.now(), clock.now(), clone.now()];
+    assert!(times.is_sorted(), "{times:?}");
+}

@@ -1,0 +1,233 @@
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{
+    file::{Definition, Group, Listed},
+    limit::Limit,
+    limits::Limits,
+    mistake::{LimitsError, Mistake, Origin, Place, nearest},
+    name::LimitName,
+};
+use crate::{id::IdFormat, transaction::Algorithm};
+
+/// Limits that are being put together.
+pub(super) struct Assembly {
+    limits: Limits,
+    /// Who has which number.
+    numbers: HashMap<u32, String>,
+    /// The names that have got their limits, or that they have none.
+    defined: HashSet<String>,
+    /// Where names were defined that are not from code.
+    origins: HashMap<String, Origin>,
+    /// Whether files may only define names that are declared.
+    is_closed: bool,
+}
+
+impl Assembly {
+    /// Starts with no names. `is_closed` says whether files may only define names that code has declared.
+    pub(super) fn new(limits: Limits, is_closed: bool) -> Self {
+        Self {
+            limits,
+            numbers: HashMap::new(),
+            defined: HashSet::new(),
+            origins: HashMap::new(),
+            is_closed,
+        }
+    }
+
+    pub(super) fn finish(self) -> Limits {
+        self.limits
+    }
+
+    pub(super) fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {
+        let declared = self.declare(name.clone());
+        declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))
+    }
+
+    pub(super) fn define_in_code(
+        &mut self,
+        name: &LimitName,
+        limit: &Limit,
+    ) -> Result<(), LimitsError> {
+        let format = (!name.is_bare()).then(|| name.format());
+        if self.limits.get(name.as_str()).is_none() {
+            self.declare_in_code(name)?;
+        }
+        self.define(name, format, Some(limit.clone()))
+    }
+
+    fn define(
+        &mut self,
+        said: &LimitName,
+        format: Option<IdFormat>,
+        limit: Option<Limit>,
+    ) -> Result<(), LimitsError> {
+        let name = said.as_str();
+        let ready = match self.limits.get(name) {
+            _ if !self.defined.insert(name.into()) => Err(Mistake::DuplicateName),
+            Some(named) => agree(&named.name, said.number(), format).and_then(|()| link(said)),
+            None => self.declare(said.clone()),
+        };
+        ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
+        limit.iter().for_each(|limit| warn(name, limit));
+        self.limits.define(said, limit);
+        Ok(())
+    }
+
+    fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
+        name.validate()?;
+        link(&name)?;
+        if self.limits.get(name.as_str()).is_some() {
+            return Err(Mistake::DuplicateName);
+        }
+        if let Some(number) = name.number()
+            && let Some(other) = self.numbers.insert(number, name.to_string())
+        {
+            return Err(Mistake::DuplicateNumber { number, other });
+        }
+        self.limits.declare(name);
+        Ok(())
+    }
+
+    pub(super) fn define_in_file(
+        &mut self,
+        definition: Definition<'_>,
+        place: &Place,
+    ) -> Result<(), LimitsError> {
+        let Definition {
+            name,
+            number,
+            format,
+            limit,
+            shadow,
+            description,
+            docs,
+            line,
+        } = definition;
+        let said = LimitName::of(name, number, format.unwrap_or_default());
+        let said = said.say(shadow, description, docs);
+        let is_known = self.limits.get(name).is_some();
+        let known = match self.is_closed {
+            true => self.ensure_known(name),
+            false => Ok(()),
+        };
+        if !is_known {
+            let (place, line) = (place.clone(), Some(line));
+            self.origins.insert(name.into(), Origin { place, line });
+        }
+        let defined = known.and_then(|()| self.define(&said, format, limit));
+        defined.map_err(|error| error.at(line))
+    }
+
+    pub(super) fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {
+        let Group {
+            name,
+            limit,
+            line,
+            ids,
+        } = group;
+        self.ensure_known(name).map_err(|error| error.at(line))?;
+        warn(name, &limit);
+        let limit = Arc::new(limit);
+        ids.into_iter()
+            .try_for_each(|Listed { id, comment, line }| {
+                let overridden = self.override_for(name, id, &limit, comment);
+                overridden.map_err(|error| error.at(line))
+            })
+    }
+
+    pub(super) fn override_in_code(
+        &mut self,
+        name: &str,
+        id: &str,
+        limit: &Arc<Limit>,
+    ) -> Result<(), LimitsError> {
+        warn(name, limit);
+        self.ensure_not_misspelt(name)?;
+        self.override_for(name, id, limit, None)
+    }
+
+    fn override_for(
+        &mut self,
+        name: &str,
+        id: &str,
+        limit: &Arc<Limit>,
+        comment: Option<&str>,
+    ) -> Result<(), LimitsError> {
+        let limit = Arc::clone(limit);
+        let overridden = self.limits.override_for(name, id, limit, comment);
+        overridden.map_err(|mistake| LimitsError::from(mistake).of_limit(name).of_id(id))
+    }
+
+    fn ensure_known(&self, name: &str) -> Result<(), LimitsError> {
+        if self.limits.get(name).is_some() {
+            return Ok(());
+        }
+        let mistake = match self.other_spelling(name) {
+            Some((near, origin)) => Mistake::OtherSpelling {
+                near: near.into(),
+                origin: origin.clone(),
+            },
+            None => self.limits.unknown(name),
+        };
+        Err(LimitsError::from(mistake).of_limit(name))
+    }
+
+    /// Refuses a name in a file that differs a little from one in code.
+    fn ensure_not_misspelt(&self, name: &str) -> Result<(), LimitsError> {
+        match self.other_spelling(name) {
+            Some((near, Origin { place, line })) => {
+                let mistake = Mistake::OtherInCode { name: name.into() };
+                let mut error = LimitsError::from(mistake).of_limit(near).within(place);
+                if let Some(line) = line {
+                    error = error.at(*line);
+                }
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The name in a file that was probably meant by one that no limit has, and where it is.
+    fn other_spelling(&self, name: &str) -> Option<(&str, &Origin)> {
+        if self.limits.get(name).is_some() {
+            return None;
+        }
+        let near = nearest(name, &self.limits.names())?;
+        Some((near, self.origins.get(near)?))
+    }
+}
+
+/// Tells of what is allowed, and yet hardly meant.
+fn warn(name: &str, limit: &Limit) {
+    let Some(Algorithm::Tiers(tiers)) = limit.algorithm() else {
+        return;
+    };
+    for tier in tiers.short_cooldowns() {
+        tracing::warn!(
+            limit = name,
+            tier,
+            "the cooldown of a tier is shorter than its window, and a tier begins empty each time that it is \
+             entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
+        );
+    }
+}
+
+/// A link has to be one.
+fn link(name: &LimitName) -> Result<(), Mistake> {
+    match name.documented() {
+        Some(docs) if !name.has_good_docs() => Err(Mistake::docs(docs)),
+        _ => Ok(()),
+    }
+}
+
+/// What is said of a name's number and format has to be as it was declared.
+fn agree(name: &LimitName, number: Option<u32>, format: Option<IdFormat>) -> Result<(), Mistake> {
+    let agrees = number.is_none_or(|number| name.number() == Some(number))
+        && format.is_none_or(|format| name.format() == format);
+    agrees
+        .then_some(())
+        .ok_or_else(|| Mistake::OtherName(name.clone()))
+}
