@@ -4,10 +4,14 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
+use futures_util::FutureExt;
 use http::{Request, StatusCode};
-use support::{Hello, Log, from_ip, limiter, send, text};
+use support::{Hello, Log, OnEvent, from_ip, limiter, send, text};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::{Backend, BackendError, async_trait},
@@ -144,6 +148,30 @@ async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
     ] {
         assert_eq!(log.count(told), 1, "{told}");
     }
+}
+
+#[tokio::test]
+async fn subscriber_may_send_requests_when_a_layer_fails_and_recovers() {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(9))
+        .build()
+        .unwrap();
+    let layer = RateLimitLayer::new(Limiter::new(limits, Flaky::default()))
+        .rule(Rule::new("requests", ClientIp::peer()));
+    let lines = Arc::<AtomicU32>::default();
+    let (caller, count) = (layer.clone(), Arc::clone(&lines));
+    let _guard = tracing::subscriber::set_default(OnEvent(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        // These fail until the last one is decided, while the failure is being logged.
+        for _ in 0..5 {
+            let sent = send(&caller, "203.0.113.7").now_or_never();
+            assert!(sent.is_some(), "it need not wait");
+        }
+    }));
+    for _ in 0..8 {
+        send(&layer, "203.0.113.7").await;
+    }
+    assert_eq!(lines.load(Ordering::Relaxed), 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A backend around a backend that may fail, or be slow.
 
 mod breaker;
+mod circuit;
 mod local;
 
 use std::{
