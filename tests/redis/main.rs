@@ -12,6 +12,7 @@ mod load;
 mod redis_support;
 mod refusals;
 mod resharding;
+mod secrets;
 mod single;
 mod spread;
 #[path = "../support/mod.rs"]

@@ -49,7 +49,7 @@ mod servers;
 mod spread;
 mod upkeep;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use fred;
 use tokio::{runtime::Handle, time};
@@ -77,7 +77,6 @@ use crate::{
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
 ///
 /// See the [module's documentation](self) for what it guarantees.
-#[derive(Debug)]
 pub struct RedisBackend {
     watched: Arc<Watched>,
     form: KeyForm,
@@ -155,6 +154,17 @@ impl RedisBackend {
                 spread::apply(cluster, batch, &self.form, self.timeout).await
             }
         }
+    }
+}
+
+impl fmt::Debug for RedisBackend {
+    /// Names the servers, and never a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBackend")
+            .field("servers", &self.watched.servers)
+            .field("keys", &self.form)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 
