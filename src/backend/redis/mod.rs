@@ -205,7 +205,7 @@ impl RedisBackendBuilder {
     }
 
     /// Sets how long a decision may take, with all its round trips; 250 ms if not set. What has not been
-    /// answered by then is an error, and may have been charged.
+    /// answered by then is an error, and may have been charged. More than a year counts as a year.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -231,8 +231,14 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisBackend::new`], or if there shall be no connections, or the checks are strict and find something.
+    /// As [`RedisBackend::new`], or if there shall be no connections, if the timeout is zero, or if the checks are strict
+    /// and find something.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
+        if self.timeout.is_zero() {
+            let problem =
+                "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
+            return Err(RedisError::Config(problem.to_owned()));
+        }
         let reporter = Reporter::new(self.checks);
         let servers = match self.source {
             Source::Url(url) => Servers::connect(config::parse(&url)?, self.connections)?,
