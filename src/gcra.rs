@@ -215,6 +215,18 @@ impl Gcra {
         }
     }
 
+    /// The new TAT once as much is given back as another bucket got back when it moved from `before` to `after`, never
+    /// beyond full.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn refund_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
+        let full = Ticks::from_micros(now);
+        if self.normal(tat) <= full {
+            return tat;
+        }
+        let given = self.subtract(self.lifted(before, now), self.lifted(after, now));
+        self.subtract(self.normal(tat), given).max(full)
+    }
+
     /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.
     #[must_use]
     pub fn remaining(&self, tat: Tat, now: u64) -> u32 {

@@ -96,6 +96,7 @@ pub mod metrics;
 #[cfg(not(feature = "metrics"))]
 #[path = "metrics/off.rs"]
 mod metrics;
+mod outage_log;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;

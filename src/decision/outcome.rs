@@ -119,6 +119,12 @@ impl Outcome {
         self
     }
 
+    /// Who has decided.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn source(&self) -> Source {
+        self.source
+    }
+
     /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
     #[must_use]
     pub fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {

@@ -1,30 +1,21 @@
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
 };
 
-use crate::limiter::LimiterError;
-
-/// For so long after it was told that a layer cannot decide, it is not told again: a store may come and go.
-const PAUSE: Duration = Duration::from_secs(10);
+use crate::{
+    backend::BackendError,
+    limiter::LimiterError,
+    outage_log::{OutageLog, Transition},
+};
 
 /// Whether a layer can decide, so that it is logged when that changes and not on each request.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     failing: AtomicBool,
-    told: Mutex<Told>,
+    log: OutageLog,
     misused: AtomicBool,
     idle: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Told {
-    at: Option<Instant>,
-    /// Whether what was told last is that it fails.
-    fails: bool,
 }
 
 impl Health {
@@ -40,24 +31,15 @@ impl Health {
     #[inline]
     pub(super) fn decided(&self) {
         if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if std::mem::take(&mut told.fails) {
-                tracing::info!("rate limits are decided again");
-            }
+            self.log(None);
         }
     }
 
     pub(super) fn failed(&self, error: &LimiterError) {
         match error {
             LimiterError::Backend(error) => {
-                if self.failing.swap(true, Ordering::Relaxed) {
-                    return;
-                }
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                if told.at.is_none_or(|at| at.elapsed() > PAUSE) {
-                    (told.at, told.fails) = (Some(Instant::now()), true);
-                    let source = std::error::Error::source(error).map(tracing::field::display);
-                    tracing::error!(%error, source, "rate limits cannot be decided");
+                if !self.failing.swap(true, Ordering::Relaxed) {
+                    self.log(Some(error));
                 }
             }
             // The client asks for more than can be had, and is told so.
@@ -68,5 +50,19 @@ impl Health {
                 }
             }
         }
+    }
+
+    fn log(&self, error: Option<&BackendError>) {
+        let is_failing = || self.failing.load(Ordering::Relaxed);
+        self.log
+            .update(Instant::now(), is_failing, |transition| match transition {
+                Transition::Begins => {
+                    let source = error.and_then(std::error::Error::source);
+                    let source = source.map(tracing::field::display);
+                    let error = error.map(tracing::field::display);
+                    tracing::error!(error, source, "rate limits cannot be decided");
+                }
+                Transition::Ends => tracing::info!("rate limits are decided again"),
+            });
     }
 }

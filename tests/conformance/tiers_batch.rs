@@ -199,13 +199,9 @@ pub(crate) async fn many_tiers_of_many_buckets_are_one_batch(world: World) {
 
 pub(crate) async fn denied_batch_shows_tiers_as_they_stand(world: World) {
     let limiter = limiter(&world);
-    let [a, b] = ["a", "b"].map(|id| world.id(id));
     let modes: [Mode; 3] = super::tiers_single::MODES;
     for mode in modes {
-        limiter
-            .reset(&[Transaction::new("prison", &b)])
-            .await
-            .unwrap();
+        let [a, b] = ["a", "b"].map(|id| world.id(&format!("{id}-{mode:?}")));
         limiter
             .spend(&Transaction::new("prison", &b).cost(6))
             .await

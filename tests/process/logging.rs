@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
+use futures_util::FutureExt;
 use http::{Request, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
@@ -18,7 +22,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, from_ip, limiter, send, text};
+use crate::support::{Hello, Log, OnEvent, from_ip, limiter, send, text};
 
 /// Sends five requests without a peer, and returns their statuses.
 async fn statuses_without_a_peer(rule: Rule) -> Vec<StatusCode> {
@@ -143,6 +147,30 @@ async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
     ] {
         assert_eq!(log.count(told), 1, "{told}");
     }
+}
+
+#[tokio::test]
+async fn subscriber_may_send_requests_when_a_layer_fails_and_recovers() {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(9))
+        .build()
+        .unwrap();
+    let layer = RateLimitLayer::new(Limiter::new(limits, Flaky::default()))
+        .rule(Rule::new("requests", ClientIp::peer()));
+    let lines = Arc::<AtomicU32>::default();
+    let (caller, count) = (layer.clone(), Arc::clone(&lines));
+    let _guard = tracing::subscriber::set_default(OnEvent(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        // These fail until the last one is decided, while the failure is being logged.
+        for _ in 0..5 {
+            let sent = send(&caller, "203.0.113.7").now_or_never();
+            assert!(sent.is_some(), "it need not wait");
+        }
+    }));
+    for _ in 0..8 {
+        send(&layer, "203.0.113.7").await;
+    }
+    assert_eq!(lines.load(Ordering::Relaxed), 2);
 }
 
 #[test]

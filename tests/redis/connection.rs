@@ -8,14 +8,18 @@ use std::{
 use tokio::{task::JoinSet, time::timeout};
 use tollgate::{
     Limiter, RedisBackend, Transaction,
-    backend::redis::{
-        RedisError,
-        fred::{clients::Client, interfaces::ClientLike, types::config::Config},
+    backend::{
+        FailurePolicy,
+        redis::{
+            RedisError,
+            fred::{clients::Client, interfaces::ClientLike, types::config::Config},
+        },
     },
+    decision::Source,
 };
 
 use crate::{
-    PATIENCE,
+    CLUSTER, PATIENCE, SERVER,
     load::{
         BURST, Load, TIMEOUT, limiter, limits, mixed, patient_limiter, reason, until_decided,
         wait_until,
@@ -207,5 +211,22 @@ async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
     server.resume();
     for number in 0..50 {
         until_decided(&limiter, "one", &[format!("later{number}")]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_timeout_can_be_set_except_none_at_all() {
+    for url in [SERVER.url(), CLUSTER.url()] {
+        let build = |timeout| RedisBackend::builder(url.clone()).timeout(timeout).build();
+        for timeout in [Duration::MAX, Duration::from_secs(u64::MAX)] {
+            let backend = build(timeout).unwrap();
+            backend.connected(timeout).await.unwrap();
+            let limiter = Limiter::new(limits(), FailurePolicy::new(backend).deadline(timeout));
+            let id = format!("{timeout:?}");
+            let decision = limiter.spend(&one(&id)).await.unwrap();
+            assert_eq!(decision.source(), Source::Store);
+        }
+        let error = build(Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("`250ms`"), "{error}");
     }
 }

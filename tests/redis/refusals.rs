@@ -8,7 +8,7 @@ use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
 use crate::{
     CLUSTER, PATIENCE, SERVER,
     load::{TIMEOUT, limits, patient_limiter, reason, wait_until},
-    redis_support::Server,
+    redis_support::{Server, wait_for},
 };
 
 fn one() -> Transaction<'static> {
@@ -142,4 +142,46 @@ async fn key_of_somebody_else_is_an_error_that_says_so() {
         server.command(&["GET", "tollgate:{id}:1:id"]).text(),
         "text"
     );
+}
+
+/// What a server says that takes no writes, and what is to be done.
+async fn refusal_of(limiter: &Limiter, server: &Server) -> String {
+    let error = reason(&limiter.spend(&one()).await.unwrap_err());
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
+    assert!(!error.is_permanent(), "{error}");
+    error.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn master_without_replicas_is_an_error_that_says_so() {
+    let server = Server::start_with(&["--min-replicas-to-write", "1"]);
+    let limiter = patient_limiter(server.url()).await;
+    let text = refusal_of(&limiter, &server).await;
+    assert!(
+        text.contains("NOREPLICAS") && text.contains("lower `min-replicas-to-write`"),
+        "{text}"
+    );
+    assert!(!text.contains("a prefix of its own"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_cannot_save_is_an_error_that_says_so() {
+    let server = Server::start();
+    // It answers nobody who connects later.
+    let limiter = patient_limiter(server.url()).await;
+    // A snapshot cannot take the place of a directory.
+    let home = server.unix_path().parent().unwrap().to_owned();
+    std::fs::create_dir(home.join("dump.rdb")).unwrap();
+    let set = ["CONFIG", "SET", "save", "3600 1000"];
+    server.command(&set).expect_success();
+    server.command(&["BGSAVE"]).expect_success();
+    wait_for("the snapshot has failed", || {
+        server.info("rdb_last_bgsave_status") == "err"
+    });
+    let text = refusal_of(&limiter, &server).await;
+    assert!(
+        text.contains("MISCONF") && text.contains("free its disk"),
+        "{text}"
+    );
+    assert!(!text.contains("a prefix of its own"), "{text}");
 }

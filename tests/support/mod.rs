@@ -23,7 +23,11 @@ use tollgate::{
     layer::ResponseBody,
 };
 use tower::{Layer, Service, ServiceExt};
-use tracing::subscriber::DefaultGuard;
+use tracing::{
+    Event, Metadata, Subscriber,
+    span::{Attributes, Id, Record},
+    subscriber::DefaultGuard,
+};
 
 /// 10 per second, 20 at once, by a clock that stands still.
 pub(crate) fn limiter(clock: &ManualClock) -> Limiter {
@@ -134,6 +138,31 @@ pub(crate) fn listen() {
     LISTENER.call_once(|| {
         tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
     });
+}
+
+/// A subscriber that calls back whenever something is logged at `INFO` or above.
+pub(crate) struct OnEvent<F>(pub(crate) F);
+
+impl<F: Fn() + 'static> Subscriber for OnEvent<F> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        (self.0)();
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }
 
 /// The body of a response.

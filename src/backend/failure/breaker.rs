@@ -3,135 +3,90 @@
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::Duration,
 };
 
 use tokio::time::Instant;
 
-use crate::metrics;
+use super::circuit::{Admitted, Circuit, End, Ended, Turned, micros};
+use crate::{
+    metrics,
+    outage_log::{OutageLog, Transition},
+};
 
-/// The pause after which a store is tried again for the first time, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-
-/// After so long, a probe of which nothing was heard is given up. Its caller has perhaps stopped to poll it.
-const PROBE: Duration = Duration::from_secs(5);
-
-/// A store that comes and goes is told of no more often.
-const QUIET: Duration = Duration::from_secs(10);
-
-/// Opens after a number of failures in a row. While it is open, one call at a time is let through to see whether the
-/// store is back, after pauses that grow and vary.
+/// A [`Circuit`] with a clock, which counts and logs what it does.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    threshold: u32,
-    failures: AtomicU32,
-    is_open: AtomicBool,
-    open: Mutex<Open>,
-}
-
-#[derive(Debug)]
-struct Open {
-    /// When the next probe is let through. While there is one, that is when it is given up.
-    retry_at: Instant,
-    pause: Duration,
-    /// When it was last told of, and whether it still is to be told that it has closed.
-    told_at: Option<Instant>,
-    is_told: bool,
-}
-
-impl Open {
-    /// Tells that the store does not answer, unless that was told and taken back a moment ago.
-    fn tell(&mut self, error: &dyn fmt::Display) {
-        let now = Instant::now();
-        let is_soon = self.told_at.is_some_and(|at| now < at + QUIET);
-        if !self.is_told && !is_soon {
-            (self.told_at, self.is_told) = (Some(now), true);
-            tracing::warn!(%error, "the rate limit store does not answer: deciding without it");
-        }
-    }
+    circuit: Circuit,
+    made_at: Instant,
+    log: OutageLog,
 }
 
 impl Breaker {
     pub(super) fn new(threshold: u32) -> Self {
         Self {
-            threshold,
-            failures: AtomicU32::new(0),
-            is_open: AtomicBool::new(false),
-            open: Mutex::new(Open {
-                retry_at: Instant::now(),
-                pause: PAUSES.0,
-                told_at: None,
-                is_told: false,
-            }),
+            circuit: Circuit::new(threshold),
+            made_at: Instant::now(),
+            log: OutageLog::default(),
         }
     }
 
     /// Lets a call through, unless the store is known not to answer.
     #[inline]
     pub(super) fn admit(&self) -> Option<Pass<'_>> {
-        if !self.is_open.load(Ordering::Acquire) {
-            return Some(Pass {
-                breaker: self,
-                is_probe: false,
-            });
-        }
-        let mut open = self.lock();
-        let now = Instant::now();
-        (now >= open.retry_at).then(|| {
-            open.retry_at = now + PROBE;
-            Pass {
-                breaker: self,
-                is_probe: true,
-            }
+        let call = self.circuit.admit(|| self.now())?;
+        Some(Pass {
+            breaker: self,
+            call: Some(call),
         })
     }
 
     /// Whether the next call would be let through.
     #[inline]
     pub(super) fn admits(&self) -> bool {
-        if !self.is_open.load(Ordering::Acquire) {
-            return true;
-        }
-        Instant::now() >= self.lock().retry_at
+        self.circuit.admits(|| self.now())
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed)
+        self.circuit.is_open()
     }
 
-    fn close(&self) {
-        self.failures.store(0, Ordering::Relaxed);
-        if self.is_open.swap(false, Ordering::AcqRel) {
-            metrics::circuit_is("closed");
-            if std::mem::take(&mut self.lock().is_told) {
-                tracing::info!("the rate limit store answers again");
-            }
+    fn now(&self) -> u64 {
+        micros(self.made_at.elapsed())
+    }
+
+    fn ended(&self, call: Admitted, ended: Ended, error: Option<&dyn fmt::Display>) {
+        let at = || End {
+            now: self.now(),
+            part: part(),
+        };
+        let turned = self.circuit.ended(call, ended, at);
+        match turned {
+            Some(Turned::Opened) => metrics::circuit_is("open"),
+            Some(Turned::Closed) => metrics::circuit_is("closed"),
+            None => {}
+        }
+        // An outage that was not logged because it began too soon after the last one is logged when it lasts.
+        if turned.is_some() || (error.is_some() && self.is_open()) {
+            self.write_log(error);
         }
     }
 
-    fn count_failure(&self, error: &dyn fmt::Display) {
-        let failures = self
-            .failures
-            .fetch_add(1, Ordering::Relaxed)
-            .saturating_add(1);
-        if failures < self.threshold || self.is_open.load(Ordering::Acquire) {
-            return;
-        }
-        let mut open = self.lock();
-        if !self.is_open.swap(true, Ordering::AcqRel) {
-            open.pause = PAUSES.0;
-            open.retry_at = Instant::now() + varied(open.pause);
-            metrics::circuit_is("open");
-            open.tell(error);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn write_log(&self, error: Option<&dyn fmt::Display>) {
+        let now = Instant::now().into_std();
+        self.log.update(
+            now,
+            || self.is_open(),
+            |transition| match transition {
+                Transition::Begins => {
+                    let error = error.map(tracing::field::display);
+                    tracing::warn!(
+                        error,
+                        "the rate limit store does not answer: deciding without it"
+                    );
+                }
+                Transition::Ends => tracing::info!("the rate limit store answers again"),
+            },
+        );
     }
 }
 
@@ -139,47 +94,45 @@ impl Breaker {
 #[derive(Debug)]
 pub(super) struct Pass<'a> {
     breaker: &'a Breaker,
-    is_probe: bool,
+    call: Option<Admitted>,
 }
 
 impl Pass<'_> {
     pub(super) fn succeeded(mut self) {
-        self.is_probe = false;
-        if self.breaker.failures.load(Ordering::Relaxed) > 0 {
-            self.breaker.close();
-        }
+        self.end(Ended::Succeeded, None);
     }
 
     pub(super) fn failed(mut self, error: &dyn fmt::Display) {
-        if !std::mem::take(&mut self.is_probe) {
-            return self.breaker.count_failure(error);
-        }
-        let mut open = self.breaker.lock();
-        open.pause = (open.pause * 2).min(PAUSES.1);
-        open.retry_at = Instant::now() + varied(open.pause);
-        if self.breaker.is_open() {
-            open.tell(error);
+        self.end(Ended::Failed, Some(error));
+    }
+
+    fn end(&mut self, ended: Ended, error: Option<&dyn fmt::Display>) {
+        if let Some(call) = self.call.take() {
+            self.breaker.ended(call, ended, error);
         }
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        if self.is_probe {
-            self.breaker.lock().retry_at = Instant::now();
-        }
+        self.end(Ended::Dropped, None);
     }
 }
 
 /// Between half of a pause and the whole, so that the processes of a fleet do not come back at one moment.
-fn varied(pause: Duration) -> Duration {
+fn part() -> u32 {
     let random = RandomState::new().hash_one(0) % 512;
-    pause * (512 + u32::try_from(random).unwrap_or(0)) / 1024
+    512 + u32::try_from(random).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
+    use super::{
+        super::circuit::{PAUSES, PROBE},
+        *,
+    };
 
     #[tokio::test(start_paused = true)]
     async fn opens_after_failures_in_a_row_and_probes_one_at_a_time() {

@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 
 use crate::{
-    backend::{BackendError, MemoryBackend},
-    decision::{Answer, Outcome, Source},
-    gcra::Gcra,
-    transaction::{Algorithm, Batch, Member},
+    backend::{Backend, BackendError, MemoryBackend, Stats},
+    clock::Timestamp,
+    decision::{Answer, Outcome, Source, State},
+    gcra::{Gcra, MAX_TICKS_US, Tat},
+    transaction::{Algorithm, Batch, Member, Operation},
 };
 
 /// The part of each limit that one process may use up while it cannot ask.
@@ -59,22 +60,103 @@ impl Share {
     }
 }
 
-/// The memory that decides meanwhile.
+/// The memories that decide meanwhile.
+///
+/// Of a bucket without tiers, one of them keeps what the store has charged, and the other one keeps what this process
+/// has admitted, by the store or by itself, since it decided by itself for the first time. Neither forgets what the
+/// other one knows: the stricter of the two decides.
+///
+/// Of a bucket with tiers, which can give nothing back, one history keeps both.
 #[derive(Debug)]
 pub(super) struct Local {
-    pub(super) memory: MemoryBackend,
-    pub(super) share: Share,
+    /// What the store has charged, as far as this process has seen it.
+    seen: MemoryBackend,
+    /// What this process has admitted, of the buckets that were decided here.
+    own: MemoryBackend,
+    share: Share,
 }
 
 impl Local {
+    /// Decides by `memory`, and remembers as many buckets of the store.
+    pub(super) fn new(memory: MemoryBackend, share: Share) -> Self {
+        Self {
+            seen: MemoryBackend::with_max_buckets(memory.max_buckets()),
+            own: memory,
+            share,
+        }
+    }
+
+    pub(super) fn with_share(self, share: Share) -> Self {
+        Self { share, ..self }
+    }
+
+    pub(super) fn with_memory(self, memory: MemoryBackend) -> Self {
+        Self::new(memory, self.share)
+    }
+
     /// Remembers what the store has decided.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
-        let now = batch.now.unwrap_or_else(|| self.memory.now());
+        let now = batch.now.unwrap_or_else(|| self.own.now());
+        let spends = batch.operation == Operation::Spend && outcome.passes(batch);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-            if answer.known {
-                let mut answer = *answer;
-                answer.state = answer.state.by_clock(outcome.now, now);
-                self.memory.learn(batch.operation, member, &answer, now);
+            if !answer.known {
+                continue;
+            }
+            let state = answer.state.by_clock(outcome.now, now);
+            let answer = Answer { state, ..*answer };
+            match (member.algorithm, state) {
+                (Algorithm::Gcra(_), _) if batch.operation == Operation::Reset => {
+                    self.seen.change(member, now, |_| Tat::default());
+                    self.own.change(member, now, |_| Tat::default());
+                }
+                (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                    let bucket = Bucket { member, gcra, now };
+                    let is_given_back = batch.operation == Operation::Refund && answer.passed;
+                    match is_given_back {
+                        true => self.learn_refund(bucket, tat),
+                        false => self.learn_state(bucket, tat),
+                    }
+                    if spends && answer.passed && member.mode.spends() {
+                        self.learn_charge(bucket);
+                    }
+                }
+                _ => self.own.learn_tiers(batch.operation, member, &answer, now),
+            }
+        }
+    }
+
+    /// What was seen grows: answers may come out of order, and a store that has lost its data may know less.
+    fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
+        let tat = bucket.bounded(tat);
+        self.seen
+            .change(bucket.member, bucket.now, |seen| seen.max(tat));
+    }
+
+    /// What the store has charged counts here too, if anything that was decided here still does.
+    fn learn_charge(&self, Bucket { member, gcra, now }: Bucket<'_>) {
+        let now_us = now.as_micros();
+        self.own.change(member, now, |own| match own.us >= now_us {
+            true => gcra.debit(own, now_us, member.cost),
+            false => own,
+        });
+    }
+
+    /// Gives back here what the store has given back, which is no more than it had charged.
+    fn learn_refund(&self, bucket: Bucket<'_>, tat: Tat) {
+        let Bucket { member, gcra, now } = bucket;
+        let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
+        let refund = |seen| gcra.refund(seen, now_us, member.cost).unwrap_or(seen);
+        let (before, after) = self.seen.change(member, now, |seen| refund(seen).max(tat));
+        let refund_as = |own| gcra.refund_as(own, before, after, now_us);
+        self.own.change(member, now, refund_as);
+    }
+
+    /// Charges a bucket with what the store was seen to charge, if that is more than it has been charged.
+    fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
+        if let Algorithm::Gcra(_) = member.algorithm {
+            let (seen, _) = self.seen.change(member, now, |seen| seen);
+            if seen.us >= now.as_micros() {
+                self.own.change(member, now, |own| own.max(seen));
             }
         }
     }
@@ -85,11 +167,24 @@ impl Local {
         batch: &Batch<'_>,
         is_meant: impl Fn(&Member<'_>) -> bool,
     ) -> Result<Outcome, BackendError> {
+        let now = batch.now.unwrap_or_else(|| self.own.now());
+        now.validate()?;
+        let meant = batch.members.iter().filter(|member| is_meant(member));
+        meant.for_each(|member| self.catch_up(member, now));
         let all = batch.members.iter().all(&is_meant);
         if all && self.share == Share::WHOLE {
-            let decided = self.memory.decide(batch)?;
+            let decided = self.own.decide(&batch.at(Some(now)))?;
             return Ok(decided.by(Source::Local));
         }
+        self.decide_shares(batch, now, is_meant)
+    }
+
+    fn decide_shares(
+        &self,
+        batch: &Batch<'_>,
+        now: Timestamp,
+        is_meant: impl Fn(&Member<'_>) -> bool,
+    ) -> Result<Outcome, BackendError> {
         let shares = batch
             .members
             .iter()
@@ -104,8 +199,8 @@ impl Local {
                     ..*member
                 })
                 .collect();
-            let part = Batch::new(batch.operation, &members).at(batch.now);
-            self.memory.decide(&part)?
+            let part = Batch::new(batch.operation, &members).at(Some(now));
+            self.own.decide(&part)?
         };
         let mut answers = decided.answers().iter().copied();
         let answers = batch.members.iter().map(|member| match is_meant(member) {
@@ -115,6 +210,33 @@ impl Local {
         Ok(Outcome::new(decided.now, answers)
             .decided_by(shares)
             .by(Source::Local))
+    }
+
+    /// How both memories stand together.
+    pub(super) fn stats(&self) -> Stats {
+        let (seen, own) = (self.seen.stats(), self.own.stats());
+        let sum = |a: Option<usize>, b: Option<usize>| a.zip(b).map(|(a, b)| a + b);
+        Stats {
+            buckets: sum(seen.buckets, own.buckets),
+            evictions: seen.evictions.zip(own.evictions).map(|(a, b)| a + b),
+            ..Stats::default()
+        }
+    }
+}
+
+/// A bucket without tiers, at an instant.
+#[derive(Clone, Copy)]
+struct Bucket<'a> {
+    member: &'a Member<'a>,
+    gcra: &'a Gcra,
+    now: Timestamp,
+}
+
+impl Bucket<'_> {
+    /// A TAT that this process can count with, whatever the store has answered.
+    fn bounded(&self, tat: Tat) -> Tat {
+        let deepest = self.now.as_micros().saturating_add(MAX_TICKS_US);
+        tat.min(Tat::from_micros(deepest))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A backend around a backend that may fail, or be slow.
 
 mod breaker;
+mod circuit;
 mod local;
 
 use std::{
@@ -18,9 +19,10 @@ use self::{
 };
 use super::{Backend, BackendError, MemoryBackend, Stats};
 use crate::{
-    decision::Outcome,
+    clock::Timestamp,
+    decision::{Outcome, Source},
     metrics,
-    transaction::{Batch, Member, OnFailure},
+    transaction::{Batch, Member, OnFailure, Operation},
 };
 
 /// Bounds what a store's fault can do to a request: it is asked for no longer than a deadline, not at all while
@@ -59,13 +61,16 @@ use crate::{
 ///   [`OnFailure::Refuse`] makes it an error.
 /// - In a **batch**, one limit that refuses makes the whole an error; else those that decide locally decide, and
 ///   those that allow drop out.
+/// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`] or
+///   [`BackendError::Moving`]) and change nothing in this process, whatever the limit says: a process cannot give back
+///   what the store has charged.
 ///
 /// Each transition is logged once: when the breaker opens, and when it closes. Of a store that comes and goes, that is logged
 /// every ten seconds.
 ///
 /// While the store is away, a client may be admitted, by each process, its share of the burst less what that process
-/// had seen spent, and its share of the rate. What was decided locally is not told to the store
-/// afterwards.
+/// had seen spent, and its share of the rate. A second outage does not renew it. What was decided locally is not told to
+/// the store afterwards.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     inner: B,
@@ -92,10 +97,7 @@ impl<B: Backend> FailurePolicy<B> {
     pub fn new(inner: B) -> Self {
         Self {
             inner,
-            local: Local {
-                memory: MemoryBackend::new(),
-                share: Share::WHOLE,
-            },
+            local: Local::new(MemoryBackend::new(), Share::WHOLE),
             breaker: Breaker::new(Self::DEFAULT_FAILURES_IN_A_ROW),
             on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
@@ -104,7 +106,8 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Sets how long a decision may take.
+    /// Sets how long a decision may take. Any duration will do: with zero, only a store that need not wait is heard,
+    /// and what it was asked may have been done.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -128,14 +131,15 @@ impl<B: Backend> FailurePolicy<B> {
     #[must_use]
     #[track_caller]
     pub fn share(mut self, part: u32, of: u32) -> Self {
-        self.local.share = Share::new(part, of);
+        self.local = self.local.with_share(Share::new(part, of));
         self
     }
 
-    /// Sets the memory that decides locally, and by that how many buckets it holds.
+    /// Sets the memory that decides locally, and by that how many buckets it holds. As many are remembered of what the
+    /// store has charged.
     #[must_use]
     pub fn memory(mut self, memory: MemoryBackend) -> Self {
-        self.local.memory = memory;
+        self.local = self.local.with_memory(memory);
         self
     }
 
@@ -151,6 +155,47 @@ impl<B: Backend> FailurePolicy<B> {
     pub fn failures_in_a_row(mut self, failures: u32) -> Self {
         self.breaker = Breaker::new(failures.max(1));
         self
+    }
+
+    /// Asks the store, unless it is known not to answer.
+    async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
+            return Err(BackendError::unavailable(TooManyInFlight));
+        };
+        let Some(pass) = self.breaker.admit() else {
+            return Err(BackendError::unavailable(CircuitOpen));
+        };
+        let answer = time::timeout(self.deadline, self.inner.apply(batch)).await;
+        let answer = answer.unwrap_or_else(|_| Err(BackendError::unavailable(Late(self.deadline))));
+        match &answer {
+            Ok(_) | Err(BackendError::InvalidNow(_)) => pass.succeeded(),
+            Err(BackendError::Moving(_)) => drop(pass),
+            Err(BackendError::Unavailable(error)) => pass.failed(error),
+        }
+        answer
+    }
+
+    /// What is decided if the store has not decided, and why it has not.
+    fn or_meanwhile(
+        &self,
+        batch: &Batch<'_>,
+        decided: Result<Outcome, BackendError>,
+    ) -> Result<Outcome, BackendError> {
+        match decided {
+            Ok(outcome) => {
+                // What a cache remembers was learnt when the store said it.
+                if outcome.source() == Source::Store {
+                    self.local.learn(batch, &outcome);
+                }
+                Ok(outcome)
+            }
+            Err(error @ BackendError::InvalidNow(_)) => Err(error),
+            Err(_) if may_be_local(batch) => self.meanwhile(batch),
+            Err(error) => {
+                batch.now.map_or(Ok(()), Timestamp::validate)?;
+                Err(error)
+            }
+        }
     }
 
     /// What is decided without the store.
@@ -181,49 +226,34 @@ impl<B: Backend> FailurePolicy<B> {
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
-            return self.meanwhile(batch);
-        };
-        let Some(pass) = self.breaker.admit() else {
-            return self.meanwhile(batch);
-        };
-        match time::timeout(self.deadline, self.inner.apply(batch)).await {
-            Ok(Ok(outcome)) => {
-                pass.succeeded();
-                self.local.learn(batch, &outcome);
-                return Ok(outcome);
-            }
-            Ok(Err(error @ BackendError::InvalidNow(_))) => {
-                pass.succeeded();
-                return Err(error);
-            }
-            Ok(Err(BackendError::Moving(_))) => drop(pass),
-            Ok(Err(BackendError::Unavailable(error))) => pass.failed(&error),
-            Err(_) => pass.failed(&format_args!("no answer within {:?}", self.deadline)),
-        }
-        self.meanwhile(batch)
+        let decided = self.ask(batch).await;
+        self.or_meanwhile(batch, decided)
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        if self.is_full() || !self.breaker.admits() {
-            return Some(self.meanwhile(batch));
-        }
-        match self.inner.try_apply(batch)? {
-            Err(BackendError::Unavailable(_) | BackendError::Moving(_)) => {
-                Some(self.meanwhile(batch))
-            }
-            decided => Some(decided),
-        }
+        let decided = if self.is_full() {
+            Err(BackendError::unavailable(TooManyInFlight))
+        } else if self.breaker.admits() {
+            self.inner.try_apply(batch)?
+        } else {
+            Err(BackendError::unavailable(CircuitOpen))
+        };
+        Some(self.or_meanwhile(batch, decided))
     }
 
     fn stats(&self) -> Stats {
-        let (inner, local) = (self.inner.stats(), self.local.memory.stats());
+        let (inner, local) = (self.inner.stats(), self.local.stats());
         Stats {
             buckets: inner.buckets.or(local.buckets),
             evictions: inner.evictions.or(local.evictions),
             is_open: Some(self.breaker.is_open()),
         }
     }
+}
+
+/// Whether this process may answer for the store. It cannot give back what the store has charged.
+fn may_be_local(batch: &Batch<'_>) -> bool {
+    matches!(batch.operation, Operation::Check | Operation::Spend) || batch.members.is_empty()
 }
 
 /// A place among the decisions that wait.
@@ -246,3 +276,20 @@ impl Drop for Slot<'_> {
 #[derive(Debug, Error)]
 #[error("the store does not answer, and a limit refuses what it cannot count")]
 struct Refused;
+
+/// The error of a store that is not asked, because it has not answered before.
+#[derive(Debug, Error)]
+#[error(
+    "the store has not answered before and is not asked until it is tried again: repeat this later"
+)]
+struct CircuitOpen;
+
+/// The error of a store that is not asked, because too much waits for it.
+#[derive(Debug, Error)]
+#[error("too many decisions wait for the store: repeat this later, or raise `max_in_flight`")]
+struct TooManyInFlight;
+
+/// The error of a store that has not answered in time.
+#[derive(Debug, Error)]
+#[error("no answer within {0:?}: what was asked may have been done")]
+struct Late(Duration);

@@ -11,6 +11,8 @@ use self::{
     shard::Shards,
 };
 use super::{Backend, BackendError, Stats};
+#[cfg(feature = "failure-policy")]
+use crate::gcra::Tat;
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Seen, State, judge_gcra},
@@ -50,6 +52,8 @@ pub struct MemoryBackend {
     fingerprints: Fingerprints,
     shards: Shards,
     clock: SystemClock,
+    #[cfg(feature = "failure-policy")]
+    max_buckets: usize,
 }
 
 impl MemoryBackend {
@@ -81,6 +85,8 @@ impl MemoryBackend {
             fingerprints: Fingerprints::new(),
             shards: Shards::new(max_buckets),
             clock: SystemClock::new(),
+            #[cfg(feature = "failure-policy")]
+            max_buckets,
         }
     }
 
@@ -99,10 +105,28 @@ impl MemoryBackend {
         self.shards.evictions()
     }
 
-    /// Takes over what another backend has answered for a member: of GCRA what is stored, which only a refund or a reset
-    /// makes fuller; of tiers what was granted.
+    /// Changes a bucket without tiers in one step, and returns its TAT before and after.
     #[cfg(feature = "failure-policy")]
-    pub(super) fn learn(
+    pub(super) fn change(
+        &self,
+        member: &Member<'_>,
+        now: Timestamp,
+        change: impl FnOnce(Tat) -> Tat,
+    ) -> (Tat, Tat) {
+        let print = self.fingerprints.of(&member.key);
+        let mut buckets = self.shards.lock(&print);
+        let place = buckets.table.find(&print);
+        let before = buckets.table.tat(place);
+        let after = change(before);
+        if after != before {
+            buckets.store(place, &print, member, State::Gcra(after), now);
+        }
+        (before, after)
+    }
+
+    /// Takes over what another backend has granted from a bucket with tiers, or that it was reset.
+    #[cfg(feature = "failure-policy")]
+    pub(super) fn learn_tiers(
         &self,
         operation: Operation,
         member: &Member<'_>,
@@ -111,11 +135,13 @@ impl MemoryBackend {
     ) {
         let print = self.fingerprints.of(&member.key);
         let mut buckets = self.shards.lock(&print);
-        let raises = matches!(operation, Operation::Spend | Operation::Check);
-        match answer.state {
-            State::Gcra(tat) if raises && tat <= buckets.table.get(&print) => {}
-            _ => buckets.update(operation, &print, member, answer, now),
-        }
+        buckets.update(operation, &print, member, answer, now);
+    }
+
+    /// How many buckets it may hold.
+    #[cfg(feature = "failure-policy")]
+    pub(super) fn max_buckets(&self) -> usize {
+        self.max_buckets
     }
 
     /// What time it is for this backend.

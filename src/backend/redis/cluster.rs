@@ -43,15 +43,13 @@ const REDIRECTIONS: usize = 4;
 /// A link that no slot is on is kept for so long after it was last needed.
 const KEPT: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
 pub(super) struct Cluster {
     shared: Arc<Shared>,
     _refresher: Task,
 }
 
-#[derive(Debug)]
 struct Shared {
-    /// What every link's configuration is made of.
+    /// What every link's configuration is made of, with the password.
     config: Config,
     runtime: Handle,
     table: ArcSwap<Table>,
@@ -64,7 +62,6 @@ struct Shared {
     turn: AtomicUsize,
 }
 
-#[derive(Debug)]
 struct Kept {
     link: Arc<Link>,
     used: Instant,
@@ -104,12 +101,12 @@ impl Cluster {
         of_a_master.or_else(|| self.shared.trouble())
     }
 
-    /// Waits until all slots have a master that is connected.
     /// The links to the masters that are known.
     pub(super) fn masters(&self) -> Vec<Arc<Link>> {
         self.shared.table.load().links.clone()
     }
 
+    /// Waits until all slots have a master that is connected.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         loop {
             let table = self.shared.table.load_full();
@@ -273,8 +270,11 @@ impl Table {
     }
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for Cluster {
+    /// Leaves out the configuration, in which there may be a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.links).finish()
+        f.debug_struct("Cluster")
+            .field("masters", &self.masters())
+            .finish_non_exhaustive()
     }
 }

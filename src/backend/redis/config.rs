@@ -106,7 +106,8 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
         None => (scheme.replacen("valkey", "redis", 1), false),
     };
     if !["redis", "redis-cluster", "redis-sentinel", "redis+unix"].contains(&plain.as_str()) {
-        return Err(invalid(&format!("`{scheme}` is not a scheme")));
+        // It is not repeated: a password may have got into it.
+        return Err(invalid("it begins with another scheme"));
     }
     let config = Config::from_url(&format!("{plain}://{rest}"));
     let mut config = config.map_err(|error| invalid(error.details()))?;

@@ -48,8 +48,7 @@ impl RedisError {
     /// find the new one.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        // Before Redis 7, a script's errors begin with `ERR Error running script`.
-        matches!(self, Self::Refused(text) if text.contains("READONLY "))
+        matches!(self, Self::Refused(text) if code(text) == "READONLY")
     }
 
     /// Whether waiting will not help: the password is wrong, or the server is of another kind.
@@ -96,28 +95,59 @@ const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
 
 /// Adds what to change to errors that come of how a server is set up.
 fn explained(reply: &str) -> String {
-    let hint = match reply.split_whitespace().next() {
-        Some("NOAUTH") => "put the password in the URL, as `redis://:password@host`",
-        Some("WRONGPASS") => "check the user and the password in the URL",
-        Some("NOPERM") => {
+    match remedy(reply) {
+        Some(remedy) => format!("{reply} ({remedy})"),
+        None => reply.to_owned(),
+    }
+}
+
+fn remedy(reply: &str) -> Option<&'static str> {
+    let remedy = match code(reply) {
+        "NOAUTH" => "put the password in the URL, as `redis://:password@host`",
+        "WRONGPASS" => "check the user and the password in the URL",
+        "NOPERM" => {
             "allow the user `+eval +evalsha +script|load +get +set +del +time` on these keys, and \
              `+select` for a database"
         }
-        Some("OOM") => "the server is out of memory: raise `maxmemory`",
-        Some("MOVED" | "ASK" | "CROSSSLOT") => "this is a cluster: use `redis-cluster://`",
+        "OOM" => "the server is out of memory: raise `maxmemory`",
+        "NOREPLICAS" => {
+            "too few replicas are connected to the master: start them, or lower `min-replicas-to-write`"
+        }
+        "MISCONF" => {
+            "the server cannot save its data and takes no writes: free its disk, or look for the reason in its \
+             log; `stop-writes-on-bgsave-error no` lets it write without snapshots"
+        }
+        "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
+        "READONLY" => return None,
+        "WRONGTYPE" => SOMEBODY_ELSE,
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
         _ if reply.contains("unknown command") && reply.contains("SENTINEL") => NO_SENTINEL,
         _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
-        _ if reply.contains("READONLY ") => return reply.to_owned(),
-        // What is stored is of another type, or is no number for the script.
-        _ if reply.contains("WRONGTYPE") || reply.contains("user_script") => {
-            "something else uses these keys: give tollgate a prefix of its own"
-        }
-        _ => return reply.to_owned(),
+        // What is stored is no number for the script.
+        "ERR" if reply.contains("user_script") => SOMEBODY_ELSE,
+        _ => return None,
     };
-    format!("{reply} ({hint})")
+    Some(remedy)
+}
+
+const SOMEBODY_ELSE: &str = "something else uses these keys: give tollgate a prefix of its own";
+
+/// The code of an error. Before Redis 7, a script's errors begin with `ERR Error running script`, and the error itself
+/// follows a hyphen.
+fn code(reply: &str) -> &str {
+    let mut words = reply.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_code =
+        |word: &&str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let within = words
+        .filter_map(|word| word.strip_prefix('-'))
+        .find(is_code);
+    match (first, within) {
+        ("ERR", Some(within)) => within,
+        _ => first,
+    }
 }
 
 /// What a call has come to that did not come to a decision.
@@ -239,6 +269,42 @@ mod tests {
         ] {
             let error = RedisError::Refused(text.to_owned());
             assert_eq!(error.is_read_only(), is_read_only, "{text}");
+        }
+    }
+
+    #[test]
+    fn refused_write_is_explained_by_its_own_reason_in_the_words_of_all_versions() {
+        for (error, remedy) in [
+            (
+                "NOREPLICAS Not enough good replicas to write.",
+                "min-replicas-to-write",
+            ),
+            (
+                "MISCONF Redis is configured to save RDB snapshots, but it cannot.",
+                "its disk",
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                "raise `maxmemory`",
+            ),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                SOMEBODY_ELSE,
+            ),
+        ] {
+            for text in [
+                format!("{error} script: 0123, on @user_script:47."),
+                format!(
+                    "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: -{error}"
+                ),
+            ] {
+                let explained = explained(&text);
+                assert!(explained.contains(remedy), "{explained}");
+                assert_eq!(
+                    explained.matches(SOMEBODY_ELSE).count(),
+                    usize::from(remedy == SOMEBODY_ELSE)
+                );
+            }
         }
     }
 }

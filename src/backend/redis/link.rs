@@ -31,12 +31,15 @@ const MOST_WAITING: usize = 8192;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Instant);
 
+/// The longest that a call may take. Neither clocks nor timers can go on for as long as a [`Duration`] may be.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 impl Deadline {
     pub(super) fn after(timeout: Duration) -> Self {
-        Self(Instant::now() + timeout)
+        Self(Instant::now() + timeout.min(LONGEST))
     }
 
-    /// What is left, which is never nothing.
+    /// What is left, which is never nothing: fred would wait without an end.
     fn left(self) -> Result<Duration, RedisError> {
         let left = self.0.saturating_duration_since(Instant::now());
         match left.is_zero() {
@@ -241,4 +244,19 @@ async fn ask(
     let mut replies = pipeline.try_all::<Value>().await;
     let last = replies.pop().unwrap_or(Ok(Value::Null));
     Ok(last?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_after_any_timeout_is_an_instant() {
+        assert!(Deadline::after(Duration::ZERO).left().is_err());
+        for timeout in [Duration::MAX, Duration::MAX / 2] {
+            let deadline = Deadline::after(timeout);
+            assert_eq!(deadline.left().unwrap(), LONGEST);
+            assert_eq!(deadline.limit(async { 1 }).await.unwrap(), 1);
+        }
+    }
 }

@@ -49,7 +49,7 @@ mod servers;
 mod spread;
 mod upkeep;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use fred;
 use tokio::{runtime::Handle, time};
@@ -77,7 +77,6 @@ use crate::{
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
 ///
 /// See the [module's documentation](self) for what it guarantees.
-#[derive(Debug)]
 pub struct RedisBackend {
     watched: Arc<Watched>,
     form: KeyForm,
@@ -158,6 +157,17 @@ impl RedisBackend {
     }
 }
 
+impl fmt::Debug for RedisBackend {
+    /// Names the servers, and never a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBackend")
+            .field("servers", &self.watched.servers)
+            .field("keys", &self.form)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
@@ -195,7 +205,7 @@ impl RedisBackendBuilder {
     }
 
     /// Sets how long a decision may take, with all its round trips; 250 ms if not set. What has not been
-    /// answered by then is an error, and may have been charged.
+    /// answered by then is an error, and may have been charged. More than a year counts as a year.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -221,8 +231,14 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisBackend::new`], or if there shall be no connections, or the checks are strict and find something.
+    /// As [`RedisBackend::new`], or if there shall be no connections, if the timeout is zero, or if the checks are strict
+    /// and find something.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
+        if self.timeout.is_zero() {
+            let problem =
+                "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
+            return Err(RedisError::Config(problem.to_owned()));
+        }
         let reporter = Reporter::new(self.checks);
         let servers = match self.source {
             Source::Url(url) => Servers::connect(config::parse(&url)?, self.connections)?,

@@ -58,8 +58,7 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// A connection of our own, by one client after another.
-#[derive(Debug)]
+/// A connection of our own, by one client after another. It has no `Debug`, since a client holds the password.
 pub(super) struct Line {
     client: ArcSwap<Client>,
     standing: watch::Sender<Standing>,

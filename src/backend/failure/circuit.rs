@@ -1,0 +1,400 @@
+//! The states of a circuit breaker, and how it changes from one to another.
+//!
+//! The whole state is one word, and [`Circuit::change`] is the one place where it changes. So no thread can see or
+//! leave half of a change: a model checker goes through all ways in which threads can meet, in the tests below.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// The pause after which a store is tried again for the first time, and the longest.
+pub(super) const PAUSES: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(1));
+
+/// A probe that has not ended after so long is given up. Its caller has perhaps stopped to poll it.
+pub(super) const PROBE: Duration = Duration::from_secs(5);
+
+/// What a breaker does. Times are microseconds since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Lets all calls through. So many have failed in a row.
+    Closed { failures: u32 },
+    /// Lets one call through after `retry_at`, a probe. While there is one, that is when it is given up.
+    Open {
+        retry_at: u64,
+        /// How often the first pause has been doubled.
+        doublings: u32,
+    },
+}
+
+/// What a call has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Succeeded,
+    Failed,
+    /// It was dropped, which says nothing.
+    Dropped,
+}
+
+/// A transition between closed and open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turned {
+    Opened,
+    Closed,
+}
+
+/// When a call has ended, and how the next pause is spread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) now: u64,
+    /// How much of a pause is waited, in parts of 1024.
+    pub(super) part: u32,
+}
+
+/// A call that was let through: for a probe, the state that it has made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted(Option<State>);
+
+/// Opens after a number of failures in a row. While it is open, one call at a time is let through to see whether the
+/// store is back, after pauses that grow.
+#[derive(Debug)]
+pub(super) struct Circuit<W = AtomicU64> {
+    threshold: u32,
+    word: W,
+}
+
+impl<W: Word> Circuit<W> {
+    pub(super) fn new(threshold: u32) -> Self {
+        Self {
+            threshold,
+            word: W::new(State::CLOSED.encode()),
+        }
+    }
+
+    /// Lets a call through, unless the store is known not to answer.
+    #[inline]
+    pub(super) fn admit(&self, now: impl FnOnce() -> u64) -> Option<Admitted> {
+        if let State::Closed { .. } = self.state() {
+            return Some(Admitted(None));
+        }
+        let now = now();
+        let (before, after) = self.change(|state| state.probed(now));
+        match before {
+            State::Closed { .. } => Some(Admitted(None)),
+            State::Open { .. } => (before != after).then_some(Admitted(Some(after))),
+        }
+    }
+
+    /// Whether the next call would be let through.
+    #[inline]
+    pub(super) fn admits(&self, now: impl FnOnce() -> u64) -> bool {
+        match self.state() {
+            State::Closed { .. } => true,
+            State::Open { retry_at, .. } => now() >= retry_at,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state(), State::Open { .. })
+    }
+
+    /// Counts how a call has ended, and says whether the breaker has turned.
+    #[inline]
+    pub(super) fn ended(
+        &self,
+        call: Admitted,
+        ended: Ended,
+        at: impl FnOnce() -> End,
+    ) -> Option<Turned> {
+        let changes_nothing = match ended {
+            Ended::Succeeded => self.state() == State::CLOSED,
+            Ended::Failed => false,
+            Ended::Dropped => call.0.is_none(),
+        };
+        if changes_nothing {
+            return None;
+        }
+        let at = at();
+        let (before, after) = self.change(|state| state.after(call, ended, self.threshold, at));
+        match (before, after) {
+            (State::Closed { .. }, State::Open { .. }) => Some(Turned::Opened),
+            (State::Open { .. }, State::Closed { .. }) => Some(Turned::Closed),
+            _ => None,
+        }
+    }
+
+    fn state(&self) -> State {
+        State::decode(self.word.load())
+    }
+
+    /// Changes the state in one step, and returns what it was and what it is.
+    fn change(&self, next: impl Fn(State) -> State) -> (State, State) {
+        let mut word = self.word.load();
+        loop {
+            let before = State::decode(word);
+            let after = next(before);
+            if before == after {
+                return (before, after);
+            }
+            match self.word.replace(word, after.encode()) {
+                Ok(()) => return (before, after),
+                Err(newer) => word = newer,
+            }
+        }
+    }
+}
+
+impl State {
+    const CLOSED: Self = Self::Closed { failures: 0 };
+
+    /// What a call makes of it that wants to be let through.
+    fn probed(self, now: u64) -> Self {
+        match self {
+            Self::Open {
+                retry_at,
+                doublings,
+            } if now >= retry_at => Self::Open {
+                retry_at: now.saturating_add(micros(PROBE)),
+                doublings,
+            },
+            state => state,
+        }
+    }
+
+    /// What the end of a call makes of it.
+    fn after(self, call: Admitted, ended: Ended, threshold: u32, end: End) -> Self {
+        match (self, ended) {
+            (_, Ended::Succeeded) => Self::CLOSED,
+            (Self::Closed { failures }, Ended::Failed) => {
+                let failures = failures.saturating_add(1);
+                match failures < threshold {
+                    true => Self::Closed { failures },
+                    false => Self::open(0, end),
+                }
+            }
+            (Self::Open { doublings, .. }, ended) if call.0 == Some(self) => match ended {
+                Ended::Failed => Self::open(doublings + 1, end),
+                _ => Self::Open {
+                    retry_at: end.now,
+                    doublings,
+                },
+            },
+            // It is closed, or somebody else's turn to probe.
+            (state, _) => state,
+        }
+    }
+
+    fn open(doublings: u32, end: End) -> Self {
+        let longest = (micros(PAUSES.1) / micros(PAUSES.0)).ilog2() + 1;
+        let doublings = doublings.min(longest);
+        let pause = (micros(PAUSES.0) << doublings).min(micros(PAUSES.1));
+        Self::Open {
+            retry_at: end.now.saturating_add(pause * u64::from(end.part) / 1024),
+            doublings,
+        }
+    }
+
+    /// The highest bit is set if it is open, and the next three count the doublings.
+    fn encode(self) -> u64 {
+        match self {
+            Self::Closed { failures } => failures.into(),
+            Self::Open {
+                retry_at,
+                doublings,
+            } => 1 << 63 | u64::from(doublings) << 60 | retry_at.min((1 << 60) - 1),
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "these are the bits that were put there"
+    )]
+    fn decode(word: u64) -> Self {
+        match word >> 63 {
+            0 => Self::Closed {
+                failures: word as u32,
+            },
+            _ => Self::Open {
+                retry_at: word & ((1 << 60) - 1),
+                doublings: (word >> 60) as u32 & 7,
+            },
+        }
+    }
+}
+
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A word that threads share: the standard library's, or a model checker's.
+pub(super) trait Word {
+    fn new(word: u64) -> Self;
+    fn load(&self) -> u64;
+
+    /// Replaces `old`, or says what is there instead.
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64>;
+}
+
+impl Word for AtomicU64 {
+    fn new(word: u64) -> Self {
+        Self::new(word)
+    }
+
+    #[inline]
+    fn load(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+        self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom::sync::{Arc, atomic::AtomicU64 as Modelled};
+
+    use super::*;
+
+    impl Word for Modelled {
+        fn new(word: u64) -> Self {
+            Self::new(word)
+        }
+
+        fn load(&self) -> u64 {
+            self.load(Ordering::Acquire)
+        }
+
+        fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+            self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+                .map(drop)
+        }
+    }
+
+    type Shared = Arc<Circuit<Modelled>>;
+
+    const LATER: u64 = 60_000_000;
+
+    /// Lets a call through and ends it.
+    fn call(circuit: &Circuit<Modelled>, now: u64, ended: Ended) -> Option<Turned> {
+        let admitted = circuit.admit(|| now)?;
+        circuit.ended(admitted, ended, || End { now, part: 1024 })
+    }
+
+    /// Runs calls beside each other in each way that is possible. Whatever was counted then is right, and a store that
+    /// answers later closes the breaker.
+    fn model(failures_before: u32, threshold: u32, calls: &'static [(u64, Ended)]) {
+        let mut builder = loom::model::Builder::new();
+        // More threads than two meet in too many ways to try all of them.
+        builder.preemption_bound = (calls.len() > 2).then_some(2);
+        builder.check(move || {
+            let circuit: Shared = Arc::new(Circuit::new(threshold));
+            let before = (0..failures_before).filter_map(|_| call(&circuit, 0, Ended::Failed));
+            let mut turned: Vec<_> = before.collect();
+            let threads: Vec<_> = calls
+                .iter()
+                .map(|(now, ended)| {
+                    let circuit = Arc::clone(&circuit);
+                    loom::thread::spawn(move || call(&circuit, *now, *ended))
+                })
+                .collect();
+            turned.extend(
+                threads
+                    .into_iter()
+                    .filter_map(|thread| thread.join().unwrap()),
+            );
+            let count = |one| turned.iter().filter(|turned| **turned == one).count();
+            let (opened, closed) = (count(Turned::Opened), count(Turned::Closed));
+            assert_eq!(opened - closed, usize::from(circuit.is_open()));
+            let admitted = circuit.admit(|| LATER).expect("it is tried again");
+            circuit.ended(admitted, Ended::Succeeded, || End {
+                now: LATER,
+                part: 512,
+            });
+            assert_eq!(circuit.state(), State::CLOSED);
+        });
+    }
+
+    #[test]
+    fn failure_that_opens_it_beside_a_success_leaves_it_able_to_close() {
+        model(0, 1, &[(0, Ended::Failed), (0, Ended::Succeeded)]);
+        model(1, 2, &[(0, Ended::Failed), (0, Ended::Succeeded)]);
+        model(
+            1,
+            2,
+            &[
+                (0, Ended::Failed),
+                (0, Ended::Succeeded),
+                (0, Ended::Failed),
+            ],
+        );
+    }
+
+    #[test]
+    fn probe_beside_other_calls_leaves_it_able_to_close() {
+        const SOON: u64 = 100_000;
+        const GIVEN_UP: u64 = 6_000_000;
+        model(1, 1, &[(SOON, Ended::Failed), (SOON, Ended::Succeeded)]);
+        model(1, 1, &[(SOON, Ended::Dropped), (2 * SOON, Ended::Failed)]);
+        model(1, 1, &[(SOON, Ended::Failed), (GIVEN_UP, Ended::Succeeded)]);
+    }
+
+    #[test]
+    fn one_probe_is_let_through_at_a_time() {
+        loom::model(|| {
+            let circuit: Shared = Arc::new(Circuit::new(1));
+            call(&circuit, 0, Ended::Failed);
+            let threads = [(); 2].map(|()| {
+                let circuit = Arc::clone(&circuit);
+                loom::thread::spawn(move || circuit.admit(|| LATER).is_some())
+            });
+            let admitted = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), 1);
+        });
+    }
+
+    #[test]
+    fn probe_that_was_given_up_changes_nothing_when_it_ends() {
+        let circuit: Circuit = Circuit::new(1);
+        let end = |now| move || End { now, part: 1024 };
+        let first = circuit.admit(|| 0).unwrap();
+        assert_eq!(
+            circuit.ended(first, Ended::Failed, end(0)),
+            Some(Turned::Opened)
+        );
+        let given_up = circuit.admit(|| 100_000).unwrap();
+        let now = 100_000 + micros(PROBE);
+        let _current = circuit.admit(|| now).unwrap();
+        for ended in [Ended::Dropped, Ended::Failed] {
+            assert_eq!(circuit.ended(given_up, ended, end(now)), None);
+            assert!(
+                circuit.admit(|| now + 1).is_none(),
+                "the other is under way"
+            );
+        }
+    }
+
+    #[test]
+    fn every_state_is_read_as_it_was_written() {
+        let open = |retry_at, doublings| State::Open {
+            retry_at,
+            doublings,
+        };
+        let closed = |failures| State::Closed { failures };
+        for state in [
+            State::CLOSED,
+            closed(5),
+            closed(u32::MAX),
+            open(0, 0),
+            open((1 << 60) - 1, 4),
+        ] {
+            assert_eq!(State::decode(state.encode()), state);
+        }
+        assert_eq!(
+            State::open(u32::MAX, End { now: 0, part: 1024 }),
+            open(1_000_000, 4)
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! Logs when something stops working and when it works again.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// The least time between two logged outages, so that a store that comes and goes does not fill the log.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// A line of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transition {
+    Begins,
+    Ends,
+}
+
+/// Logs the beginning and the end of each outage once, at most one outage every ten seconds.
+///
+/// The log follows the state that is passed to [`update`](Self::update): after the last update, the last line is the
+/// state at that time, whatever the order in which threads came.
+#[derive(Debug, Default)]
+pub(crate) struct OutageLog(Mutex<Logged>);
+
+#[derive(Debug, Default)]
+struct Logged {
+    is_out: bool,
+    begun_at: Option<Instant>,
+    is_writing: bool,
+}
+
+impl OutageLog {
+    /// Writes a line if the log does not say what `is_out` says.
+    ///
+    /// `write` runs without the lock, so a subscriber may call back into whatever is logged here. Only one thread
+    /// writes at a time; it also writes what has changed meanwhile.
+    pub(crate) fn update(
+        &self,
+        now: Instant,
+        is_out: impl Fn() -> bool,
+        write: impl Fn(Transition),
+    ) {
+        loop {
+            // Under the lock, so that the last thread to come sees the last state.
+            let next = self.lock().next(now, &is_out);
+            let Some(transition) = next else { return };
+            let _writing = Writing(self);
+            write(transition);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Logged> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Logged {
+    fn next(&mut self, now: Instant, is_out: impl Fn() -> bool) -> Option<Transition> {
+        let is_out = is_out();
+        let is_soon = self
+            .begun_at
+            .is_some_and(|at| now.saturating_duration_since(at) < QUIET);
+        if self.is_writing || self.is_out == is_out || (is_out && is_soon) {
+            return None;
+        }
+        (self.is_writing, self.is_out) = (true, is_out);
+        if !is_out {
+            return Some(Transition::Ends);
+        }
+        self.begun_at = Some(now);
+        Some(Transition::Begins)
+    }
+}
+
+/// A thread that writes. Others write again even if this one panics.
+struct Writing<'a>(&'a OutageLog);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_writing = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::{Cell, RefCell},
+        panic::{AssertUnwindSafe, catch_unwind},
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_outage_is_logged_once_and_no_more_than_one_every_ten_seconds() {
+        let (log, start) = (OutageLog::default(), Instant::now());
+        let lines = RefCell::new(Vec::new());
+        let update = |secs, is_out| {
+            let now = start + Duration::from_secs(secs);
+            log.update(now, || is_out, |line| lines.borrow_mut().push(line));
+            lines.take()
+        };
+        assert_eq!(update(0, false), []);
+        assert_eq!(update(0, true), [Transition::Begins]);
+        assert_eq!(update(1, true), []);
+        assert_eq!(update(2, false), [Transition::Ends]);
+        assert_eq!(update(3, true), [], "too soon");
+        assert_eq!(update(4, false), [], "its beginning is not logged either");
+        assert_eq!(update(9, true), []);
+        assert_eq!(update(10, true), [Transition::Begins]);
+    }
+
+    #[test]
+    fn change_during_a_line_is_the_next_line() {
+        let (log, is_out) = (OutageLog::default(), Cell::new(true));
+        let lines = RefCell::new(Vec::new());
+        let write = |line| {
+            lines.borrow_mut().push(line);
+            is_out.set(false);
+            log.update(Instant::now(), || is_out.get(), |_| panic!("not within"));
+        };
+        log.update(Instant::now(), || is_out.get(), write);
+        assert_eq!(lines.take(), [Transition::Begins, Transition::Ends]);
+    }
+
+    #[test]
+    fn subscriber_that_panics_does_not_end_the_log() {
+        let log = OutageLog::default();
+        let panics = || log.update(Instant::now(), || true, |_| panic!("a subscriber"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        let lines = Cell::new(0);
+        log.update(Instant::now(), || false, |_| lines.set(lines.get() + 1));
+        assert_eq!(lines.get(), 1);
+    }
+}

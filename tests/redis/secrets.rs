@@ -1,0 +1,134 @@
+//! Passwords are in no error and in no debug output, whatever kind of server they are for.
+
+use std::{error::Error, fmt, time::Duration};
+
+use tollgate::{
+    Limiter, RateLimitLayer, RedisBackend, Rule, Transaction,
+    backend::{
+        DenyCache, FailurePolicy,
+        redis::{Source, fred::types::config::Config},
+    },
+    key::Everyone,
+    transaction::OnFailure,
+};
+use tower::Layer;
+
+use crate::{CLUSTER, SERVER, load::limits, redis_support::Server};
+
+const PASSWORD: &str = "hunter2";
+
+/// How the password looks in a URL, by itself and percent-encoded.
+const WRITTEN: [&str; 2] = ["hunter2", "%68unter2"];
+
+#[track_caller]
+fn keeps_secrets(printed: &str) {
+    for secret in [PASSWORD, "%68unter2", "68756e74657232"] {
+        assert!(!printed.contains(secret), "{printed}");
+    }
+    let bytes = format!("{:?}", PASSWORD.as_bytes());
+    assert!(
+        !printed.contains(bytes.trim_matches(['[', ']'])),
+        "{printed}"
+    );
+}
+
+#[track_caller]
+fn hides(value: &impl fmt::Debug) {
+    keeps_secrets(&format!("{value:?}"));
+    keeps_secrets(&format!("{value:#?}"));
+}
+
+#[track_caller]
+fn error_hides(error: &(dyn Error + 'static)) {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        keeps_secrets(&error.to_string());
+        hides(&error);
+        cause = error.source();
+    }
+}
+
+/// Prints a backend and all that may be around it.
+async fn all_hide(source: impl Into<Source>) {
+    let builder = RedisBackend::builder(source).timeout(Duration::from_secs(10));
+    hides(&builder);
+    let backend = builder.build().unwrap();
+    hides(&backend);
+    if let Err(error) = backend.connected(Duration::from_secs(1)).await {
+        error_hides(&error);
+    }
+    hides(&backend);
+    let cache = DenyCache::new(backend);
+    hides(&cache);
+    let policy = FailurePolicy::new(cache).on_failure(OnFailure::Refuse);
+    hides(&policy);
+    let limiter = Limiter::new(limits(), policy);
+    hides(&limiter);
+    match limiter.spend(&Transaction::new("one", "id")).await {
+        Ok(decision) => hides(&decision),
+        Err(error) => error_hides(&error),
+    }
+    match limiter.reset(&[Transaction::new("one", "id")]).await {
+        Ok(()) => {}
+        Err(error) => error_hides(&error),
+    }
+    hides(&limiter);
+    let layer = RateLimitLayer::new(limiter).rule(Rule::new("one", Everyone));
+    hides(&layer);
+    hides(&layer.layer("service"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_can_be_printed_holds_a_password_that_can_be_read() {
+    let locked = Server::start_with(&["--requirepass", PASSWORD]);
+    let (locked_at, unix) = (locked.addr(), locked.unix_path());
+    let (single, cluster) = (SERVER.addr(), CLUSTER.owner(0).addr());
+    let unix = unix.display();
+    for password in WRITTEN {
+        for url in [
+            format!("redis://:{password}@{locked_at}"),
+            format!("redis://user:{password}@{locked_at}/3"),
+            format!("redis://user:{password}@{single}"),
+            format!("redis+unix://:{password}@localhost{unix}"),
+            format!("redis-cluster://:{password}@{cluster}"),
+            format!("redis-cluster://user:{password}@{cluster}?node={cluster}"),
+            format!("redis-sentinel://user:{password}@{single}?sentinelServiceName=name"),
+            format!(
+                "redis-sentinel://{single}?sentinelServiceName=name&sentinelUsername=user&sentinelPassword={password}"
+            ),
+            format!("rediss://user:{password}@{locked_at}"),
+        ] {
+            all_hide(url.clone()).await;
+            if !url.starts_with("rediss") {
+                all_hide(Config::from_url(&url).unwrap()).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn url_that_is_mistaken_is_not_repeated() {
+    for url in [
+        "hunter2",
+        "hunter2://host",
+        ":hunter2@redis://host",
+        "redis:hunter2://host",
+        "redis://user:hunter2@host:port",
+        "redis://user:hunter2@host:99999",
+        "redis://user:hunter2@",
+        "redis://hunter2@[::1",
+        "redis://user:hunter2@host/hunter2",
+        "redis://user:hunter2@host name",
+        "redis://host?hunter2=hunter2",
+        "redis-sentinel://user:hunter2@host",
+        "redis-cluster://user:hunter2@",
+        "redis+unix://user:hunter2@",
+        "rediss://user:hunter2@host:port",
+        "http://user:hunter2@host",
+    ] {
+        match RedisBackend::new(url) {
+            Ok(backend) => hides(&backend),
+            Err(error) => error_hides(&error),
+        }
+    }
+}
