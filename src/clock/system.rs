@@ -26,8 +26,8 @@ use super::{
 ///   speed, until the monotonic clock has caught up.
 /// - While a thread corrects it, the others see it stand still.
 ///
-/// It never steps back as long as the counter does not, or steps back by more than a tenth of a second. Time for which the
-/// machine is suspended counts where the monotonic clock counts it, which on Linux it does not.
+/// Only if the counter itself steps back by less than a tenth of a second may the clock step back with it. Time for which the
+/// machine is suspended counts if the monotonic clock counts it, which on Linux it does not.
 #[derive(Clone)]
 pub struct SystemClock {
     epoch: Timestamp,

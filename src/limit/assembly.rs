@@ -10,7 +10,10 @@ use super::{
     mistake::{LimitsError, Mistake, Origin, Place, nearest},
     name::LimitName,
 };
-use crate::{id::IdFormat, transaction::Algorithm};
+use crate::{
+    id::{IdFormat, shortened},
+    transaction::Algorithm,
+};
 
 /// Limits that are being put together.
 pub(super) struct Assembly {
@@ -167,7 +170,7 @@ impl Assembly {
         }
         let mistake = match self.other_spelling(name) {
             Some((near, origin)) => Mistake::OtherSpelling {
-                near: near.into(),
+                near: shortened(near),
                 origin: origin.clone(),
             },
             None => self.limits.unknown(name),
@@ -179,7 +182,9 @@ impl Assembly {
     fn ensure_not_misspelt(&self, name: &str) -> Result<(), LimitsError> {
         match self.other_spelling(name) {
             Some((near, Origin { place, line })) => {
-                let mistake = Mistake::OtherInCode { name: name.into() };
+                let mistake = Mistake::OtherInCode {
+                    name: shortened(name),
+                };
                 let mut error = LimitsError::from(mistake).of_limit(near).within(place);
                 if let Some(line) = line {
                     error = error.at(*line);
