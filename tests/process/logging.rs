@@ -41,17 +41,17 @@ async fn server_that_hides_its_peers_is_told_once_whatever_becomes_of_requests()
         (
             OnMissing::Refuse,
             StatusCode::INTERNAL_SERVER_ERROR,
-            "requests are refused for want",
+            "requests are refused, because they have no valid id",
         ),
         (
             OnMissing::Skip,
             StatusCode::OK,
-            "requests are not limited for want",
+            "requests are not limited, because they have no valid id",
         ),
         (
             OnMissing::Shared,
             StatusCode::OK,
-            "requests share one bucket for want",
+            "requests share one bucket, because they have no valid id",
         ),
     ] {
         let (log, _guard) = Log::capture();

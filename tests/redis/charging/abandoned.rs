@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -32,6 +32,7 @@ on_each_backend!(
     panic_of_the_handler_is_given_back,
     body_that_is_dropped_ends_where_it_is,
     nobody_is_asked_twice,
+    handler_that_was_abandoned_is_charged_what_it_has_used,
 );
 
 /// What a closure was told of one ending: the status, whether it was abandoned, and how much was sent.
@@ -139,6 +140,46 @@ async fn nobody_is_asked_twice(backend: impl Backend) {
     }
     stack.comes_to_hold(994).await;
     assert_eq!(asked.load(Ordering::Relaxed), 6);
+}
+
+/// How much a handler has used, among the extensions of the request.
+#[derive(Clone, Default)]
+struct Used(Arc<AtomicU32>);
+
+async fn handler_that_was_abandoned_is_charged_what_it_has_used(backend: impl Backend) {
+    let limiter = limiter(backend);
+    let rule = || Rule::new("l", Everyone).cost(4);
+    let by_use = rule().settle_by(|ending| {
+        let Used(used) = ending.request_extensions().get()?;
+        Some(used.load(Ordering::Relaxed))
+    });
+    let by_bytes = rule().settle_by(|ending| {
+        ending.response()?;
+        u32::try_from(ending.sent()).ok()
+    });
+    let (tell, mut hear) = unbounded_channel();
+    let works = service_fn(move |request: Request<Full<Bytes>>| {
+        let tell = tell.clone();
+        async move {
+            let Used(used) = request.extensions().get().cloned().unwrap();
+            used.store(1, Ordering::Relaxed);
+            tell.send(()).unwrap();
+            std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>().await
+        }
+    });
+    // The second one keeps its reservation.
+    for (rule, expected) in [(by_use, 4), (by_bytes, 0)] {
+        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let request = Request::builder().extension(Used::default());
+        let request = request.body(Full::default()).unwrap();
+        let request = tokio::spawn(layer.layer(works.clone()).oneshot(request));
+        hear.recv().await.unwrap();
+        request.abort();
+        request.await.unwrap_err();
+        while remaining(&limiter).await != expected {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 fn limiter(backend: impl Backend) -> Limiter {

@@ -1,9 +1,6 @@
 //! Requests that are refused because one rule finds no id: the other rules are charged, whatever the answer is.
 
-use std::{
-    convert::Infallible,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::convert::Infallible;
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
@@ -14,6 +11,7 @@ use tollgate::{
     clock::ManualClock,
     key::{Everyone, HeaderId},
     limit::LimitName,
+    rule::Ending,
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -24,6 +22,7 @@ on_each_backend!(
     other_rules_are_charged,
     answer_stays_the_same_if_another_rule_denies,
     endings_are_those_of_the_refusal,
+    refusal_has_been_sent_whole,
     rules_that_do_not_charge_are_not_charged,
     limit_in_shadow_mode_keeps_nobody_out,
     denied_and_exempt_requests_are_charged_to_nobody,
@@ -91,51 +90,36 @@ async fn answer_stays_the_same_if_another_rule_denies(backend: impl Backend) {
 }
 
 async fn endings_are_those_of_the_refusal(backend: impl Backend) {
-    static SENT: AtomicU64 = AtomicU64::new(0);
-
     let limiter = limiter(backend);
-    let (tell, mut hear) = unbounded_channel();
-    let rules: [(fn(Rule) -> Rule, u32); 5] = [
-        (
-            |rule| rule.charge_if(|ending| ending.status() == Some(StatusCode::BAD_REQUEST)),
-            2,
-        ),
-        (
-            |rule| rule.charge_if(|ending| ending.status() == Some(StatusCode::OK)),
-            2,
-        ),
-        (
-            |rule| rule.refund_if(|ending| ending.status() == Some(StatusCode::BAD_REQUEST)),
-            2,
-        ),
-        (
-            |rule| rule.refund_if(|ending| ending.is_abandoned() || ending.failed()),
-            1,
-        ),
-        (
-            |rule| {
-                rule.settle_by(|ending| {
-                    SENT.store(ending.sent(), Ordering::Relaxed);
-                    u32::from(!ending.is_complete())
-                })
-            },
-            1,
-        ),
-    ];
-    for (charging, expected) in rules {
-        let layer = layer(&limiter, [account(), charging(all())]);
+    let refused = |ending: &Ending<'_>| ending.status() == Some(StatusCode::BAD_REQUEST);
+    let passed = |ending: &Ending<'_>| ending.status() == Some(StatusCode::OK);
+    let ended = |ending: &Ending<'_>| !ending.is_abandoned() && !ending.failed();
+    for (rule, expected) in [
+        (all().charge_if(refused), 2),
+        (all().charge_if(passed), 2),
+        (all().refund_if(refused), 2),
+        (all().refund_if(ended), 2),
+        (all().refund_if(passed), 1),
+    ] {
+        let layer = layer(&limiter, [account(), rule]);
         assert_eq!(answer(&layer).await.status(), StatusCode::BAD_REQUEST);
         // The client is answered when the charge is corrected.
         assert_eq!(left(&limiter, "all").await, expected);
     }
-    assert!(SENT.load(Ordering::Relaxed) > 0);
+}
+
+async fn refusal_has_been_sent_whole(backend: impl Backend) {
+    let limiter = limiter(backend);
+    let (tell, mut hear) = unbounded_channel();
     let asked = all().settle_by(move |ending| {
         let answered = ending.response().map(|head| head.status.as_u16());
-        tell.send((answered, ending.is_complete())).unwrap();
-        1
+        tell.send((answered, ending.sent() > 0, ending.is_complete()))
+            .unwrap();
+        2
     });
     answer(&layer(&limiter, [account(), asked])).await;
-    assert_eq!(hear.recv().await, Some((Some(400), true)));
+    assert_eq!(left(&limiter, "all").await, 1);
+    assert_eq!(hear.recv().await, Some((Some(400), true, true)));
     assert_eq!(hear.recv().await, None);
 }
 
