@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use smallvec::SmallVec;
 
 use super::{
-    Backend, BackendError, Stats,
+    Backend, BackendError, NotAdmitted, Stats,
     memory::fingerprint::{Fingerprint, Fingerprints},
 };
 use crate::{
@@ -324,6 +324,10 @@ impl<B: Backend> Backend for DenyCache<B> {
                 Some(answer)
             }
         }
+    }
+
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        self.inner.admits(algorithm)
     }
 
     fn stats(&self) -> Stats {

@@ -36,7 +36,7 @@ impl State {
                 let later = to.as_micros().saturating_sub(from.as_micros());
                 let earlier = from.as_micros().saturating_sub(to.as_micros());
                 tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
-                Self::Gcra(tat)
+                Self::Gcra(tat.storable())
             }
             state => state,
         }

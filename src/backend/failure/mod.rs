@@ -16,11 +16,11 @@ use self::{
     breaker::Breaker,
     local::{Local, Share},
 };
-use super::{Backend, BackendError, MemoryBackend, Stats};
+use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats};
 use crate::{
     decision::Outcome,
     metrics,
-    transaction::{Batch, Member, OnFailure},
+    transaction::{Algorithm, Batch, Member, OnFailure},
 };
 
 /// Bounds what a store's fault can do to a request: it is asked for no longer than a deadline, not at all while
@@ -214,6 +214,12 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             }
             decided => Some(decided),
         }
+    }
+
+    /// The memory that decides locally must have room too.
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        self.inner.admits(algorithm)?;
+        self.local.memory.admits(algorithm)
     }
 
     fn stats(&self) -> Stats {

@@ -1,4 +1,4 @@
-//! What stands for a bucket key: 128 bits of keyed hash, of which the table stores 96.
+//! The fingerprint of a bucket key: 128 bits of keyed hash, of which a backend stores 96.
 
 use std::{
     fmt,
@@ -9,17 +9,16 @@ use ahash::RandomState;
 
 use crate::transaction::{BucketKey, LimitKey};
 
-/// A bucket key's hash under keys that only this backend knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The hash of a bucket key under keys that only this backend has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::backend) struct Fingerprint {
-    /// Stored, and the source of the table's rows.
+    /// Stored; chooses the rows. It is never 0.
     pub(in crate::backend) low: u64,
-    /// Stored in its lower half; the upper half picks the shard.
+    /// The lower half is stored, the upper half chooses the shard.
     pub(in crate::backend) high: u64,
 }
 
-/// Two independently keyed hashes, both with the resistance against chosen inputs that aHash is
-/// made for.
+/// Two independently keyed hashes. aHash is made to resist chosen inputs.
 #[derive(Clone)]
 pub(in crate::backend) struct Fingerprints {
     low: RandomState,
@@ -36,24 +35,36 @@ impl Fingerprints {
 
     #[inline]
     pub(in crate::backend) fn of(&self, key: &BucketKey<'_>) -> Fingerprint {
+        let mut lanes = Lanes(self.low.build_hasher(), self.high.build_hasher());
+        // A number and a name go in by different steps, and the length of a text counts, so that no two keys are the
+        // same input.
+        match key.limit {
+            LimitKey::Number(number) => lanes.write_u32(number),
+            LimitKey::Name(name) => lanes.write(name.as_bytes()),
+        }
+        lanes.write(key.id.as_bytes());
         Fingerprint {
-            low: hash(&self.low, key),
-            high: hash(&self.high, key),
+            low: lanes.0.finish().max(1),
+            high: lanes.1.finish(),
         }
     }
 }
 
-/// Hashes a key in as few steps as tell any two apart: a number and a name are fed differently, and
-/// the hasher takes the lengths of texts into account.
-#[inline]
-fn hash(keys: &RandomState, key: &BucketKey<'_>) -> u64 {
-    let mut hasher = keys.build_hasher();
-    match key.limit {
-        LimitKey::Number(number) => hasher.write_u32(number),
-        LimitKey::Name(name) => hasher.write(name.as_bytes()),
+/// Both hashes of one input.
+struct Lanes<H>(H, H);
+
+impl<H: Hasher> Lanes<H> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+        self.1.write(bytes);
     }
-    hasher.write(key.id.as_bytes());
-    hasher.finish()
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.0.write_u32(number);
+        self.1.write_u32(number);
+    }
 }
 
 impl fmt::Debug for Fingerprints {
