@@ -21,8 +21,7 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// For each shard, an instant before which none of its histories lapses; [`NEVER`] if one never does and [`EMPTY`]
-    /// if there is none.
+    /// For each shard, an instant before which none of its histories lapses, or [`EMPTY`].
     soonest: Box<[AtomicU64]>,
     /// What the histories of all shards take.
     bytes: AtomicUsize,
@@ -30,7 +29,6 @@ pub(super) struct Histories {
 }
 
 const EMPTY: u64 = u64::MAX;
-const NEVER: u64 = EMPTY - 1;
 
 impl Histories {
     pub(super) fn new(max_bytes: usize) -> Self {
@@ -112,9 +110,7 @@ impl Histories {
             bytes if bytes < before => self.bytes.fetch_sub(before - bytes, Ordering::Relaxed),
             _ => 0,
         };
-        let soonest = records
-            .soonest()
-            .map_or(EMPTY, |soonest| soonest.min(NEVER));
+        let soonest = records.soonest().unwrap_or(EMPTY);
         if self.soonest[shard].load(Ordering::Relaxed) != soonest {
             self.soonest[shard].store(soonest, Ordering::Relaxed);
         }
@@ -209,9 +205,7 @@ mod tests {
         assert_eq!(histories.bytes.load(Ordering::Relaxed), bytes);
         for (records, soonest) in histories.shards.iter().zip(&histories.soonest) {
             records.check();
-            let first = records
-                .soonest()
-                .map_or(EMPTY, |soonest| soonest.min(NEVER));
+            let first = records.soonest().unwrap_or(EMPTY);
             assert_eq!(soonest.load(Ordering::Relaxed), first);
         }
     }

@@ -4,6 +4,7 @@ mod batch;
 mod bucket;
 pub(super) mod fingerprint;
 mod histories;
+mod queue;
 mod records;
 mod row;
 mod shard;
@@ -40,7 +41,7 @@ use crate::{
 /// - **Rows.** A GCRA bucket takes 24 bytes in a row of five that is 128 bytes long. The rows of a shard are at least
 ///   four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5 bytes for each bucket. There are at
 ///   most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full again is a free place.
-/// - **Histories.** A bucket with [tiers](crate::tiers) has a history, which takes 256 bytes, 64 for each tier if there
+/// - **Histories.** A bucket with [tiers](crate::tiers) has a history, which takes 192 bytes, 48 for each tier if there
 ///   are several, and 8 for each unit of a window that slides. All histories together take at most
 ///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
 /// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. Nothing

@@ -1,14 +1,13 @@
 //! The histories of one shard: a map, and a queue in which those that lapse first come first.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     hash::{BuildHasherDefault, Hash, Hasher},
 };
 
 use indexmap::IndexMap;
 
-use super::fingerprint::Fingerprint;
+use super::{fingerprint::Fingerprint, queue::Queue};
 use crate::{
     clock::Timestamp,
     decision::{Answer, Seen, State, judge_tiers},
@@ -18,18 +17,22 @@ use crate::{
 
 /// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
 /// each of these keeps free.
-pub(super) const RECORD_BYTES: usize = 256;
+pub(super) const RECORD_BYTES: usize = 192;
 
 /// How many places of the queue are put right at most before one history is evicted.
 const SAMPLE: usize = 16;
 /// How many places of the queue are put right at most after each charge.
 const STEPS: usize = 2;
+/// The key of a history that does not lapse.
+const NEVER: u64 = u64::MAX - 1;
+/// The key of a history that must not be evicted just now.
+const SPARED: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(super) struct Records {
     map: IndexMap<Fingerprint, Record, BuildHasherDefault<Lane>>,
-    /// Each history once, under an instant before which it does not lapse.
-    queue: BTreeSet<(u64, Fingerprint)>,
+    /// The entries of the map, each under an instant before which it does not lapse.
+    queue: Queue,
     /// What the histories take beyond their own size.
     heap_bytes: usize,
     evictions: u64,
@@ -38,10 +41,8 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 struct Record {
     history: History,
-    /// When nothing depends on it any more.
+    /// When nothing depends on it any more, or [`NEVER`].
     lapses: u64,
-    /// The instant under which it is queued, once it is.
-    queued: Option<u64>,
 }
 
 impl Records {
@@ -57,9 +58,9 @@ impl Records {
         self.evictions
     }
 
-    /// An instant before which no history lapses, if there is any history.
+    /// An instant before which no history lapses; less than `u64::MAX`, if there is any history.
     pub(super) fn soonest(&self) -> Option<u64> {
-        self.queue.first().map(|(instant, _)| *instant)
+        self.queue.first().map(|(instant, _)| instant)
     }
 
     pub(super) fn see(&self, print: &Fingerprint, tiers: &Tiers, now: Timestamp) -> Seen<'_> {
@@ -114,37 +115,48 @@ impl Records {
 
     fn take(&mut self, print: &Fingerprint, tiers: &Tiers, grant: Grant, now: Timestamp) {
         let now = now.as_micros();
-        self.make_room();
-        let record = self.map.entry(*print).or_default();
+        let entry = match self.map.get_index_of(print) {
+            Some(entry) => entry,
+            None => self.add(print),
+        };
+        let record = &mut self.map[entry];
         let before = record.history.heap_bytes();
         record.history.take(tiers, grant, now);
-        record.lapses = record.history.lapses_at(tiers);
+        record.lapses = record.history.lapses_at(tiers).min(NEVER);
         self.heap_bytes = self.heap_bytes + record.history.heap_bytes() - before;
-        // A history that lapses later than it is queued for is requeued when its turn comes.
-        if record.queued.is_none_or(|queued| record.lapses < queued) {
-            self.requeue(print);
+        // A history that lapses later than it is queued for is put right when its turn comes.
+        if record.lapses < self.queue.key(entry) {
+            self.queue.set(entry, record.lapses);
         }
         self.forget_lapsed(now);
     }
 
-    /// Lets the map grow by an eighth, not to twice its size.
-    fn make_room(&mut self) {
+    /// Adds a history. The map and the queue grow by an eighth, not to twice their size.
+    fn add(&mut self, print: &Fingerprint) -> usize {
         if self.map.len() == self.map.capacity() {
-            self.map.reserve_exact(self.map.len() / 8 + 1);
+            let more = self.map.len() / 8 + 1;
+            self.map.reserve_exact(more);
+            self.queue.reserve_exact(more);
         }
+        self.queue.push(NEVER);
+        self.map.insert_full(*print, Record::default()).0
     }
 
     pub(super) fn forget(&mut self, print: &Fingerprint) {
-        let Some(record) = self.map.swap_remove(print) else {
-            return;
-        };
-        self.heap_bytes -= record.history.heap_bytes();
-        if let Some(queued) = record.queued {
-            self.queue.remove(&(queued, *print));
+        if let Some(entry) = self.map.get_index_of(print) {
+            self.remove(entry);
+        }
+    }
+
+    fn remove(&mut self, entry: usize) {
+        self.queue.swap_remove(entry);
+        if let Some((_, record)) = self.map.swap_remove_index(entry) {
+            self.heap_bytes -= record.history.heap_bytes();
         }
         let len = self.map.len();
         if len < self.map.capacity() / 4 * 3 {
             self.map.shrink_to(len + len / 8);
+            self.queue.shrink_to(len + len / 8);
         }
     }
 
@@ -152,10 +164,9 @@ impl Records {
     fn forget_lapsed(&mut self, now: u64) {
         for _ in 0..STEPS {
             match self.queue.first() {
-                Some((instant, print)) if *instant <= now => {
-                    let print = *print;
-                    if self.requeue(&print) <= now {
-                        self.forget(&print);
+                Some((instant, entry)) if instant <= now => {
+                    if self.requeue(entry) <= now {
+                        self.remove(entry);
                     }
                 }
                 _ => return,
@@ -166,53 +177,57 @@ impl Records {
     /// Forgets the history that lapses soonest, apart from some, and returns whether there was any. If many places in the
     /// queue are out of date, it is the soonest of a sample.
     pub(super) fn evict(&mut self, spared: &[Fingerprint], now: Timestamp) -> bool {
+        self.requeue_all(spared, |_| SPARED);
+        let victim = self.soonest_of_sample();
+        if let Some((lapses, entry)) = victim {
+            self.remove(entry);
+            self.evictions += u64::from(lapses > now.as_micros());
+        }
+        self.requeue_all(spared, |record| record.lapses);
+        victim.is_some()
+    }
+
+    fn requeue_all(&mut self, prints: &[Fingerprint], key: impl Fn(&Record) -> u64) {
+        for print in prints {
+            if let Some((entry, _, record)) = self.map.get_full(print) {
+                self.queue.set(entry, key(record));
+            }
+        }
+    }
+
+    /// The history that lapses soonest, with the instant at which it does, of those that are not spared.
+    fn soonest_of_sample(&mut self) -> Option<(u64, usize)> {
         let mut sample = None;
         for _ in 0..SAMPLE {
-            let mut queue = self.queue.iter();
-            let Some(&(queued, print)) = queue.find(|(_, print)| !spared.contains(print)) else {
+            let Some((queued, entry)) = self.queue.first().filter(|first| first.0 < SPARED) else {
                 break;
             };
-            let lapses = self.requeue(&print);
-            sample = sample.into_iter().chain([(lapses, print)]).min();
+            let lapses = self.requeue(entry);
+            sample = sample.into_iter().chain([(lapses, entry)]).min();
             if lapses == queued {
                 break;
             }
         }
-        let Some((lapses, print)) = sample else {
-            return false;
-        };
-        self.forget(&print);
-        self.evictions += u64::from(lapses > now.as_micros());
-        true
-    }
-
-    /// Each history is queued once, not after it lapses, and all bytes are counted.
-    #[cfg(test)]
-    pub(super) fn check(&self) {
-        assert_eq!(self.map.len(), self.queue.len());
-        let queued = |(print, record): (&Fingerprint, &Record)| {
-            let queued = record.queued.expect("it is queued");
-            queued <= record.lapses && self.queue.contains(&(queued, *print))
-        };
-        assert!(self.map.iter().all(queued));
-        let histories = self.map.values().map(|record| &record.history);
-        let bytes: usize = histories.map(History::heap_bytes).sum();
-        assert_eq!(self.heap_bytes, bytes);
+        sample
     }
 
     /// Queues a history under the instant at which it lapses, and returns that.
-    fn requeue(&mut self, print: &Fingerprint) -> u64 {
-        let Some(record) = self.map.get_mut(print) else {
-            return 0;
-        };
-        let queued = record.queued.replace(record.lapses);
-        if queued != record.queued {
-            if let Some(queued) = queued {
-                self.queue.remove(&(queued, *print));
-            }
-            self.queue.insert((record.lapses, *print));
+    fn requeue(&mut self, entry: usize) -> u64 {
+        let lapses = self.map[entry].lapses;
+        self.queue.set(entry, lapses);
+        lapses
+    }
+
+    /// Each history is queued, not after it lapses, and all bytes are counted.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        for (entry, record) in self.map.values().enumerate() {
+            assert!(self.queue.key(entry) <= record.lapses);
         }
-        record.lapses
+        let histories = self.map.values().map(|record| &record.history);
+        let bytes: usize = histories.map(History::heap_bytes).sum();
+        assert_eq!(self.heap_bytes, bytes);
+        assert!(self.map.capacity() <= (self.map.len() + 1) * 4 / 3 + 4);
     }
 }
 
