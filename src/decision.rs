@@ -15,12 +15,7 @@ use std::{cmp::Ordering, fmt, time::Duration};
 use smallvec::SmallVec;
 
 use self::{bucket::Bucket, outcome::Circumstances};
-pub(crate) use self::{
-    bucket::Quota,
-    fate::Fate,
-    outcome::{judge_gcra, judge_tiers},
-    stored::Seen,
-};
+pub(crate) use self::{bucket::Quota, fate::Fate, outcome::judge_gcra, stored::Seen};
 pub use self::{
     outcome::{Answer, Outcome, State},
     stored::Stored,

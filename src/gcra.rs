@@ -55,6 +55,14 @@ impl Ticks {
         self.us.cmp(&other.us).then(ours.cmp(&theirs))
     }
 
+    /// The instant itself, or the latest that can be stored: a TAT of 2⁵³ µs or more comes from something else than a
+    /// decision, such as another program that writes to a store.
+    pub(crate) const fn storable(self) -> Self {
+        const LATEST: u64 = (1 << 53) - 1;
+        let us = if self.us > LATEST { LATEST } else { self.us };
+        Self { us, ..self }
+    }
+
     /// Rounds up to whole microseconds.
     #[must_use]
     pub const fn ceil_micros(self) -> u64 {

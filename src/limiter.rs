@@ -77,7 +77,18 @@ struct Shared {
 
 impl Limiter {
     /// A limiter that decides by the backend's own clock.
+    ///
+    /// # Panics
+    ///
+    /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]): a [`MemoryBackend`] with less room than the
+    /// history of one bucket takes.
+    ///
+    /// [`MemoryBackend`]: crate::MemoryBackend
+    #[track_caller]
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
+        if let Err(error) = reload::admitted(&limits, &backend) {
+            panic!("{error}");
+        }
         limits.begin_counters();
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),

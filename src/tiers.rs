@@ -223,6 +223,13 @@ impl Tiers {
         short.map(|(tier, _)| tier)
     }
 
+    /// The most that a [`History`] takes beyond its own size, in bytes.
+    pub(crate) fn max_heap_bytes(&self) -> usize {
+        let sliding = self.0.iter().filter(|span| span.slides);
+        let units: usize = sliding.map(|span| span.limit as usize).sum();
+        History::heap_bytes_of(self.0.len(), units)
+    }
+
     pub(crate) fn spans(&self) -> &[Span] {
         &self.0
     }

@@ -12,15 +12,12 @@ use std::{
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use super::{
-    Backend, BackendError, Stats,
-    memory::fingerprint::{Fingerprint, Fingerprints},
-};
+use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
     tiers::Tiers,
-    transaction::{Algorithm, Batch, Member, Operation},
+    transaction::{Algorithm, Batch, Fingerprint, Member, Operation},
 };
 
 /// Answers for those who are denied anyway, so that an attack costs the store nothing.
@@ -47,7 +44,6 @@ use crate::{
 pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
-    fingerprints: Fingerprints,
     sets: Box<[Mutex<Set>]>,
     /// Counted up when a bucket is given something back: what was asked before is not remembered.
     epochs: Box<[AtomicU32]>,
@@ -136,7 +132,6 @@ impl<B: Backend> DenyCache<B> {
         Self {
             inner,
             clock: SystemClock::new(),
-            fingerprints: Fingerprints::new(),
             sets: (0..sets)
                 .map(|_| Mutex::new([const { Entry::NOBODY }; 8]))
                 .collect(),
@@ -183,7 +178,7 @@ impl<B: Backend> DenyCache<B> {
 
     /// How a member's bucket stands, if it is known to deny the member.
     fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
-        let print = self.fingerprints.of(&member.key);
+        let print = member.fingerprint;
         let set = self.lock(&print);
         let entry = set.iter().find(|entry| entry.print == print)?;
         let holds = entry.until > ours && entry.is_clients == batch.now.is_some();
@@ -193,10 +188,7 @@ impl<B: Backend> DenyCache<B> {
     }
 
     fn sent(&self, batch: &Batch<'_>) -> Sent {
-        let prints = batch
-            .members
-            .iter()
-            .map(|member| self.fingerprints.of(&member.key));
+        let prints = batch.members.iter().map(|member| member.fingerprint);
         Sent {
             now: self.clock.now(),
             epochs: prints
@@ -224,7 +216,7 @@ impl<B: Backend> DenyCache<B> {
             } else if member.mode.votes() {
                 let at = batch.now.unwrap_or(sent.now);
                 let entry = Entry {
-                    print: self.fingerprints.of(&member.key),
+                    print: member.fingerprint,
                     state: answer.state.by_clock(outcome.now, at),
                     at,
                     least: member.min_cost,
@@ -250,7 +242,7 @@ impl<B: Backend> DenyCache<B> {
     }
 
     fn forget_one(&self, member: &Member<'_>) {
-        let print = self.fingerprints.of(&member.key);
+        let print = member.fingerprint;
         let mut set = self.lock(&print);
         self.epoch(&print).fetch_add(1, Ordering::AcqRel);
         for entry in set.iter_mut().filter(|entry| entry.print == print) {
@@ -324,6 +316,10 @@ impl<B: Backend> Backend for DenyCache<B> {
                 Some(answer)
             }
         }
+    }
+
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        self.inner.admits(algorithm)
     }
 
     fn stats(&self) -> Stats {

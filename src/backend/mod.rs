@@ -64,7 +64,11 @@ pub use self::failure::FailurePolicy;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
-use crate::{clock::InvalidNow, decision::Outcome, transaction::Batch};
+use crate::{
+    clock::InvalidNow,
+    decision::Outcome,
+    transaction::{Algorithm, Batch},
+};
 
 /// Where buckets are kept, and where batches are decided.
 ///
@@ -110,6 +114,19 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Says whether a bucket that is decided by this algorithm fits into the backend at all.
+    ///
+    /// A [`Limiter`](crate::Limiter) asks for each limit and each override when it is built and when it is reloaded. A
+    /// wrapper asks the backend that it wraps.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit, with the reason and what to change. The default is that all do.
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        let _ = algorithm;
+        Ok(())
+    }
+
     /// How it stands, for gauges. A wrapper answers for what it wraps, and adds what it knows itself.
     fn stats(&self) -> Stats {
         Stats::default()
@@ -138,8 +155,26 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).try_apply(batch)
     }
 
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        (**self).admits(algorithm)
+    }
+
     fn stats(&self) -> Stats {
         (**self).stats()
+    }
+}
+
+/// Why a backend cannot keep the buckets of a limit.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct NotAdmitted(Box<str>);
+
+debug_as_read!(NotAdmitted);
+
+impl NotAdmitted {
+    /// The error with a reason, which says what to change.
+    pub fn new(reason: impl Into<Box<str>>) -> Self {
+        Self(reason.into())
     }
 }
 

@@ -36,7 +36,7 @@ impl State {
                 let later = to.as_micros().saturating_sub(from.as_micros());
                 let earlier = from.as_micros().saturating_sub(to.as_micros());
                 tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
-                Self::Gcra(tat)
+                Self::Gcra(tat.storable())
             }
             state => state,
         }
@@ -260,12 +260,7 @@ pub(crate) fn judge_gcra(
 
 /// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
 #[inline]
-pub(crate) fn judge_tiers(
-    action: Action,
-    member: &Member<'_>,
-    tiers: &Tiers,
-    view: View<'_>,
-) -> Answer {
+fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_>) -> Answer {
     let asks = matches!(action, Action::Probe | Action::Spend);
     let least = member.min_cost.max(1);
     let grant = view.plan(tiers, least, member.cost).filter(|_| asks);

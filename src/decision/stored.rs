@@ -13,7 +13,8 @@ pub enum Stored {
     /// Nothing: the bucket is full.
     #[default]
     Nothing,
-    /// A GCRA bucket's theoretical arrival time.
+    /// A GCRA bucket's theoretical arrival time. One of 2⁵³ µs or more, which no decision leads to, is read as the latest
+    /// below it.
     Gcra(Tat),
     /// What has been granted from a bucket with tiers.
     Tiers(History),
@@ -33,7 +34,7 @@ pub(crate) enum Seen<'a> {
 impl Stored {
     pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> Seen<'_> {
         match (self, algorithm) {
-            (Self::Gcra(tat), _) => Seen::Gcra(*tat),
+            (Self::Gcra(tat), _) => Seen::Gcra(tat.storable()),
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
                 Seen::Tiers(history.view(tiers, now.as_micros()))
             }

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::{Limiter, LimiterError, recorder::shown};
 use crate::{
+    backend::{Backend, NotAdmitted},
     limit::{Limit, LimitName, Limits, NamedLimit},
     metrics,
     transaction::{Algorithm, Mode},
@@ -27,8 +28,8 @@ impl Limiter {
     /// # Errors
     ///
     /// If a rule uses a name that is gone or has lost its values, or has a cost that could never pass;
-    /// or if a name has another number or another format of ids, so that its buckets would be lost.
-    /// Then the old limits stay.
+    /// if a name has another number or another format of ids, so that its buckets would be lost; or if the backend
+    /// cannot keep the buckets of a limit ([`Backend::admits`]). Then the old limits stay.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
         let reloaded = self.put_in_force(limits);
         metrics::reloaded(match reloaded {
@@ -47,6 +48,7 @@ impl Limiter {
             claim.warn(&limits);
         }
         keeps_buckets(&before, &limits)?;
+        admitted(&limits, &*self.shared.backend)?;
         limits.begin_counters();
         self.shared.limits.store(Arc::new(limits));
         Ok(())
@@ -205,6 +207,26 @@ fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
     Ok(())
 }
 
+/// Refuses limits with buckets that the backend cannot keep.
+pub(super) fn admitted(limits: &Limits, backend: &dyn Backend) -> Result<(), ReloadError> {
+    for named in limits.iter() {
+        let default = named.limit.iter().map(|limit| (None, limit));
+        let overrides = named.overrides().map(|own| (Some(own.id), own.limit));
+        for (id, limit) in default.chain(overrides) {
+            if let Some(algorithm) = limit.algorithm() {
+                backend
+                    .admits(algorithm)
+                    .map_err(|source| ReloadError::Backend {
+                        limit: named.name.to_string(),
+                        id: id.map(|id| shown(limits, id).as_str().to_owned()),
+                        source,
+                    })?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The claims of all rules that there are. Its lock also orders reloads.
 #[derive(Default)]
 pub(super) struct Claims(Mutex<Vec<Weak<Claim>>>);
@@ -244,9 +266,31 @@ pub enum ReloadError {
         /// The name as it would be.
         is: LimitName,
     },
+    /// The backend cannot keep the buckets of a limit.
+    #[error("limit `{limit}`{} does not fit the backend: {source}", Of(id))]
+    Backend {
+        /// The limit.
+        limit: String,
+        /// Whose override it is, if it is one.
+        id: Option<String>,
+        /// Why not.
+        source: NotAdmitted,
+    },
 }
 
 debug_as_read!(ReloadError);
+
+/// Says whose override it is.
+struct Of<'a>(&'a Option<String>);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => write!(f, " of id `{id}`"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Says what buckets are kept under.
 struct Key<'a>(&'a LimitName);

@@ -109,6 +109,16 @@ impl History {
         logs + units.sum::<usize>()
     }
 
+    /// How much it takes for so many tiers and so many units of windows that slide.
+    pub(super) const fn heap_bytes_of(tiers: usize, units: usize) -> usize {
+        let logs = if tiers > 1 {
+            tiers * size_of::<Log>()
+        } else {
+            0
+        };
+        logs + units * size_of::<u64>()
+    }
+
     /// What a request at `now` has to know of it.
     pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> View<'_> {
         let now = asked.max(self.last);

@@ -1,5 +1,5 @@
 use std::{
-    hash::{BuildHasher, Hasher},
+    hash::{BuildHasher, Hash, Hasher},
     sync::LazyLock,
 };
 
@@ -10,10 +10,18 @@ use super::LimitKey;
 /// 128 bits of keyed hash that stand for a bucket key within this process.
 ///
 /// The keys are drawn at random when the process first needs them, so that no client can aim at another's bucket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
+    /// Never 0.
     pub(crate) low: u64,
     pub(crate) high: u64,
+}
+
+/// A half of it is a hash already.
+impl Hash for Fingerprint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.low);
+    }
 }
 
 /// The part of a fingerprint that all buckets of one limit share. It does not depend on the request.
@@ -56,7 +64,7 @@ impl LimitSeed {
         };
         let [low, high] = &*KEYS;
         Fingerprint {
-            low: hash(low, self.0.low),
+            low: hash(low, self.0.low).max(1),
             high: hash(high, self.0.high),
         }
     }

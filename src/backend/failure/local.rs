@@ -3,11 +3,11 @@
 use smallvec::SmallVec;
 
 use crate::{
-    backend::{Backend, BackendError, MemoryBackend, Stats},
+    backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
     decision::{Answer, Outcome, Source, State},
     gcra::{Gcra, MAX_TICKS_US, Tat},
-    transaction::{Algorithm, Batch, Member, Operation},
+    transaction::{Action, Algorithm, Batch, Member, Operation, Receipt},
 };
 
 /// The part of each limit that one process may use up while it cannot ask.
@@ -97,7 +97,7 @@ impl Local {
     /// Remembers what the store has decided.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.own.now());
-        let spends = batch.operation == Operation::Spend && outcome.passes(batch);
+        let passes = outcome.passes(batch);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
             if !answer.known {
                 continue;
@@ -105,9 +105,9 @@ impl Local {
             let state = answer.state.by_clock(outcome.now, now);
             let answer = Answer { state, ..*answer };
             match (member.algorithm, state) {
-                (Algorithm::Gcra(_), _) if batch.operation == Operation::Reset => {
-                    self.seen.change(member, now, |_| Tat::default());
-                    self.own.change(member, now, |_| Tat::default());
+                (Algorithm::Gcra(gcra), _) if batch.operation == Operation::Reset => {
+                    self.seen.change(member, gcra, now, |_| Tat::default());
+                    self.own.change(member, gcra, now, |_| Tat::default());
                 }
                 (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
                     let bucket = Bucket { member, gcra, now };
@@ -116,11 +116,14 @@ impl Local {
                         true => self.learn_refund(bucket, tat),
                         false => self.learn_state(bucket, tat),
                     }
-                    if spends && answer.passed && member.mode.spends() {
+                    let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
+                    if passes && answer.passed && takes {
                         self.learn_charge(bucket);
                     }
                 }
-                _ => self.own.learn_tiers(batch.operation, member, &answer, now),
+                _ => self
+                    .own
+                    .learn_tiers(batch.action(member), member, &answer, now),
             }
         }
     }
@@ -129,34 +132,38 @@ impl Local {
     fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
         let tat = bucket.bounded(tat);
         self.seen
-            .change(bucket.member, bucket.now, |seen| seen.max(tat));
+            .change(bucket.member, bucket.gcra, bucket.now, |seen| seen.max(tat));
     }
 
     /// What the store has charged counts here too, if anything that was decided here still does.
     fn learn_charge(&self, Bucket { member, gcra, now }: Bucket<'_>) {
         let now_us = now.as_micros();
-        self.own.change(member, now, |own| match own.us >= now_us {
-            true => gcra.debit(own, now_us, member.cost),
-            false => own,
-        });
+        self.own
+            .change(member, gcra, now, |own| match own.us >= now_us {
+                true => gcra.debit(own, now_us, member.cost),
+                false => own,
+            });
     }
 
     /// Gives back here what the store has given back, which is no more than it had charged.
     fn learn_refund(&self, bucket: Bucket<'_>, tat: Tat) {
         let Bucket { member, gcra, now } = bucket;
         let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
-        let refund = |seen| gcra.refund(seen, now_us, member.cost).unwrap_or(seen);
-        let (before, after) = self.seen.change(member, now, |seen| refund(seen).max(tat));
+        let span = member.refund(gcra);
+        let refund = |seen| gcra.refund_span(seen, now_us, span).unwrap_or(seen);
+        let (before, after) = self
+            .seen
+            .change(member, gcra, now, |seen| refund(seen).max(tat));
         let refund_as = |own| gcra.refund_as(own, before, after, now_us);
-        self.own.change(member, now, refund_as);
+        self.own.change(member, gcra, now, refund_as);
     }
 
     /// Charges a bucket with what the store was seen to charge, if that is more than it has been charged.
     fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
-        if let Algorithm::Gcra(_) = member.algorithm {
-            let (seen, _) = self.seen.change(member, now, |seen| seen);
+        if let Algorithm::Gcra(gcra) = member.algorithm {
+            let (seen, _) = self.seen.change(member, gcra, now, |seen| seen);
             if seen.us >= now.as_micros() {
-                self.own.change(member, now, |own| own.max(seen));
+                self.own.change(member, gcra, now, |own| own.max(seen));
             }
         }
     }
@@ -177,6 +184,35 @@ impl Local {
             return Ok(decided.by(Source::Local));
         }
         self.decide_shares(batch, now, is_meant)
+    }
+
+    /// Refunds charges that were decided here, by their receipts: here, and never at the store. `None` for other batches.
+    pub(super) fn refund(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        let members = batch.members.iter();
+        let receipts = members.map(|member| member.receipt.filter(|receipt| receipt.is_local()));
+        let receipts: SmallVec<[&Receipt; 4]> = receipts.collect::<Option<_>>()?;
+        if batch.operation != Operation::Refund || receipts.is_empty() {
+            return None;
+        }
+        let now = batch.now.unwrap_or_else(|| self.own.now());
+        if let Err(error) = now.validate() {
+            return Some(Err(error.into()));
+        }
+        let members = batch.members.iter().zip(receipts);
+        let refund = |(member, receipt): (&Member<'_>, &Receipt)| {
+            let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
+                return Answer::UNKNOWN;
+            };
+            let span = receipt.span(&gcra);
+            let refunded = |own| gcra.refund_span(own, now.as_micros(), span).unwrap_or(own);
+            let (before, after) = self.own.change(member, &gcra, now, refunded);
+            Answer::new(State::Gcra(after), after != before)
+        };
+        let answers: SmallVec<[Answer; 4]> = members.map(refund).collect();
+        let algorithms = batch.members.iter();
+        let algorithms = algorithms.map(|member| self.share.algorithm(member.algorithm));
+        let outcome = Outcome::new(now, answers).decided_by(algorithms);
+        Some(Ok(outcome.by(Source::Local)))
     }
 
     fn decide_shares(
@@ -210,6 +246,10 @@ impl Local {
         Ok(Outcome::new(decided.now, answers)
             .decided_by(shares)
             .by(Source::Local))
+    }
+
+    pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        self.own.admits(&self.share.algorithm(algorithm))
     }
 
     /// How both memories stand together.

@@ -17,12 +17,12 @@ use self::{
     breaker::Breaker,
     local::{Local, Share},
 };
-use super::{Backend, BackendError, MemoryBackend, Stats};
+use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats};
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
     metrics,
-    transaction::{Batch, Member, OnFailure, Operation},
+    transaction::{Algorithm, Batch, Member, OnFailure, Operation},
 };
 
 /// Bounds what a store's fault can do to a request: it is asked for no longer than a deadline, not at all while
@@ -226,11 +226,17 @@ impl<B: Backend> FailurePolicy<B> {
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        if let Some(refunded) = self.local.refund(batch) {
+            return refunded;
+        }
         let decided = self.ask(batch).await;
         self.or_meanwhile(batch, decided)
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        if let Some(refunded) = self.local.refund(batch) {
+            return Some(refunded);
+        }
         let decided = if self.is_full() {
             Err(BackendError::unavailable(TooManyInFlight))
         } else if self.breaker.admits() {
@@ -239,6 +245,12 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             Err(BackendError::unavailable(CircuitOpen))
         };
         Some(self.or_meanwhile(batch, decided))
+    }
+
+    /// The memory that decides locally must have room too.
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        self.inner.admits(algorithm)?;
+        self.local.admits(algorithm)
     }
 
     fn stats(&self) -> Stats {

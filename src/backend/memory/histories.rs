@@ -1,142 +1,121 @@
-//! A shard's buckets with tiers: a bounded map of histories, in which one that has lapsed is as good as a free
-//! place.
+//! Buckets that are decided by a history, in a budget of bytes over all shards.
 
 use std::{
     fmt,
-    hash::{BuildHasherDefault, Hash, Hasher},
+    ops::{Deref, DerefMut},
+    sync::{
+        MutexGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
-use indexmap::IndexMap;
-
-use super::{fingerprint::Fingerprint, table::BUCKET_BYTES};
+use super::{
+    records::{RECORD_BYTES, Records},
+    shard::Shards,
+};
 use crate::{
     clock::Timestamp,
-    tiers::{Grant, History, Tiers},
+    tiers::Tiers,
+    transaction::{Fingerprint, Member},
 };
 
-/// How many are looked at, after each that is new, for such that have lapsed.
-const SWEEP: usize = 2;
-/// How many are compared before one is evicted.
-const SAMPLE: usize = 16;
-/// What one takes in the map beside its history: a hash, and places that are free.
-const ENTRY_BYTES: usize = 2 * size_of::<(u64, Fingerprint, Record)>();
+const BYTES_PER_SHARD: usize = 128 * 1024;
+const MAX_SHARDS: usize = 1024;
 
-#[derive(Default)]
 pub(super) struct Histories {
-    records: IndexMap<Fingerprint, Record, BuildHasherDefault<Lane>>,
-    /// What all of them take.
-    bytes: usize,
-    /// The record that was looked at last.
-    hand: usize,
-    evictions: u64,
+    shards: Shards<Records>,
+    /// For each shard, an instant before which none of its histories lapses, or [`EMPTY`].
+    soonest: Box<[AtomicU64]>,
+    /// What the histories of all shards take.
+    bytes: AtomicUsize,
+    max_bytes: usize,
 }
 
-#[derive(Debug, Default)]
-struct Record {
-    history: History,
-    /// From when on nothing depends on it any more.
-    lapses: u64,
-}
-
-impl Record {
-    fn bytes(&self) -> usize {
-        ENTRY_BYTES + self.history.heap_bytes()
-    }
-}
+const EMPTY: u64 = u64::MAX;
 
 impl Histories {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        let shards = (max_bytes / BYTES_PER_SHARD).clamp(1, MAX_SHARDS);
+        Self {
+            shards: Shards::new(shards, Records::default),
+            soonest: (0..shards).map(|_| AtomicU64::new(EMPTY)).collect(),
+            bytes: AtomicUsize::new(0),
+            max_bytes,
+        }
+    }
+
+    pub(super) fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// The most that one history of these tiers takes.
+    pub(super) fn largest(tiers: &Tiers) -> usize {
+        RECORD_BYTES + tiers.max_heap_bytes()
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.records.len()
+        self.shards.iter().map(|records| records.len()).sum()
     }
 
-    /// How many buckets without tiers would take as much.
-    pub(super) fn weight(&self) -> usize {
-        self.bytes.div_ceil(BUCKET_BYTES)
-    }
-
-    /// Where a bucket is: good until one is forgotten or added.
-    pub(super) fn find(&self, print: &Fingerprint) -> Option<usize> {
-        self.records.get_index_of(print)
-    }
-
-    pub(super) fn get(&self, place: usize) -> Option<&History> {
-        let (_, record) = self.records.get_index(place)?;
-        Some(&record.history)
-    }
-
-    /// Writes down what has been granted from the bucket that was found at `place`. Returns whether it takes more memory
-    /// than before.
-    pub(super) fn take(
-        &mut self,
-        place: Option<usize>,
-        print: &Fingerprint,
-        tiers: &Tiers,
-        grant: Grant,
-        now: Timestamp,
-    ) -> bool {
-        let now = now.as_micros();
-        let place = place.unwrap_or_else(|| {
-            self.sweep(now);
-            self.bytes += ENTRY_BYTES;
-            self.records.insert_full(*print, Record::default()).0
-        });
-        let record = &mut self.records[place];
-        let before = record.history.heap_bytes();
-        record.history.take(tiers, grant, now);
-        record.lapses = record.history.lapses_at(tiers);
-        let after = record.history.heap_bytes();
-        self.bytes = self.bytes + after - before;
-        after > before || before == 0
-    }
-
-    pub(super) fn forget(&mut self, print: &Fingerprint) {
-        if let Some(record) = self.records.swap_remove(print) {
-            self.bytes -= record.bytes();
-        }
-    }
-
-    /// Forgets what has lapsed among the next few.
-    fn sweep(&mut self, now: u64) {
-        for _ in 0..SWEEP {
-            if self.next().is_some_and(|lapses| lapses <= now) {
-                self.remove(self.hand);
-            }
-        }
-    }
-
-    /// Evicts that of a sample which lapses soonest, other than the bucket that it makes room for.
-    ///
-    /// The sample is of places all over the map: those that came one after the other may all be locked out.
-    pub(super) fn evict(&mut self, spared: Option<&Fingerprint>) {
-        let len = self.records.len();
-        let stride = (len / SAMPLE).max(1);
-        let places = (0..SAMPLE.min(len)).map(|nth| (self.hand + nth * stride) % len);
-        let sample = places.filter_map(|place| {
-            let (print, record) = self.records.get_index(place)?;
-            (Some(print) != spared).then_some((record.lapses, place))
-        });
-        if let Some((_, place)) = sample.min() {
-            self.remove(place);
-            self.evictions += 1;
-        }
-        self.hand += 1;
-    }
-
-    /// How many were evicted.
     pub(super) fn evictions(&self) -> u64 {
-        self.evictions
+        self.shards.iter().map(|records| records.evictions()).sum()
     }
 
-    /// When the record at the next place lapses.
-    fn next(&mut self) -> Option<u64> {
-        self.hand = (self.hand + 1) % self.records.len().max(1);
-        let (_, record) = self.records.get_index(self.hand)?;
-        Some(record.lapses)
+    /// The shard of a history.
+    pub(super) fn of(&self, print: &Fingerprint) -> usize {
+        self.shards.of(print)
     }
 
-    fn remove(&mut self, place: usize) {
-        if let Some((_, record)) = self.records.swap_remove_index(place) {
-            self.bytes -= record.bytes();
+    /// Locks a shard, as [`Shards::lock`] does. After it is unlocked, [`trim`](Self::trim) is due.
+    pub(super) fn lock(&self, shard: usize) -> Locked<'_> {
+        let records = self.shards.lock(shard);
+        Locked {
+            bytes: records.bytes(),
+            records,
+            shard,
+            histories: self,
+        }
+    }
+
+    /// Forgets the histories that lapse soonest, apart from some, until the others fit into the budget.
+    ///
+    /// The caller holds no lock.
+    #[inline]
+    pub(super) fn trim(&self, spared: &[Member<'_>], now: Timestamp) {
+        if self.bytes.load(Ordering::Relaxed) > self.max_bytes {
+            self.evict(spared, now);
+        }
+    }
+
+    #[cold]
+    fn evict(&self, spared: &[Member<'_>], now: Timestamp) {
+        let mut tried = None;
+        while self.bytes.load(Ordering::Relaxed) > self.max_bytes {
+            let soonest = self
+                .soonest
+                .iter()
+                .map(|soonest| soonest.load(Ordering::Relaxed));
+            let shards = soonest.zip(0..).filter(|(soonest, _)| *soonest < EMPTY);
+            let Some(next) = shards.filter(|next| Some(*next) > tried).min() else {
+                return;
+            };
+            tried = match self.lock(next.1).evict(spared, now) {
+                true => None,
+                false => Some(next),
+            };
+        }
+    }
+
+    /// Counts what a shard has come to take, and tells what of it lapses first.
+    fn publish(&self, shard: usize, before: usize, records: &Records) {
+        match records.bytes() {
+            bytes if bytes > before => self.bytes.fetch_add(bytes - before, Ordering::Relaxed),
+            bytes if bytes < before => self.bytes.fetch_sub(before - bytes, Ordering::Relaxed),
+            _ => 0,
+        };
+        let soonest = records.soonest().unwrap_or(EMPTY);
+        if self.soonest[shard].load(Ordering::Relaxed) != soonest {
+            self.soonest[shard].store(soonest, Ordering::Relaxed);
         }
     }
 }
@@ -144,34 +123,233 @@ impl Histories {
 impl fmt::Debug for Histories {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histories")
-            .field("len", &self.len())
             .field("bytes", &self.bytes)
+            .field("max_bytes", &self.max_bytes)
             .finish_non_exhaustive()
     }
 }
 
-/// Hands on the half of a fingerprint, which is a hash already.
-#[derive(Default)]
-struct Lane(u64);
+/// The histories of a shard, locked.
+pub(super) struct Locked<'a> {
+    histories: &'a Histories,
+    shard: usize,
+    records: MutexGuard<'a, Records>,
+    /// What they took when they were locked.
+    bytes: usize,
+}
 
-impl Hasher for Lane {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
+impl Deref for Locked<'_> {
+    type Target = Records;
 
-    fn write_u64(&mut self, lane: u64) {
-        self.0 = lane;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
+    fn deref(&self) -> &Records {
+        &self.records
     }
 }
 
-impl Hash for Fingerprint {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.low);
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Records {
+        &mut self.records
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.histories
+            .publish(self.shard, self.bytes, &self.records);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        decision::Outcome,
+        tiers::Tier,
+        transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
+    };
+
+    const NOW: u64 = 1_000_000_000;
+    const SECOND: u64 = 1_000_000;
+
+    /// Well-spread fingerprints, the same in each run.
+    fn print(n: u64) -> Fingerprint {
+        let mix = |n: u64| {
+            let n = (n ^ n >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        };
+        Fingerprint {
+            low: mix(2 * n + 1),
+            high: mix(2 * n + 2),
+        }
+    }
+
+    fn window(limit: u32, secs: u64) -> Tiers {
+        Tiers::new([Tier::new(limit, Duration::from_secs(secs))]).unwrap()
+    }
+
+    /// Charges a history, and returns whether there was room in its limit.
+    fn charge(histories: &Histories, n: u64, tiers: &Tiers, cost: u32, now: u64) -> bool {
+        let algorithm = crate::transaction::Algorithm::Tiers(tiers.clone());
+        let key = BucketKey::new(LimitKey::Number(1), "id");
+        let (print, now) = (print(n), Timestamp::from_micros(now));
+        let member = Member::known(key, print, &algorithm, cost, Mode::CheckAndSpend);
+        let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
+        let mut records = histories.lock(histories.of(&print));
+        let outcome = Outcome::judge(&batch, now, &[records.see(&print, tiers, now)]);
+        let answer = outcome.answers()[0];
+        records.write(batch.action(&member), &print, tiers, &answer, now);
+        drop(records);
+        histories.trim(batch.members, now);
+        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
+        answer.passed
+    }
+
+    /// What is counted is what is there.
+    fn check(histories: &Histories) {
+        let bytes: usize = histories.shards.iter().map(|records| records.bytes()).sum();
+        assert_eq!(histories.bytes.load(Ordering::Relaxed), bytes);
+        for (records, soonest) in histories.shards.iter().zip(&histories.soonest) {
+            records.check();
+            let first = records.soonest().unwrap_or(EMPTY);
+            assert_eq!(soonest.load(Ordering::Relaxed), first);
+        }
+    }
+
+    #[test]
+    fn soonest_to_lapse_goes_first_over_all_shards() {
+        let histories = Histories::new(8 * BYTES_PER_SHARD);
+        let one = Histories::largest(&window(1, 1));
+        let room = (8 * BYTES_PER_SHARD / one) as u64;
+        for n in 0..room {
+            assert!(charge(&histories, n, &window(1, 1000 + n), 1, NOW));
+        }
+        assert_eq!((histories.len() as u64, histories.evictions()), (room, 0));
+        for n in 0..room / 2 {
+            assert!(charge(&histories, room + n, &window(1, 100_000), 1, NOW));
+        }
+        check(&histories);
+        assert_eq!(histories.evictions(), room / 2);
+        for n in room / 2..room {
+            let granted = charge(&histories, n, &window(1, 1000 + n), 1, NOW);
+            assert!(!granted, "history {n} is in use");
+        }
+    }
+
+    #[test]
+    fn lapsed_histories_go_before_any_other() {
+        let histories = Histories::new(4 * BYTES_PER_SHARD);
+        let long = window(1, 3600);
+        let room = (4 * BYTES_PER_SHARD / Histories::largest(&long)) as u64;
+        for n in 0..room {
+            let secs = if n % 4 == 0 { 1 } else { 3600 };
+            assert!(charge(&histories, n, &window(1, secs), 1, NOW));
+        }
+        let later = NOW + 2 * SECOND;
+        for n in room..room + room / 4 {
+            assert!(charge(&histories, n, &long, 1, later));
+        }
+        check(&histories);
+        assert_eq!(histories.evictions(), 0);
+        for n in (0..room).filter(|n| n % 4 > 0) {
+            assert!(!charge(&histories, n, &long, 1, later), "{n} is in use");
+        }
+    }
+
+    #[test]
+    fn history_never_evicts_more_than_it_takes() {
+        let histories = Histories::new(2 * BYTES_PER_SHARD);
+        let (small, large) = (window(1, 60), window(4096, 60));
+        let room = 2 * BYTES_PER_SHARD / Histories::largest(&small);
+        for n in 0..room as u64 {
+            assert!(charge(&histories, n, &small, 1, NOW));
+        }
+        assert!(charge(&histories, 9_999, &large, 4096, NOW));
+        let most = Histories::largest(&large).div_ceil(Histories::largest(&small));
+        assert!(
+            histories.evictions() <= most as u64,
+            "{}",
+            histories.evictions()
+        );
+        assert!(!charge(&histories, 9_999, &large, 1, NOW));
+        check(&histories);
+    }
+
+    #[test]
+    fn active_history_is_requeued_and_outlives_idle_ones() {
+        let histories = Histories::new(BYTES_PER_SHARD);
+        let tiers = window(1000, 60);
+        let idle = window(1, 61);
+        assert!(charge(&histories, 0, &tiers, 1, NOW));
+        for n in 1..=2000 {
+            let now = NOW + n * SECOND;
+            assert!(charge(&histories, 0, &tiers, 1, now));
+            assert!(charge(&histories, n, &idle, 1, now));
+            check(&histories);
+        }
+        let now = NOW + 2000 * SECOND;
+        assert!(!charge(&histories, 0, &tiers, 1000, now));
+        assert!(
+            charge(&histories, 0, &tiers, 939, now),
+            "61 are in the window"
+        );
+        assert_eq!(histories.evictions(), 0);
+        assert!(histories.len() < 70, "{}", histories.len());
+    }
+
+    #[test]
+    fn work_of_an_eviction_is_bounded_where_many_places_in_the_queue_are_out_of_date() {
+        let histories = Histories::new(BYTES_PER_SHARD);
+        let tiers = window(2, 3600);
+        let room = (BYTES_PER_SHARD / Histories::largest(&tiers)) as u64;
+        for n in 0..room {
+            assert!(charge(&histories, n, &tiers, 1, NOW));
+        }
+        for n in 0..room {
+            assert!(charge(&histories, n, &tiers, 1, NOW + SECOND));
+        }
+        for n in room..room + 100 {
+            assert!(
+                charge(&histories, n, &tiers, 2, NOW + 2 * SECOND),
+                "a newcomer gets in"
+            );
+            assert!(!charge(&histories, n, &tiers, 1, NOW + 2 * SECOND));
+        }
+        check(&histories);
+    }
+
+    #[test]
+    fn random_histories_stay_within_the_budget() {
+        let mut state = 1_u64;
+        let mut random = |n: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % n
+        };
+        let histories = Histories::new(3 * BYTES_PER_SHARD);
+        let high = Tier::new(50, Duration::from_secs(60)).active(Duration::from_secs(3600));
+        let prison = Tier::new(1, Tier::FOREVER).active(Tier::FOREVER);
+        let limits = [
+            window(1, 1),
+            window(5, 60),
+            window(4096, 60),
+            Tiers::new([high, prison]).unwrap(),
+            Tiers::new([high; 16]).unwrap(),
+        ];
+        let mut now = NOW;
+        for _ in 0..20_000 {
+            let tiers = &limits[random(5) as usize];
+            let cost = 1 + u32::try_from(random(u64::from(tiers.max_units()).min(5000))).unwrap();
+            charge(&histories, random(3000), tiers, cost, now);
+            now += random(SECOND);
+            if random(20) == 0 {
+                let print = print(random(3000));
+                histories.lock(histories.of(&print)).forget(&print);
+            }
+        }
+        check(&histories);
+        assert!(histories.evictions() > 100 && histories.len() > 10);
     }
 }

@@ -1,60 +1,74 @@
 //! Buckets in this process: exact, bounded, and never swept.
 
+mod batch;
 mod bucket;
-pub(super) mod fingerprint;
 mod histories;
+mod queue;
+mod records;
+mod row;
 mod shard;
 mod table;
 
-use self::{
-    fingerprint::{Fingerprint, Fingerprints},
-    shard::Shards,
-};
-use super::{Backend, BackendError, Stats};
-#[cfg(feature = "failure-policy")]
-use crate::gcra::Tat;
+use std::slice;
+
+use async_trait::async_trait;
+use smallvec::SmallVec;
+
+use self::{batch::Locked, histories::Histories, shard::Shards, table::Table};
+use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Seen, State, judge_gcra},
     gcra::Gcra,
-    tiers::Tiers,
-    transaction::{Algorithm, Batch, Member, Operation},
+    transaction::{Algorithm, Batch, Member},
 };
-use async_trait::async_trait;
-use smallvec::SmallVec;
+#[cfg(feature = "failure-policy")]
+use crate::{gcra::Tat, transaction::Action};
 
 /// Keeps buckets in this process's memory.
 ///
-/// - A batch locks the shards of its buckets, always in the same order, for the time of one
-///   decision; it waits for nothing else, needs no runtime, and allocates nothing for up to four
-///   buckets.
-/// - A bucket takes 24 bytes in a table that is at least half full while it grows, whatever the
-///   length of its id: of a key, only 96 bits of a keyed hash are stored (its other bits choose the
-///   shard), seeded anew in each backend, so that no client can aim at another's bucket. Memory is
-///   not given back after a peak.
-/// - There are at most [`max_buckets`](Self::with_max_buckets) buckets. A bucket that is full again
-///   is as good as a free place and is taken by the next one that needs it. Nothing runs in the
-///   background and nothing needs to be called.
-/// - At the cap, the bucket nearest to full of a random sample goes, so that newcomers always get
-///   in. A client that is being throttled outlives a flood of ids that have spent less of their own
-///   burst than it has; a flood of ids that each spend all of theirs, as with a burst of 1, frees
-///   those that have waited longer once it has filled the cap. Size the cap for that, or add a rule
-///   by [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
-/// - A bucket with [tiers](crate::tiers) is kept apart, and counts against the cap as so many buckets as its bytes are
-///   worth, at 32 bytes each. It is forgotten when nothing depends on it any more; at the cap, that of a sample which
-///   would be forgotten soonest goes. Neither kind can take more than half of the cap from the other.
-/// - Each shard grows on its own, by a quarter, so no request waits for a large table to be copied.
+/// - **Locks.** A batch locks the shards of its buckets, always in the same order, for the time of one decision. It
+///   needs no runtime, and allocates nothing for up to four buckets.
+/// - **Fingerprints.** The backend stores 96 bits of a keyed hash of each bucket key, whatever the length of the id.
+///   Further bits choose the shard. The keys of the hash are random in each process, so no client can aim at the bucket
+///   of another.
+/// - **Rows.** A GCRA bucket takes 24 bytes in a row of five that is 128 bytes long. The rows of a shard are at least
+///   four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5 bytes for each bucket. There are at
+///   most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full again is a free place.
+/// - **Histories.** A bucket with [tiers](crate::tiers) has a history, which takes 192 bytes, 48 for each tier if there
+///   are several, and 8 for each unit of a window that slides. All histories together take at most
+///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
+/// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. Nothing
+///   runs in the background. The backend keeps the memory of a peak.
 ///
-/// A limiter without a backend of its own process to share with others needs nothing more. To share
-/// one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
+/// # At the cap
+///
+/// The two kinds have separate budgets, and neither evicts the other. A newcomer always gets in.
+///
+/// - A new GCRA bucket replaces the one nearest to full of a random sample of 16. A client that is being throttled
+///   outlives a flood of ids that have spent less of their own burst. If each id of a flood spends its whole burst, as
+///   with a burst of 1, it frees clients that have waited longer, once it has filled the cap. Size the cap for that, or
+///   add a rule by [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
+/// - A new or growing history replaces those that would be forgotten soonest, until the bytes suffice. It never replaces
+///   more bytes than it takes, apart from what is left of the last one it replaces. While the budget suffices, no history
+///   is evicted.
+/// - A limit whose largest history exceeds the budget is rejected when a [`Limiter`](crate::Limiter) is built or
+///   reloaded.
+///
+/// To share one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
 #[derive(Debug)]
 pub struct MemoryBackend {
-    fingerprints: Fingerprints,
-    shards: Shards,
+    rows: Shards<Table>,
+    histories: Histories,
     clock: SystemClock,
     #[cfg(feature = "failure-policy")]
     max_buckets: usize,
 }
+
+/// Buckets for each shard of rows when all are there: few enough that a table grows in a fraction of a millisecond.
+const BUCKETS_PER_SHARD: usize = 4096;
+const MAX_SHARDS: usize = 65_536;
+const HISTORY_BYTES_PER_BUCKET: usize = 32;
 
 impl MemoryBackend {
     /// The default of [`with_max_buckets`](Self::with_max_buckets).
@@ -66,7 +80,7 @@ impl MemoryBackend {
         Self::with_max_buckets(Self::DEFAULT_MAX_BUCKETS)
     }
 
-    /// A backend for at most `max_buckets` buckets, at 30 to 40 bytes each when they are there.
+    /// A backend for at most `max_buckets` GCRA buckets, and for 32 bytes of histories for each of them.
     ///
     /// The cap is shared out evenly over shards, so that eviction begins a few per cent before it is
     /// reached.
@@ -81,28 +95,42 @@ impl MemoryBackend {
             max_buckets > 0,
             "a backend for 0 buckets would limit nobody: use at least 1"
         );
+        let shards = (max_buckets / BUCKETS_PER_SHARD).clamp(1, MAX_SHARDS);
+        let history_bytes = max_buckets.saturating_mul(HISTORY_BYTES_PER_BUCKET);
         Self {
-            fingerprints: Fingerprints::new(),
-            shards: Shards::new(max_buckets),
+            rows: Shards::new(shards, || Table::new(max_buckets / shards)),
+            histories: Histories::new(history_bytes),
             clock: SystemClock::new(),
             #[cfg(feature = "failure-policy")]
             max_buckets,
         }
     }
 
-    /// How many buckets are held, among them such that are full again but not yet replaced.
+    /// Sets how many bytes the histories of buckets with [tiers](crate::tiers) may take, apart from GCRA buckets. If not
+    /// set, 32 for each of `max_buckets`: 32 MB by default.
+    ///
+    /// Histories that the backend has already are forgotten.
+    #[must_use]
+    pub fn max_history_bytes(mut self, bytes: usize) -> Self {
+        self.histories = Histories::new(bytes);
+        self
+    }
+
+    /// How many buckets are held, including those that are full again but not yet replaced.
     ///
     /// Takes each shard's lock in turn: meant for a gauge, not for each request.
     #[must_use]
     pub fn buckets(&self) -> usize {
-        self.shards.buckets()
+        let rows: usize = self.rows.iter().map(|rows| rows.occupied()).sum();
+        rows + self.histories.len()
     }
 
-    /// How many buckets were forgotten for want of room, since the start. Takes the locks as
+    /// How many buckets were evicted to make room, since the start. Takes the locks as
     /// [`buckets`](Self::buckets) does.
     #[must_use]
     pub fn evictions(&self) -> u64 {
-        self.shards.evictions()
+        let rows: u64 = self.rows.iter().map(|rows| rows.evictions()).sum();
+        rows + self.histories.evictions()
     }
 
     /// Changes a bucket without tiers in one step, and returns its TAT before and after.
@@ -110,32 +138,30 @@ impl MemoryBackend {
     pub(super) fn change(
         &self,
         member: &Member<'_>,
+        gcra: &Gcra,
         now: Timestamp,
         change: impl FnOnce(Tat) -> Tat,
     ) -> (Tat, Tat) {
-        let print = self.fingerprints.of(&member.key);
-        let mut buckets = self.shards.lock(&print);
-        let place = buckets.table.find(&print);
-        let before = buckets.table.tat(place);
-        let after = change(before);
-        if after != before {
-            buckets.store(place, &print, member, State::Gcra(after), now);
-        }
-        (before, after)
+        let print = &member.fingerprint;
+        let mut rows = self.rows.lock(self.rows.of(print));
+        rows.update(print, gcra.tolerance(), now, |before| {
+            let after = change(before);
+            ((before, after), after)
+        })
     }
 
     /// Takes over what another backend has granted from a bucket with tiers, or that it was reset.
     #[cfg(feature = "failure-policy")]
     pub(super) fn learn_tiers(
         &self,
-        operation: Operation,
+        action: Action,
         member: &Member<'_>,
         answer: &Answer,
         now: Timestamp,
     ) {
-        let print = self.fingerprints.of(&member.key);
-        let mut buckets = self.shards.lock(&print);
-        buckets.update(operation, &print, member, answer, now);
+        let members = slice::from_ref(member);
+        Locked::new(self, members).write(action, member, answer, now);
+        self.histories.trim(members, now);
     }
 
     /// How many buckets it may hold.
@@ -154,80 +180,51 @@ impl MemoryBackend {
     pub(super) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         now.validate()?;
-        Ok(match batch.members {
-            [member] if batch.operation != Operation::Reset => match member.algorithm {
-                Algorithm::Gcra(gcra) => {
-                    Outcome::of_one(now, self.decide_gcra(batch.operation, member, gcra, now))
-                }
-                Algorithm::Tiers(tiers) => {
-                    Outcome::of_one(now, self.decide_tiers(batch.operation, member, tiers, now))
-                }
-            },
-            _ => self.decide_all(batch, now),
-        })
+        if let [member] = batch.members
+            && let Algorithm::Gcra(gcra) = member.algorithm
+        {
+            return Ok(Outcome::of_one(
+                now,
+                self.decide_gcra(batch, member, gcra, now),
+            ));
+        }
+        Ok(self.decide_all(batch, now))
     }
 
     /// What [`decide_all`](Self::decide_all) does, for one bucket without tiers, in a third of the time.
     #[inline(always)]
     fn decide_gcra(
         &self,
-        operation: Operation,
+        batch: &Batch<'_>,
         member: &Member<'_>,
         gcra: &Gcra,
         now: Timestamp,
     ) -> Answer {
-        let print = self.fingerprints.of(&member.key);
-        let mut buckets = self.shards.lock(&print);
-        let place = buckets.table.find(&print);
-        let stored = buckets.table.tat(place);
-        let answer = judge_gcra(
-            Batch::new(operation, &[]).action(member),
-            member,
-            gcra,
-            stored,
-            now,
-        );
-        if answer.state != State::Gcra(stored) {
-            buckets.store(place, &print, member, answer.state, now);
-        }
-        answer
-    }
-
-    /// The same for one bucket with tiers.
-    #[inline(never)]
-    fn decide_tiers(
-        &self,
-        operation: Operation,
-        member: &Member<'_>,
-        tiers: &Tiers,
-        now: Timestamp,
-    ) -> Answer {
-        let print = self.fingerprints.of(&member.key);
-        let mut buckets = self.shards.lock(&print);
-        buckets.decide_tiers(operation, &print, member, tiers, now)
+        let print = &member.fingerprint;
+        let mut rows = self.rows.lock(self.rows.of(print));
+        rows.update(print, gcra.tolerance(), now, |stored| {
+            let answer = judge_gcra(batch.action(member), member, gcra, stored, now);
+            match answer.state {
+                State::Gcra(tat) => (answer, tat),
+                State::Tiers(_) => (answer, stored),
+            }
+        })
     }
 
     #[inline(never)]
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
-        let prints: SmallVec<[Fingerprint; 4]> = batch
-            .members
-            .iter()
-            .map(|member| self.fingerprints.of(&member.key))
-            .collect();
-        let mut shards = self.shards.lock_all(&prints);
+        let mut locked = Locked::new(self, batch.members);
         let outcome = {
-            let members = batch.members.iter().zip(&prints);
-            let seen: SmallVec<[Seen<'_>; 4]> = members
-                .map(|(member, print)| shards.of(print).see(print, member, now))
-                .collect();
+            let members = batch.members.iter();
+            let seen: SmallVec<[Seen<'_>; 4]> =
+                members.map(|member| locked.see(member, now)).collect();
             Outcome::judge(batch, now, &seen)
         };
-        let members = batch.members.iter().zip(outcome.answers());
-        for ((member, answer), print) in members.zip(&prints) {
-            shards
-                .of_mut(print)
-                .update(batch.operation, print, member, answer, now);
+        for (member, answer) in batch.members.iter().zip(outcome.answers()) {
+            locked.write(batch.action(member), member, answer, now);
         }
+        drop(locked);
+        self.histories.trim(batch.members, now);
         outcome
     }
 }
@@ -246,6 +243,20 @@ impl Backend for MemoryBackend {
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         Some(self.decide(batch))
+    }
+
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        let needed = match algorithm {
+            Algorithm::Gcra(_) => return Ok(()),
+            Algorithm::Tiers(tiers) => Histories::largest(tiers),
+        };
+        match self.histories.max_bytes() {
+            max if needed <= max => Ok(()),
+            max => Err(NotAdmitted::new(format!(
+                "the history of one bucket takes up to {needed} bytes, and the memory backend keeps at most {max} bytes \
+                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the limits of its tiers"
+            ))),
+        }
     }
 
     fn stats(&self) -> Stats {

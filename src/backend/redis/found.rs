@@ -59,10 +59,13 @@ impl Found {
                     granted,
                 })))
             }
-            us => Some(Self::Gcra(Tat {
-                us: us.as_u64()?,
-                frac: second.as_u64()?.try_into().ok()?,
-            })),
+            us => {
+                let tat = Tat {
+                    us: us.as_u64()?,
+                    frac: second.as_u64()?.try_into().ok()?,
+                };
+                Some(Self::Gcra(tat.storable()))
+            }
         }
     }
 

@@ -1,0 +1,101 @@
+//! The buckets of one batch, locked.
+
+use std::sync::MutexGuard;
+
+use smallvec::SmallVec;
+
+use super::{MemoryBackend, histories::Locked as LockedRecords, table::Table};
+use crate::{
+    clock::Timestamp,
+    decision::{Answer, Seen, State},
+    transaction::{Action, Algorithm, Member},
+};
+
+/// The shards of a batch's buckets. Rows come before histories and lower shards before higher ones, so that no two
+/// batches wait for each other.
+pub(super) struct Locked<'a> {
+    backend: &'a MemoryBackend,
+    rows: Guards<MutexGuard<'a, Table>>,
+    histories: Guards<LockedRecords<'a>>,
+}
+
+/// Locked shards with their numbers.
+type Guards<T> = SmallVec<[(usize, T); 4]>;
+
+impl<'a> Locked<'a> {
+    /// Locks the shards of all members.
+    pub(super) fn new(backend: &'a MemoryBackend, members: &[Member<'_>]) -> Self {
+        let MemoryBackend {
+            rows, histories, ..
+        } = backend;
+        let (mut row_shards, mut history_shards) = (Numbers::new(), Numbers::new());
+        for member in members {
+            let print = &member.fingerprint;
+            match member.algorithm {
+                Algorithm::Gcra(_) => row_shards.push(rows.of(print)),
+                Algorithm::Tiers(_) => history_shards.push(histories.of(print)),
+            }
+        }
+        Self {
+            backend,
+            rows: lock(row_shards, |shard| rows.lock(shard)),
+            histories: lock(history_shards, |shard| histories.lock(shard)),
+        }
+    }
+
+    /// What is stored of a member's bucket.
+    pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> Seen<'_> {
+        let print = &member.fingerprint;
+        match member.algorithm {
+            Algorithm::Gcra(_) => {
+                let shard = position(&self.rows, self.backend.rows.of(print));
+                Seen::Gcra(self.rows[shard].1.get(print))
+            }
+            Algorithm::Tiers(tiers) => {
+                let shard = position(&self.histories, self.backend.histories.of(print));
+                self.histories[shard].1.see(print, tiers, now)
+            }
+        }
+    }
+
+    /// Stores what has been decided of a member's bucket.
+    pub(super) fn write(
+        &mut self,
+        action: Action,
+        member: &Member<'_>,
+        answer: &Answer,
+        now: Timestamp,
+    ) {
+        let print = &member.fingerprint;
+        match member.algorithm {
+            Algorithm::Gcra(gcra) => {
+                let shard = position(&self.rows, self.backend.rows.of(print));
+                if let State::Gcra(tat) = answer.state {
+                    let rows = &mut self.rows[shard].1;
+                    rows.set(print, tat, gcra.tolerance(), now);
+                }
+            }
+            Algorithm::Tiers(tiers) => {
+                let shard = position(&self.histories, self.backend.histories.of(print));
+                let records = &mut self.histories[shard].1;
+                records.write(action, print, tiers, answer, now);
+            }
+        }
+    }
+}
+
+type Numbers = SmallVec<[usize; 4]>;
+
+/// Locks shards in ascending order, each once.
+fn lock<T>(mut shards: Numbers, lock: impl Fn(usize) -> T) -> Guards<T> {
+    shards.sort_unstable();
+    shards.dedup();
+    shards
+        .into_iter()
+        .map(|shard| (shard, lock(shard)))
+        .collect()
+}
+
+fn position<T>(guards: &Guards<T>, shard: usize) -> usize {
+    guards.partition_point(|(locked, _)| *locked < shard)
+}

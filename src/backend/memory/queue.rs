@@ -1,0 +1,150 @@
+//! A priority queue over the entries of a map that removes by swapping with the last one.
+
+/// A binary heap of the entries `0..len`, each under a key. The least comes first. It allocates only when it grows.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    heap: Vec<(u64, u32)>,
+    /// Where in the heap each entry is.
+    places: Vec<u32>,
+}
+
+impl Queue {
+    /// The entry with the least key.
+    pub(super) fn first(&self) -> Option<(u64, usize)> {
+        let (key, entry) = self.heap.first()?;
+        Some((*key, *entry as usize))
+    }
+
+    pub(super) fn key(&self, entry: usize) -> u64 {
+        self.heap[self.place(entry)].0
+    }
+
+    /// Adds the next entry.
+    pub(super) fn push(&mut self, key: u64) {
+        let place = self.heap.len();
+        self.heap.push((key, narrow(place)));
+        self.places.push(narrow(place));
+        self.raise(place);
+    }
+
+    pub(super) fn set(&mut self, entry: usize, key: u64) {
+        let place = self.place(entry);
+        self.heap[place].0 = key;
+        self.raise(place);
+        self.sink(place);
+    }
+
+    /// Removes an entry. The last one takes its number.
+    pub(super) fn swap_remove(&mut self, entry: usize) {
+        let place = self.place(entry);
+        self.heap.swap_remove(place);
+        if place < self.heap.len() {
+            self.places[self.heap[place].1 as usize] = narrow(place);
+            self.raise(place);
+            self.sink(place);
+        }
+        self.places.swap_remove(entry);
+        if entry < self.places.len() {
+            let place = self.place(entry);
+            self.heap[place].1 = narrow(entry);
+        }
+    }
+
+    /// Makes room for exactly so many more entries.
+    pub(super) fn reserve_exact(&mut self, more: usize) {
+        self.heap.reserve_exact(more);
+        self.places.reserve_exact(more);
+    }
+
+    pub(super) fn shrink_to(&mut self, entries: usize) {
+        self.heap.shrink_to(entries);
+        self.places.shrink_to(entries);
+    }
+
+    fn place(&self, entry: usize) -> usize {
+        self.places[entry] as usize
+    }
+
+    /// Moves what is at a place towards the front.
+    fn raise(&mut self, mut place: usize) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.heap[parent].0 <= self.heap[place].0 {
+                return;
+            }
+            self.swap(place, parent);
+            place = parent;
+        }
+    }
+
+    /// Moves what is at a place towards the end.
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let children = 2 * place + 1..(2 * place + 3).min(self.heap.len());
+            let Some(least) = children.min_by_key(|child| self.heap[*child].0) else {
+                return;
+            };
+            if self.heap[place].0 <= self.heap[least].0 {
+                return;
+            }
+            self.swap(place, least);
+            place = least;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        for place in [a, b] {
+            self.places[self.heap[place].1 as usize] = narrow(place);
+        }
+    }
+}
+
+/// A shard has fewer than 2³² histories: each takes more than a hundred bytes.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the budget of bytes bounds it"
+)]
+fn narrow(n: usize) -> u32 {
+    n as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_key_comes_first_whatever_is_set_and_removed() {
+        let mut state = 1_u64;
+        let mut random = |n: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % n
+        };
+        let (mut queue, mut keys) = (Queue::default(), Vec::new());
+        for _ in 0..20_000 {
+            let (key, entry) = (random(50), usize::try_from(random(100)).unwrap());
+            match random(3) {
+                0 if entry < keys.len() => {
+                    keys.swap_remove(entry);
+                    queue.swap_remove(entry);
+                }
+                1 if entry < keys.len() => {
+                    keys[entry] = key;
+                    queue.set(entry, key);
+                }
+                2 if keys.len() < 100 => {
+                    keys.push(key);
+                    queue.push(key);
+                }
+                _ => {}
+            }
+            let found = (0..keys.len()).map(|entry| queue.key(entry));
+            assert!(found.eq(keys.iter().copied()));
+            let first = queue.first();
+            assert_eq!(first.map(|(key, _)| key), keys.iter().min().copied());
+            assert!(first.is_none_or(|(key, entry)| keys[entry] == key));
+        }
+    }
+}

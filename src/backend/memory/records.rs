@@ -1,0 +1,237 @@
+//! The histories of one shard: a map, and a queue in which those that lapse first come first.
+
+use std::{
+    fmt,
+    hash::{BuildHasherDefault, Hasher},
+};
+
+use indexmap::IndexMap;
+
+use super::queue::Queue;
+use crate::{
+    clock::Timestamp,
+    decision::{Answer, Seen, State},
+    tiers::{Grant, History, Tiers},
+    transaction::{Action, Fingerprint, Member},
+};
+
+/// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
+/// each of these keeps free.
+pub(super) const RECORD_BYTES: usize = 192;
+
+/// How many places of the queue are put right at most before one history is evicted.
+const SAMPLE: usize = 16;
+/// How many places of the queue are put right at most after each charge.
+const STEPS: usize = 2;
+/// The key of a history that does not lapse.
+const NEVER: u64 = u64::MAX - 1;
+/// The key of a history that must not be evicted just now.
+const SPARED: u64 = u64::MAX;
+
+#[derive(Default)]
+pub(super) struct Records {
+    map: IndexMap<Fingerprint, Record, BuildHasherDefault<Lane>>,
+    /// The entries of the map, each under an instant before which it does not lapse.
+    queue: Queue,
+    /// What the histories take beyond their own size.
+    heap_bytes: usize,
+    evictions: u64,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    history: History,
+    /// When nothing depends on it any more, or [`NEVER`].
+    lapses: u64,
+}
+
+impl Records {
+    pub(super) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.map.len() * RECORD_BYTES + self.heap_bytes
+    }
+
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// An instant before which no history lapses; less than `u64::MAX`, if there is any history.
+    pub(super) fn soonest(&self) -> Option<u64> {
+        self.queue.first().map(|(instant, _)| instant)
+    }
+
+    pub(super) fn see(&self, print: &Fingerprint, tiers: &Tiers, now: Timestamp) -> Seen<'_> {
+        match self.map.get(print) {
+            Some(record) => Seen::Tiers(record.history.view(tiers, now.as_micros())),
+            None => Seen::NOTHING,
+        }
+    }
+
+    /// Stores what has been decided for a member: what it was granted, or that it begins anew.
+    pub(super) fn write(
+        &mut self,
+        action: Action,
+        print: &Fingerprint,
+        tiers: &Tiers,
+        answer: &Answer,
+        now: Timestamp,
+    ) {
+        match answer.state {
+            State::Tiers(figures) => {
+                if action == Action::Spend && figures.grant.units() > 0 {
+                    self.take(print, tiers, figures.grant, now);
+                }
+            }
+            State::Gcra(_) => self.forget(print),
+        }
+    }
+
+    fn take(&mut self, print: &Fingerprint, tiers: &Tiers, grant: Grant, now: Timestamp) {
+        let now = now.as_micros();
+        let entry = match self.map.get_index_of(print) {
+            Some(entry) => entry,
+            None => self.add(print),
+        };
+        let record = &mut self.map[entry];
+        let before = record.history.heap_bytes();
+        record.history.take(tiers, grant, now);
+        record.lapses = record.history.lapses_at(tiers).min(NEVER);
+        self.heap_bytes = self.heap_bytes + record.history.heap_bytes() - before;
+        // A history that lapses later than it is queued for is put right when its turn comes.
+        if record.lapses < self.queue.key(entry) {
+            self.queue.set(entry, record.lapses);
+        }
+        self.forget_lapsed(now);
+    }
+
+    /// Adds a history. The map and the queue grow by an eighth, not to twice their size.
+    fn add(&mut self, print: &Fingerprint) -> usize {
+        if self.map.len() == self.map.capacity() {
+            let more = self.map.len() / 8 + 1;
+            self.map.reserve_exact(more);
+            self.queue.reserve_exact(more);
+        }
+        self.queue.push(NEVER);
+        self.map.insert_full(*print, Record::default()).0
+    }
+
+    pub(super) fn forget(&mut self, print: &Fingerprint) {
+        if let Some(entry) = self.map.get_index_of(print) {
+            self.remove(entry);
+        }
+    }
+
+    fn remove(&mut self, entry: usize) {
+        self.queue.swap_remove(entry);
+        if let Some((_, record)) = self.map.swap_remove_index(entry) {
+            self.heap_bytes -= record.history.heap_bytes();
+        }
+        let len = self.map.len();
+        if len < self.map.capacity() / 4 * 3 {
+            self.map.shrink_to(len + len / 8);
+            self.queue.shrink_to(len + len / 8);
+        }
+    }
+
+    /// Forgets what has lapsed, or puts its place in the queue right, for the next few whose turn has come.
+    fn forget_lapsed(&mut self, now: u64) {
+        for _ in 0..STEPS {
+            match self.queue.first() {
+                Some((instant, entry)) if instant <= now => {
+                    if self.requeue(entry) <= now {
+                        self.remove(entry);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Forgets the history that lapses soonest, apart from some, and returns whether there was any. If many places in the
+    /// queue are out of date, it is the soonest of a sample.
+    pub(super) fn evict(&mut self, spared: &[Member<'_>], now: Timestamp) -> bool {
+        self.requeue_all(spared, |_| SPARED);
+        let victim = self.soonest_of_sample();
+        if let Some((lapses, entry)) = victim {
+            self.remove(entry);
+            self.evictions += u64::from(lapses > now.as_micros());
+        }
+        self.requeue_all(spared, |record| record.lapses);
+        victim.is_some()
+    }
+
+    fn requeue_all(&mut self, members: &[Member<'_>], key: impl Fn(&Record) -> u64) {
+        for print in members.iter().map(|member| &member.fingerprint) {
+            if let Some((entry, _, record)) = self.map.get_full(print) {
+                self.queue.set(entry, key(record));
+            }
+        }
+    }
+
+    /// The history that lapses soonest, with the instant at which it does, of those that are not spared.
+    fn soonest_of_sample(&mut self) -> Option<(u64, usize)> {
+        let mut sample = None;
+        for _ in 0..SAMPLE {
+            let Some((queued, entry)) = self.queue.first().filter(|first| first.0 < SPARED) else {
+                break;
+            };
+            let lapses = self.requeue(entry);
+            sample = sample.into_iter().chain([(lapses, entry)]).min();
+            if lapses == queued {
+                break;
+            }
+        }
+        sample
+    }
+
+    /// Queues a history under the instant at which it lapses, and returns that.
+    fn requeue(&mut self, entry: usize) -> u64 {
+        let lapses = self.map[entry].lapses;
+        self.queue.set(entry, lapses);
+        lapses
+    }
+
+    /// Each history is queued, not after it lapses, and all bytes are counted.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        for (entry, record) in self.map.values().enumerate() {
+            assert!(self.queue.key(entry) <= record.lapses);
+        }
+        let histories = self.map.values().map(|record| &record.history);
+        let bytes: usize = histories.map(History::heap_bytes).sum();
+        assert_eq!(self.heap_bytes, bytes);
+        assert!(self.map.capacity() <= (self.map.len() + 1) * 4 / 3 + 4);
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Records")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Hands on one half of a fingerprint, which is a hash already.
+#[derive(Default)]
+struct Lane(u64);
+
+impl Hasher for Lane {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, lane: u64) {
+        self.0 = lane;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,42 @@
+//! A row of the table: five buckets in two adjacent cache lines, searched without separate tags.
+
+use super::bucket::Bucket;
+use crate::{clock::Timestamp, transaction::Fingerprint};
+
+pub(super) const SLOTS: usize = 5;
+
+#[derive(Clone, Copy, Default)]
+#[repr(align(128))]
+pub(super) struct Row(pub(super) [Bucket; SLOTS]);
+
+impl Row {
+    /// The slot of a bucket.
+    #[inline(always)]
+    pub(super) fn find(&self, print: &Fingerprint) -> Option<usize> {
+        self.0.iter().position(|bucket| bucket.is_of(print))
+    }
+
+    /// How many slots are empty.
+    pub(super) fn room(&self) -> usize {
+        self.0
+            .iter()
+            .filter(|bucket| bucket.low().is_none())
+            .count()
+    }
+
+    /// An empty slot.
+    pub(super) fn free(&self) -> Option<usize> {
+        self.0.iter().position(|bucket| bucket.low().is_none())
+    }
+
+    /// Forgets the buckets that are full again, and returns how many they were.
+    pub(super) fn forget_full(&mut self, now: Timestamp) -> usize {
+        let before = self.room();
+        for bucket in &mut self.0 {
+            if bucket.is_full(now) {
+                *bucket = Bucket::default();
+            }
+        }
+        self.room() - before
+    }
+}
