@@ -54,7 +54,7 @@ impl Stored {
             _ if action == Action::Reset => *self = Self::Nothing,
             (Algorithm::Gcra(_), State::Gcra(tat)) => {
                 let before = match self {
-                    Self::Gcra(tat) => *tat,
+                    Self::Gcra(tat) => tat.storable(),
                     _ => Tat::default(),
                 };
                 if tat != before {
@@ -99,6 +99,50 @@ impl Seen<'_> {
         match self {
             Self::Tiers(view) => look(view),
             Self::Gcra(_) => look(&History::default().view(tiers, now.as_micros())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        decision::Outcome,
+        transaction::{Batch, BucketKey, LimitKey, Mode},
+    };
+
+    #[test]
+    fn tat_that_no_decision_leads_to_is_read_as_the_latest_one() {
+        let limit = Limit::per_second(10);
+        let key = BucketKey::new(LimitKey::Number(1), "id");
+        let now = Timestamp::from_micros(1_767_225_600_000_000);
+        let latest = Tat::from_micros((1 << 53) - 1);
+        for us in [1 << 53, (1 << 58) + 7, u64::MAX] {
+            let foreign = Stored::Gcra(Tat::from_micros(us));
+            let decide = |operation, mode| {
+                let member = [Member::new(key, limit.algorithm().unwrap(), 1, mode)];
+                let mut stored = [foreign.clone()];
+                let batch = Batch::new(operation, &member);
+                let outcome = Outcome::decide(&batch, now, &mut stored).unwrap();
+                let [stored] = stored;
+                (outcome.answers()[0], stored)
+            };
+            let denied = Answer::new(State::Gcra(latest), false);
+            let (answer, stored) = decide(Operation::Spend, Mode::CheckAndSpend);
+            assert_eq!(
+                (answer, &stored),
+                (denied, &foreign),
+                "a denial writes nothing"
+            );
+            let (answer, _) = decide(Operation::Spend, Mode::Debit);
+            assert_eq!(answer, Answer::new(State::Gcra(latest), true));
+            let (answer, stored) = decide(Operation::Refund, Mode::CheckAndSpend);
+            let State::Gcra(tat) = answer.state else {
+                panic!("it has no tiers")
+            };
+            assert!(answer.passed && tat < latest, "{tat:?}");
+            assert_eq!(stored, Stored::Gcra(tat));
         }
     }
 }

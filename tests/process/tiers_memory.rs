@@ -146,8 +146,8 @@ fn large_histories_stay_within_the_documented_bytes() {
 #[test]
 fn gcra_at_the_cap_neither_allocates_nor_counts_histories() {
     let (limiter, _) = limiter();
-    flood(&limiter, "window", 5, 3000);
     flood(&limiter, "gcra", 1, 2 * CAP);
+    flood(&limiter, "window", 5, 3000);
     let ids: Vec<_> = (0..20_000).map(|n| format!("new {n}")).collect();
     let taken = measure(|| {
         for id in &ids {
@@ -208,10 +208,14 @@ async fn large_history_in_a_nearly_empty_backend_is_kept_and_evicts_nothing() {
 #[test]
 fn no_history_passes_repeatedly_in_one_instant() {
     let high = Limit::tiers([Tier::new(4096, secs(3600))]).unwrap();
-    let limits = Limits::builder().limit("high", high).build().unwrap();
+    let limits = Limits::builder().limit("high", high);
+    let limits = limits.limit("gcra", Limit::per_day(1)).build().unwrap();
     let backend = MemoryBackend::with_max_buckets(1000).max_history_bytes(40_000);
     let (limiter, _) = limiter_on(limits, backend);
-    let passed = (0..10).filter(|_| spend(&limiter, "high", "client", 4096));
+    let passed = (0..10).filter(|n| {
+        assert!(spend(&limiter, "gcra", &n.to_string(), 1));
+        spend(&limiter, "high", "client", 4096)
+    });
     assert_eq!(passed.count(), 1);
 }
 

@@ -267,3 +267,36 @@ impl Backend for MemoryBackend {
         }
     }
 }
+
+#[cfg(all(test, feature = "failure-policy"))]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        gcra::Tat,
+        transaction::{BucketKey, LimitKey, Mode},
+    };
+
+    #[test]
+    fn foreign_state_that_is_learned_neither_panics_at_the_cap_nor_keeps_newcomers_out() {
+        let backend = MemoryBackend::with_max_buckets(2);
+        let limit = Limit::per_second(1).burst(1);
+        let now = Timestamp::from_micros(1_767_225_600_000_000);
+        for (n, us) in [u64::MAX, 1 << 62, 1 << 58, 1 << 53, 5]
+            .into_iter()
+            .enumerate()
+        {
+            let id = n.to_string();
+            let key = BucketKey::new(LimitKey::Number(1), &id);
+            let member = Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend);
+            let tat = Tat { us, frac: u32::MAX };
+            let answer = Answer::new(State::Gcra(tat), true);
+            backend.learn(Operation::Spend, &member, &answer, now);
+            let members = [member];
+            let batch = Batch::new(Operation::Spend, &members).at(Some(now));
+            let decided = backend.decide(&batch).unwrap();
+            assert_eq!(decided.answers()[0].passed, us == 5, "{us}");
+        }
+        assert_eq!((backend.buckets(), backend.evictions()), (2, 3));
+    }
+}

@@ -128,3 +128,18 @@ impl FoundTier {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tat_that_no_decision_leads_to_is_read_as_the_latest_one() {
+        let latest = Tat::from_micros((1 << 53) - 1);
+        for us in [(1 << 53) - 1, 1 << 53, i64::MAX] {
+            let found = Found::parse(&Value::Integer(us), &Value::Integer(0), 1).unwrap();
+            assert!(matches!(found, Found::Gcra(tat) if tat == latest), "{us}");
+        }
+        assert!(Found::parse(&Value::Integer(-1), &Value::Integer(0), 1).is_none());
+    }
+}
