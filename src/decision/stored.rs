@@ -109,7 +109,7 @@ mod tests {
     use crate::{
         Limit,
         decision::Outcome,
-        transaction::{Batch, BucketKey, LimitKey, Mode},
+        transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
     };
 
     #[test]

@@ -274,7 +274,7 @@ mod tests {
     use crate::{
         Limit,
         gcra::Tat,
-        transaction::{BucketKey, LimitKey, Mode},
+        transaction::{BucketKey, LimitKey, Mode, Operation},
     };
 
     #[test]
@@ -290,8 +290,10 @@ mod tests {
             let key = BucketKey::new(LimitKey::Number(1), &id);
             let member = Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend);
             let tat = Tat { us, frac: u32::MAX };
-            let answer = Answer::new(State::Gcra(tat), true);
-            backend.learn(Operation::Spend, &member, &answer, now);
+            let Algorithm::Gcra(gcra) = member.algorithm else {
+                panic!("it has no tiers")
+            };
+            backend.change(&member, gcra, now, |_| tat);
             let members = [member];
             let batch = Batch::new(Operation::Spend, &members).at(Some(now));
             let decided = backend.decide(&batch).unwrap();
