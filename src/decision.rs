@@ -410,32 +410,35 @@ impl Decisions for BatchDecision {
 }
 
 /// The decision on a batch of one.
+#[derive(Default)]
 pub(crate) struct OneDecision {
-    pub(crate) decision: Decision,
+    decision: Option<Decision>,
     votes: bool,
 }
 
-impl Default for OneDecision {
+impl OneDecision {
     #[inline(always)]
-    fn default() -> Self {
-        Self {
-            decision: Decision::NOT_LIMITED,
-            votes: false,
-        }
+    pub(crate) fn into_decision(self) -> Decision {
+        self.decision.unwrap_or(Decision::NOT_LIMITED)
     }
 }
 
 impl Decisions for OneDecision {
     #[inline(always)]
     fn push(&mut self, decision: Decision, votes: bool) {
-        (self.decision, self.votes) = (decision, votes);
+        // There is nothing to drop: it is said once.
+        if self.decision.is_none() {
+            self.decision = Some(decision);
+            self.votes = votes;
+        }
     }
 
     fn members(&self) -> &[Decision] {
-        std::slice::from_ref(&self.decision)
+        self.decision.as_slice()
     }
 
     fn allowed(&self) -> bool {
-        !(self.votes && self.decision.denied())
+        let denied = self.decision.as_ref().is_some_and(Decision::denied);
+        !(self.votes && denied)
     }
 }
