@@ -248,7 +248,8 @@ pub(crate) fn judge_gcra(
         Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
         Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
         Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
-        Action::Keep | Action::Reset => None,
+        Action::Keep => None,
+        Action::Reset => return Answer::new(State::MISSING, true),
     };
     let probes = matches!(action, Action::Probe | Action::ProbeDebit);
     let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));

@@ -1,5 +1,5 @@
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     id::Folded,
     metrics::Meter,
-    transaction::{LimitRef, LimitSeed, Place},
+    transaction::{Algorithm, LimitRef, LimitSeed, Place},
 };
 
 /// The generation of the limits that are built next. The first is 1.
@@ -135,6 +135,7 @@ impl Limits {
         let key = name.as_str().into();
         let named = NamedLimit {
             seed: LimitSeed::of(name.key()),
+            words: OnceLock::new(),
             name,
             limit: None,
             is_defined: false,
@@ -149,6 +150,7 @@ impl Limits {
         if let Some(named) = self.named.get_mut(said.as_str()) {
             named.name.adopt(said);
             (named.limit, named.is_defined) = (limit, true);
+            named.words = OnceLock::new();
         }
     }
 
@@ -186,6 +188,8 @@ pub struct NamedLimit {
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
+    /// The default in words, once it was asked for.
+    words: OnceLock<Box<str>>,
 }
 
 impl NamedLimit {
@@ -220,6 +224,13 @@ impl NamedLimit {
     /// The override of the client with a folded id.
     pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
         self.overrides.get(folded)
+    }
+
+    /// The default in words, if it decides by this algorithm.
+    pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
+        let default = self.limit.as_ref()?;
+        let words = || default.to_string().into();
+        (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
     }
 
     /// The part of fingerprints that all its buckets share.

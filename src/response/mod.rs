@@ -170,7 +170,7 @@ impl Responder {
 impl Default for Responder {
     fn default() -> Self {
         Self {
-            format: Arc::new(Registry),
+            format: Arc::new(Problem::new()),
             grpc: Grpc::default(),
             jitter: Duration::ZERO,
         }

@@ -9,8 +9,6 @@ mod row;
 mod shard;
 mod table;
 
-use std::slice;
-
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
@@ -159,7 +157,7 @@ impl MemoryBackend {
         answer: &Answer,
         now: Timestamp,
     ) {
-        let members = slice::from_ref(member);
+        let members = std::slice::from_ref(member);
         Locked::new(self, members).write(action, member, answer, now);
         self.histories.trim(members, now);
     }
