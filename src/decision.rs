@@ -6,8 +6,8 @@
 //! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
 
 mod bucket;
-mod fate;
 mod outcome;
+mod result_label;
 mod stored;
 
 use std::{cmp::Ordering, fmt, time::Duration};
@@ -15,14 +15,16 @@ use std::{cmp::Ordering, fmt, time::Duration};
 use smallvec::SmallVec;
 
 use self::{bucket::Bucket, outcome::Circumstances};
-pub(crate) use self::{bucket::Quota, fate::Fate, outcome::judge_gcra, stored::Seen};
+pub(crate) use self::{
+    bucket::Quota, outcome::judge_gcra, result_label::ResultLabel, stored::BucketView,
+};
 pub use self::{
     outcome::{Answer, Outcome, State},
     stored::Stored,
 };
 use crate::{
     clock::Timestamp,
-    tiers::{Figures, Tiers},
+    tiers::{TierSnapshot, Tiers},
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
 
@@ -208,7 +210,7 @@ impl Decision {
         self.tiers().is_some()
     }
 
-    fn tiers(&self) -> Option<(&Tiers, &Figures)> {
+    fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
         self.bucket.as_ref().and_then(Bucket::tiers)
     }
 

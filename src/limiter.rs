@@ -12,7 +12,7 @@ use std::{fmt, slice, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-pub(crate) use self::reload::Claim;
+pub(crate) use self::reload::RuleRequirement;
 use self::{
     capacity::{Capacity, Many, One},
     prepare::{CanonicalIds, Prepared},

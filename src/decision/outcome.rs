@@ -4,12 +4,12 @@ use smallvec::SmallVec;
 
 use super::{
     Decision, Source,
-    stored::{Seen, Stored},
+    stored::{BucketView, Stored},
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
     gcra::{Gcra, Tat},
-    tiers::{Figures, Grant, Tiers, View},
+    tiers::{Grant, TierSnapshot, Tiers, View},
     transaction::{Action, Algorithm, Batch, Member},
 };
 
@@ -20,7 +20,7 @@ pub enum State {
     /// The theoretical arrival time of a GCRA bucket.
     Gcra(Tat),
     /// How a bucket with tiers stands, counted from the instant of the decision.
-    Tiers(Figures),
+    Tiers(TierSnapshot),
 }
 
 impl State {
@@ -146,7 +146,7 @@ impl Outcome {
         now.validate()?;
         let outcome = {
             let members = batch.members.iter().zip(&*stored);
-            let seen: SmallVec<[Seen<'_>; 4]> = members
+            let seen: SmallVec<[BucketView<'_>; 4]> = members
                 .map(|(member, stored)| stored.see(member.algorithm, now))
                 .collect();
             Self::judge(batch, now, &seen)
@@ -160,7 +160,7 @@ impl Outcome {
 
     /// Judges a batch at `now`, which is valid, by what is seen of each member's bucket.
     #[inline(always)]
-    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[Seen<'_>]) -> Self {
+    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
         let mut outcome = Self::new(now, []);
         let mut passes = true;
@@ -225,7 +225,7 @@ pub(super) struct Circumstances {
 
 /// What becomes of one member if the batch passes.
 #[inline(always)]
-fn judge(action: Action, member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> Answer {
+fn judge(action: Action, member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> Answer {
     match member.algorithm {
         _ if action == Action::Reset => Answer::new(State::MISSING, true),
         Algorithm::Gcra(gcra) => judge_gcra(action, member, gcra, seen.tat(), now),
@@ -272,7 +272,7 @@ fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_
 
 /// How the bucket of a member stands if nothing is taken from it.
 #[inline(never)]
-fn untouched(member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> State {
+fn untouched(member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> State {
     match member.algorithm {
         Algorithm::Gcra(_) => State::Gcra(seen.tat()),
         Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {

@@ -26,19 +26,19 @@ pub enum Stored {
     clippy::large_enum_variant,
     reason = "it is on the stack for one decision, and must not allocate"
 )]
-pub(crate) enum Seen<'a> {
+pub(crate) enum BucketView<'a> {
     Gcra(Tat),
     Tiers(View<'a>),
 }
 
 impl Stored {
-    pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> Seen<'_> {
+    pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> BucketView<'_> {
         match (self, algorithm) {
-            (Self::Gcra(tat), _) => Seen::Gcra(tat.storable()),
+            (Self::Gcra(tat), _) => BucketView::Gcra(tat.storable()),
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
-                Seen::Tiers(history.view(tiers, now.as_micros()))
+                BucketView::Tiers(history.view(tiers, now.as_micros()))
             }
-            _ => Seen::NOTHING,
+            _ => BucketView::NOTHING,
         }
     }
 
@@ -76,7 +76,7 @@ impl Stored {
     }
 }
 
-impl Seen<'_> {
+impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
     /// Full, if what is stored is of a limit that had tiers.

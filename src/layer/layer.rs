@@ -4,7 +4,7 @@ use http::request::Parts;
 use tower_layer::Layer;
 
 use super::{
-    plan::{DenyList, Plan},
+    config::{DenyList, LayerConfig},
     service::RateLimit,
     traffic::Traffic,
 };
@@ -23,14 +23,14 @@ use crate::{
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
-    plan: Arc<Plan>,
+    plan: Arc<LayerConfig>,
 }
 
 impl RateLimitLayer {
     /// A layer without rules yet, which lets everything pass.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
-        let plan = Plan {
+        let plan = LayerConfig {
             traffic: Arc::new(Traffic::new(Checks::new())),
             limiter,
             rules: Rules::default(),
@@ -206,7 +206,7 @@ impl RateLimitLayer {
         self
     }
 
-    fn plan_mut(&mut self) -> &mut Plan {
+    fn plan_mut(&mut self) -> &mut LayerConfig {
         Arc::make_mut(&mut self.plan)
     }
 }

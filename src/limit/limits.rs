@@ -13,9 +13,9 @@ use super::{
     overrides::{Override, Overrides},
 };
 use crate::{
-    id::Folded,
+    id::CanonicalId,
     metrics::Meter,
-    transaction::{Algorithm, LimitRef, LimitSeed, Place},
+    transaction::{Algorithm, LimitLookup, LimitRef, LimitSeed},
 };
 
 /// The generation of the limits that are built next. The first is 1.
@@ -50,8 +50,10 @@ impl Limits {
     #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
         let index = match limit.place() {
-            Place::At { generation, index } => (generation == self.generation).then_some(index),
-            Place::Remembered(place) => match place.within(self.generation) {
+            LimitLookup::At { generation, index } => {
+                (generation == self.generation).then_some(index)
+            }
+            LimitLookup::Remembered(place) => match place.within(self.generation) {
                 Some(index) => Some(index),
                 None => {
                     let index = self.named.get_index_of(limit.as_str())?;
@@ -59,7 +61,7 @@ impl Limits {
                     Some(index)
                 }
             },
-            Place::Unknown => None,
+            LimitLookup::Unknown => None,
         };
         match index {
             Some(index) => self.named.get_index(index).map(|(_, named)| named),
@@ -68,10 +70,13 @@ impl Limits {
     }
 
     /// Where the limit of this name is, for as long as these limits are in force.
-    pub(crate) fn place(&self, name: &str) -> Place<'static> {
+    pub(crate) fn place(&self, name: &str) -> LimitLookup<'static> {
         let generation = self.generation;
         let index = self.named.get_index_of(name);
-        index.map_or(Place::Unknown, |index| Place::At { generation, index })
+        index.map_or(LimitLookup::Unknown, |index| LimitLookup::At {
+            generation,
+            index,
+        })
     }
 
     /// All limits, in the order in which they were defined.
@@ -204,13 +209,13 @@ impl NamedLimit {
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
     #[must_use]
-    pub fn limit_of(&self, id: &Folded<'_>) -> Option<&Limit> {
+    pub fn limit_of(&self, id: &CanonicalId<'_>) -> Option<&Limit> {
         self.in_force(id.as_str())
     }
 
     /// The override of a client, if it has one.
     #[must_use]
-    pub fn override_of(&self, id: &Folded<'_>) -> Option<Override<'_>> {
+    pub fn override_of(&self, id: &CanonicalId<'_>) -> Option<Override<'_>> {
         self.own(id.as_str())
     }
 

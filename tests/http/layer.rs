@@ -96,7 +96,7 @@ async fn rules_that_meet_in_one_bucket_add_their_costs() {
 }
 
 #[test]
-#[should_panic(expected = "unknown limit `request`: known are requests")]
+#[should_panic(expected = "no limit is named `request`: did you mean `requests`?")]
 fn rule_of_an_unknown_limit_panics_at_start() {
     let _ =
         RateLimitLayer::new(limiter(&ManualClock::default())).rule(Rule::new("request", Everyone));
