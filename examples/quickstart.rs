@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .limit("requests", Limit::per_second(10).burst(20))
         .build()?;
     let limiter = Limiter::new(limits, MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
         .layer(layer);

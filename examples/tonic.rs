@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .limit("calls", Limit::per_second(5))
         .build()?;
     let limiter = Limiter::new(limits, MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter).rule(Rule::new("calls", ClientIp::peer()));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("calls", ClientIp::peer()));
 
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter

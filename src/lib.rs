@@ -12,7 +12,7 @@
 //! // 10 requests per second per client IP, bursts of 20, in memory.
 //! let limits = Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()?;
 //! let limiter = Limiter::new(limits, MemoryBackend::new());
-//! let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+//! let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
 //! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(layer);
 //! # Ok(()) }
 //! ```

@@ -47,7 +47,7 @@ pub(crate) fn layer(redis: RedisBackend) -> Result<RateLimitLayer, Box<dyn Error
     // The registry counts IPv6 addresses one by one.
     let client = ClientIp::behind(Proxies::registry()).exact();
     let limiter = Limiter::new(limits, redis);
-    Ok(RateLimitLayer::new(limiter).try_rule(Rule::new("ip", client))?)
+    Ok(RateLimitLayer::with_limiter(limiter).try_rule(Rule::new("ip", client))?)
 }
 
 async fn catalog() -> Json<Value> {

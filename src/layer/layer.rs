@@ -29,7 +29,7 @@ pub struct RateLimitLayer {
 impl RateLimitLayer {
     /// A layer without rules yet, which lets everything pass.
     #[must_use]
-    pub fn new(limiter: Limiter) -> Self {
+    pub fn with_limiter(limiter: Limiter) -> Self {
         let plan = LayerConfig {
             traffic: Arc::new(Traffic::new(Checks::new())),
             limiter,
@@ -90,7 +90,7 @@ impl RateLimitLayer {
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
     /// let ours = ClientIp::peer().within(["10.0.0.0/8", "fd00::/8"])?;
-    /// let layer = RateLimitLayer::new(limiter).skip_if(ours);
+    /// let layer = RateLimitLayer::with_limiter(limiter).skip_if(ours);
     /// # let _ = layer;
     /// # Ok::<_, tollgate::key::RangeError>(())
     /// ```
@@ -114,7 +114,7 @@ impl RateLimitLayer {
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
     /// let abusers = ClientIp::peer().within(["192.0.2.0/24", "2001:db8:bad::/48"])?;
-    /// let layer = RateLimitLayer::new(limiter).deny_if("abusers", abusers);
+    /// let layer = RateLimitLayer::with_limiter(limiter).deny_if("abusers", abusers);
     /// # let _ = layer;
     /// # Ok::<_, tollgate::key::RangeError>(())
     /// ```
@@ -169,7 +169,7 @@ impl RateLimitLayer {
     /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
-    /// let layer = RateLimitLayer::new(limiter).respond_with(Problem::new());
+    /// let layer = RateLimitLayer::with_limiter(limiter).respond_with(Problem::new());
     /// # let _ = layer;
     /// ```
     #[must_use]
@@ -189,7 +189,7 @@ impl RateLimitLayer {
     /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
     ///
     /// // nginx asks this server by `auth_request`, and takes 200 for a yes.
-    /// let layer = RateLimitLayer::new(limiter).grpc(Grpc::Never);
+    /// let layer = RateLimitLayer::with_limiter(limiter).grpc(Grpc::Never);
     /// # let _ = layer;
     /// ```
     #[must_use]

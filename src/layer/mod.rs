@@ -8,7 +8,7 @@
 //!
 //! # fn app() -> Result<Router, tollgate::limit::LimitsError> {
 //! let limits = Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()?;
-//! let layer = RateLimitLayer::new(Limiter::new(limits, MemoryBackend::new()))
+//! let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
 //!     .rule(Rule::new("requests", ClientIp::peer()));
 //! # Ok(
 //! Router::new().route("/", get(|| async { "hello" })).layer(layer)

@@ -52,7 +52,7 @@ use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::R
 /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
 /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
 ///
-/// let layer = RateLimitLayer::new(limiter).respond_with(|refusal: &Refusal<'_>| {
+/// let layer = RateLimitLayer::with_limiter(limiter).respond_with(|refusal: &Refusal<'_>| {
 ///     let advice = match (&refusal.reason, refusal.retry_after_secs()) {
 ///         (Reason::OverLimit(_), Some(secs)) => format!("slow down for {secs} s\n"),
 ///         (Reason::OverLimit(_) | Reason::Blocked(_), _) => "not today\n".into(),

@@ -71,7 +71,7 @@ async fn rules_of_a_layer_are_charged_together_or_not_at_all() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("per-ip", ClientIp::peer()))
         .rule(Rule::new("all", Everyone));
     for _ in 0..3 {
@@ -86,7 +86,7 @@ async fn rules_of_a_layer_are_charged_together_or_not_at_all() {
 
 #[tokio::test]
 async fn rules_that_meet_in_one_bucket_add_their_costs() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", Everyone).cost(2))
         .rule(Rule::new("requests", Everyone).cost(3))
         .rule(Rule::new("requests", ClientIp::peer()));
@@ -98,13 +98,13 @@ async fn rules_that_meet_in_one_bucket_add_their_costs() {
 #[test]
 #[should_panic(expected = "no limit is named `request`: did you mean `requests`?")]
 fn rule_of_an_unknown_limit_panics_at_start() {
-    let _ =
-        RateLimitLayer::new(limiter(&ManualClock::default())).rule(Rule::new("request", Everyone));
+    let _ = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
+        .rule(Rule::new("request", Everyone));
 }
 
 #[test]
 fn rules_that_do_not_fit_are_errors() {
-    let layer = || RateLimitLayer::new(limiter(&ManualClock::default()));
+    let layer = || RateLimitLayer::with_limiter(limiter(&ManualClock::default()));
     let error = |rule| layer().try_rule(rule).unwrap_err().to_string();
     let above = error(Rule::new("requests", Everyone).cost(21));
     assert!(
@@ -143,7 +143,9 @@ async fn nested_layers_add_to_headers_and_extensions() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let of = |limit: &str| RateLimitLayer::new(limiter.clone()).rule(Rule::new(limit, Everyone));
+    let of = |limit: &str| {
+        RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new(limit, Everyone))
+    };
     let names = |assessment: &Assessment| -> Vec<String> {
         assessment
             .iter()
@@ -240,7 +242,7 @@ async fn refund_of_a_denied_request_gives_nothing() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("a", Everyone))
         .rule(Rule::new("b", Everyone));
     send(&layer, "203.0.113.7").await;
@@ -285,7 +287,8 @@ fn slow() -> (RateLimitLayer, Arc<Notify>) {
         .build()
         .unwrap();
     (
-        RateLimitLayer::new(Limiter::new(limits, backend)).rule(Rule::new("requests", Everyone)),
+        RateLimitLayer::with_limiter(Limiter::new(limits, backend))
+            .rule(Rule::new("requests", Everyone)),
         gate,
     )
 }
@@ -386,7 +389,7 @@ async fn request_that_cannot_be_decided_is_refused() {
         .limit("a", Limit::per_minute(9))
         .limit("b", Limit::per_minute(9));
     let limiter = Limiter::new(limits.build().unwrap(), Broken);
-    let one = RateLimitLayer::new(limiter).rule(Rule::new("a", Everyone));
+    let one = RateLimitLayer::with_limiter(limiter).rule(Rule::new("a", Everyone));
     let two = one.clone().rule(Rule::new("b", Everyone));
     for layer in [one, two] {
         let response = send(&layer, "203.0.113.7").await;
@@ -398,7 +401,7 @@ async fn request_that_cannot_be_decided_is_refused() {
 #[tokio::test]
 async fn request_without_an_id_is_charged_by_other_rules() {
     let limiter = limiter(&ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("requests", Everyone))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
     assert_eq!(

@@ -28,7 +28,7 @@ fn limiter(format: IdFormat) -> Limiter {
 }
 
 fn layer(format: IdFormat) -> RateLimitLayer {
-    RateLimitLayer::new(limiter(format))
+    RateLimitLayer::with_limiter(limiter(format))
 }
 
 type Body = http_body_util::Full<bytes::Bytes>;
@@ -150,7 +150,7 @@ async fn requests_without_an_id_share_a_bucket_in_any_format() {
     for &format in IdFormat::ALL {
         let limiter = limiter(format);
         let rule = Rule::new("l", HeaderId::new("x-id")).on_missing(OnMissing::Shared);
-        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
         for i in 0..21 {
             let response = layer.layer(Hello).oneshot(request(&[])).await.unwrap();
             assert_eq!(response.status() == StatusCode::OK, i < 20, "{format} {i}");

@@ -43,7 +43,7 @@ fn layer(limits: &LimitsBuilder, backend: impl Backend) -> RateLimitLayer {
     let limiter = Limiter::new(limits.build().unwrap(), backend);
     let limiter = limiter.with_clock(ManualClock::default());
     let account = || HeaderId::new("x-account");
-    RateLimitLayer::new(limiter)
+    RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", Everyone).cost_by(|parts| {
             let cost = parts
                 .headers
@@ -141,7 +141,7 @@ async fn plan_in_shadow_mode_refuses_nobody() {
         let plan = parts.headers.get("x-plan")?;
         plan.to_str().ok()
     });
-    let layer = RateLimitLayer::new(limiter).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
     for (plan, status) in [("pro", 200), ("free", 400), ("gold", 500)] {
         let mut request = request(None, None);
         request

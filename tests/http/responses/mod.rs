@@ -97,7 +97,7 @@ async fn retry_after_rounds_up_and_is_at_least_one() {
 
 #[tokio::test]
 async fn full_bucket_promises_no_more() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", ClientIp::peer()).cost(0));
     let response = send(&layer, "203.0.113.7").await;
     assert_eq!(
@@ -126,7 +126,7 @@ fn two_limits() -> Limiter {
 
 #[tokio::test]
 async fn every_limit_is_listed_and_a_denial_names_the_one_that_denies() {
-    let layer = RateLimitLayer::new(two_limits())
+    let layer = RateLimitLayer::with_limiter(two_limits())
         .rule(Rule::new("per-ip", ClientIp::peer()))
         .rule(Rule::new("off", ClientIp::peer()))
         .rule(Rule::new("all", Everyone));
@@ -157,7 +157,7 @@ async fn every_limit_is_listed_and_a_denial_names_the_one_that_denies() {
 
 #[tokio::test]
 async fn limit_that_is_off_says_nothing() {
-    let layer = RateLimitLayer::new(two_limits()).rule(Rule::new("off", Everyone));
+    let layer = RateLimitLayer::with_limiter(two_limits()).rule(Rule::new("off", Everyone));
     let response = send(&layer, "203.0.113.7").await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(value(response.headers(), "ratelimit"), None);
@@ -166,10 +166,10 @@ async fn limit_that_is_off_says_nothing() {
 #[tokio::test]
 async fn retry_after_is_never_before_the_next_token() {
     let limiter = two_limits();
-    let debit = RateLimitLayer::new(limiter.clone())
+    let debit = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("per-ip", Everyone).cost(10).mode(Mode::Debit));
     assert_eq!(send(&debit, "203.0.113.7").await.status(), StatusCode::OK);
-    let probe = RateLimitLayer::new(limiter).rule(Rule::new("per-ip", Everyone).cost(0));
+    let probe = RateLimitLayer::with_limiter(limiter).rule(Rule::new("per-ip", Everyone).cost(0));
     let denied = send(&probe, "203.0.113.7").await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(
@@ -316,7 +316,7 @@ async fn layer_says_which_requests_are_grpc() {
 
 #[tokio::test]
 async fn missing_id_is_refused_with_the_reason() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
     let refused = send(&layer, "203.0.113.7").await;
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
@@ -333,7 +333,7 @@ async fn missing_id_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn missing_id_of_grpc_is_an_invalid_argument() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
     let request = as_grpc(from_ip("203.0.113.7"), "application/grpc");
     let response = layer.layer(Hello).oneshot(request).await.unwrap();
@@ -350,7 +350,7 @@ async fn rules_that_do_not_vote_neither_deny_nor_hide_others() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter)
+    let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("votes", Everyone))
         .rule(Rule::new("extra", Everyone).mode(Mode::SpendOnly))
         .rule(Rule::new("debt", Everyone).mode(Mode::Debit));
