@@ -18,7 +18,7 @@ use self::{bucket::Bucket, outcome::Circumstances};
 pub(crate) use self::{bucket::Quota, fate::Fate, outcome::judge_gcra, stored::Seen};
 pub use self::{
     outcome::{Answer, Outcome, State},
-    stored::Stored,
+    stored::{Stored, StoredError},
 };
 use crate::{
     clock::Timestamp,
