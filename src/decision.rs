@@ -20,7 +20,7 @@ pub(crate) use self::{
 };
 pub use self::{
     outcome::{Answer, Outcome, State},
-    stored::Stored,
+    stored::{Stored, StoredError},
 };
 use crate::{
     clock::Timestamp,
