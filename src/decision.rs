@@ -6,8 +6,8 @@
 //! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
 
 mod bucket;
-mod fate;
 mod outcome;
+mod result_label;
 mod stored;
 
 use std::{cmp::Ordering, fmt, time::Duration};
@@ -15,14 +15,16 @@ use std::{cmp::Ordering, fmt, time::Duration};
 use smallvec::SmallVec;
 
 use self::{bucket::Bucket, outcome::Circumstances};
-pub(crate) use self::{bucket::Quota, fate::Fate, outcome::judge_gcra, stored::Seen};
+pub(crate) use self::{
+    bucket::Quota, outcome::judge_gcra, result_label::ResultLabel, stored::BucketView,
+};
 pub use self::{
     outcome::{Answer, Outcome, State},
-    stored::Stored,
+    stored::{Stored, StoredError},
 };
 use crate::{
     clock::Timestamp,
-    tiers::{Figures, Tiers},
+    tiers::{TierSnapshot, Tiers},
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
 
@@ -208,7 +210,7 @@ impl Decision {
         self.tiers().is_some()
     }
 
-    fn tiers(&self) -> Option<(&Tiers, &Figures)> {
+    fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
         self.bucket.as_ref().and_then(Bucket::tiers)
     }
 
@@ -410,32 +412,35 @@ impl Decisions for BatchDecision {
 }
 
 /// The decision on a batch of one.
+#[derive(Default)]
 pub(crate) struct OneDecision {
-    pub(crate) decision: Decision,
+    decision: Option<Decision>,
     votes: bool,
 }
 
-impl Default for OneDecision {
+impl OneDecision {
     #[inline(always)]
-    fn default() -> Self {
-        Self {
-            decision: Decision::NOT_LIMITED,
-            votes: false,
-        }
+    pub(crate) fn into_decision(self) -> Decision {
+        self.decision.unwrap_or(Decision::NOT_LIMITED)
     }
 }
 
 impl Decisions for OneDecision {
     #[inline(always)]
     fn push(&mut self, decision: Decision, votes: bool) {
-        (self.decision, self.votes) = (decision, votes);
+        // There is nothing to drop: it is said once.
+        if self.decision.is_none() {
+            self.decision = Some(decision);
+            self.votes = votes;
+        }
     }
 
     fn members(&self) -> &[Decision] {
-        std::slice::from_ref(&self.decision)
+        self.decision.as_slice()
     }
 
     fn allowed(&self) -> bool {
-        !(self.votes && self.decision.denied())
+        let denied = self.decision.as_ref().is_some_and(Decision::denied);
+        !(self.votes && denied)
     }
 }

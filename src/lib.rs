@@ -101,6 +101,7 @@ pub mod response;
 pub mod rule;
 pub mod tiers;
 pub mod transaction;
+mod varint;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;

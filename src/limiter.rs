@@ -12,7 +12,7 @@ use std::{fmt, slice, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-pub(crate) use self::reload::Claim;
+pub(crate) use self::reload::RuleRequirement;
 use self::{
     capacity::{Capacity, Many, One},
     prepare::{CanonicalIds, Prepared},
@@ -261,7 +261,7 @@ impl Limiter {
         let mut one = OneDecision::default();
         let transactions = slice::from_ref(transaction);
         match self.try_decide::<One>(&limits, operation, transactions, &mut one)? {
-            Ok(()) => Some(Ok(one.decision)),
+            Ok(()) => Some(Ok(one.into_decision())),
             Err(error) => Some(Err(error)),
         }
     }
@@ -276,7 +276,7 @@ impl Limiter {
         let transactions = slice::from_ref(transaction);
         self.decide::<One>(&limits, operation, transactions, &mut one)
             .await?;
-        Ok(one.decision)
+        Ok(one.into_decision())
     }
 
     pub(crate) fn try_decide_batch(

@@ -56,7 +56,7 @@ use metrics::{
 };
 use quanta::Clock;
 
-use crate::{backend::Stats, decision::Fate, transaction::Operation};
+use crate::{backend::Stats, decision::ResultLabel, transaction::Operation};
 
 /// Transactions decided.
 pub const REQUESTS: &str = "rate_limiting.requests";
@@ -183,20 +183,20 @@ pub(crate) struct Meter(Arc<Series>);
 
 #[derive(Default)]
 struct Series {
-    requests: [OnceLock<Counter>; Fate::ALL.len()],
+    requests: [OnceLock<Counter>; ResultLabel::ALL.len()],
     utilization: OnceLock<Histogram>,
 }
 
 impl Meter {
     /// Begins the counters of a limit at 0. The recorder is asked again when they are used: it may be installed later.
     pub(crate) fn begin(policy: &str) {
-        for fate in Fate::ALL {
+        for fate in ResultLabel::ALL {
             requests(policy, fate).increment(0);
         }
     }
 
     #[inline]
-    pub(crate) fn decided(&self, policy: &str, fate: Fate) {
+    pub(crate) fn decided(&self, policy: &str, fate: ResultLabel) {
         let new = || requests(policy, fate);
         self.0.requests[fate as usize].get_or_init(new).increment(1);
     }
@@ -210,7 +210,7 @@ impl Meter {
     }
 }
 
-fn requests(policy: &str, fate: Fate) -> Counter {
+fn requests(policy: &str, fate: ResultLabel) -> Counter {
     counter!(REQUESTS, "policy" => policy.to_owned(), "result" => fate.as_str())
 }
 
@@ -261,14 +261,14 @@ impl Stopwatch {
 
 /// A call to a store. Dropped, it notes how long that took: nobody may wait any more for what takes too long.
 #[cfg(feature = "redis")]
-pub(crate) struct Call {
+pub(crate) struct StoreCall {
     operation: Operation,
     result: &'static str,
     since: Stopwatch,
 }
 
 #[cfg(feature = "redis")]
-impl Call {
+impl StoreCall {
     pub(crate) fn start(operation: Operation) -> Self {
         Self {
             operation,
@@ -283,7 +283,7 @@ impl Call {
 }
 
 #[cfg(feature = "redis")]
-impl Drop for Call {
+impl Drop for StoreCall {
     fn drop(&mut self) {
         let labels = [("call", name(self.operation)), ("result", self.result)];
         histogram!(STORE_DURATION, &labels).record(self.since.elapsed());

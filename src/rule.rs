@@ -35,7 +35,7 @@ pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleErr
 use crate::{
     id::{Id, IdFormat},
     key::{KeyExtractor, Missing},
-    limiter::Claim,
+    limiter::RuleRequirement,
     transaction::{Mode, OnFailure},
 };
 
@@ -380,10 +380,10 @@ impl Rule {
         }
     }
 
-    fn claim(&self, limit: &Arc<str>, cost: u32) -> Claim {
+    fn claim(&self, limit: &Arc<str>, cost: u32) -> RuleRequirement {
         let sources = self.sources.clone();
         let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
-        let claim = Claim::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
+        let claim = RuleRequirement::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
         match self.charging.corrects() {
             true => claim.with_corrections(),
             false => claim,

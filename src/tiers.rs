@@ -54,7 +54,7 @@ pub(crate) use self::view::{NEVER, View};
 pub use self::{
     grant::Grant,
     history::{History, Phase},
-    view::Figures,
+    view::TierSnapshot,
 };
 use crate::gcra::MAX_TICKS_US;
 

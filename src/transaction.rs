@@ -13,7 +13,7 @@ mod receipt;
 pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
-    limit_ref::{LimitPlace, Place},
+    limit_ref::{LimitLookup, LimitPlace},
 };
 pub use self::{
     batch::{Algorithm, Batch, BucketKey, LimitKey, Member, Operation},

@@ -19,13 +19,13 @@ const IDLE: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    open: Mutex<Open>,
+    open: Mutex<OpenSessions>,
     /// By which nobody can guess another's id.
     secret: RandomState,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenSessions {
     started: u64,
     sessions: HashMap<String, Session>,
 }

@@ -34,7 +34,7 @@ pub fn check(input: &[u8]) {
 }
 
 fn fold(format: IdFormat, text: &str) -> Result<Id, IdError> {
-    format.fold(text).map(tollgate::id::Folded::into_id)
+    format.fold(text).map(tollgate::id::CanonicalId::into_id)
 }
 
 /// Errors repeat what anyone may have sent, so in one line and not for pages.

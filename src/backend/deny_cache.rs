@@ -51,14 +51,14 @@ pub struct DenyCache<B> {
 }
 
 /// The entries among which a bucket may be.
-type Set = [Entry; 8];
+type Set = [DeniedBucket; 8];
 
 /// Enough for one refund not to hinder many buckets from being remembered.
 const EPOCHS: usize = 1024;
 
 /// A bucket that was denied.
 #[derive(Clone)]
-struct Entry {
+struct DeniedBucket {
     print: Fingerprint,
     /// By our clock, or the client's.
     state: State,
@@ -73,7 +73,7 @@ struct Entry {
     is_clients: bool,
 }
 
-impl Entry {
+impl DeniedBucket {
     const NOBODY: Self = Self {
         print: Fingerprint { low: 0, high: 0 },
         state: State::MISSING,
@@ -127,13 +127,13 @@ impl<B: Backend> DenyCache<B> {
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
         let sets = buckets
-            .div_ceil(size_of::<Set>() / size_of::<Entry>())
+            .div_ceil(size_of::<Set>() / size_of::<DeniedBucket>())
             .max(1);
         Self {
             inner,
             clock: SystemClock::new(),
             sets: (0..sets)
-                .map(|_| Mutex::new([const { Entry::NOBODY }; 8]))
+                .map(|_| Mutex::new([const { DeniedBucket::NOBODY }; 8]))
                 .collect(),
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             lifetime: Self::DEFAULT_LIFETIME,
@@ -215,7 +215,7 @@ impl<B: Backend> DenyCache<B> {
                 }
             } else if member.mode.votes() {
                 let at = batch.now.unwrap_or(sent.now);
-                let entry = Entry {
+                let entry = DeniedBucket {
                     print: member.fingerprint,
                     state: answer.state.by_clock(outcome.now, at),
                     at,
@@ -246,7 +246,7 @@ impl<B: Backend> DenyCache<B> {
         let mut set = self.lock(&print);
         self.epoch(&print).fetch_add(1, Ordering::AcqRel);
         for entry in set.iter_mut().filter(|entry| entry.print == print) {
-            *entry = Entry::NOBODY;
+            *entry = DeniedBucket::NOBODY;
         }
     }
 
@@ -263,7 +263,7 @@ impl<B: Backend> DenyCache<B> {
 }
 
 /// Takes the place of the same bucket's entry, or of the one that would be forgotten soonest.
-fn replace(set: &mut Set, entry: Entry) {
+fn replace(set: &mut Set, entry: DeniedBucket) {
     let same = set.iter().position(|old| old.print == entry.print);
     let place = same.unwrap_or_else(|| {
         let soonest = set.iter().enumerate().min_by_key(|(_, old)| old.until);

@@ -4,7 +4,7 @@ use super::{Decision, State};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
-    tiers::{Figures, NEVER, Tiers},
+    tiers::{NEVER, TierSnapshot, Tiers},
     transaction::{Action, Algorithm},
 };
 
@@ -21,7 +21,7 @@ pub(super) enum Bucket {
     },
     Tiers {
         tiers: Tiers,
-        figures: Figures,
+        figures: TierSnapshot,
         now: Timestamp,
     },
     /// Nothing passes.
@@ -78,7 +78,7 @@ impl Bucket {
     }
 
     /// The tiers and what they say, if it has tiers.
-    pub(super) fn tiers(&self) -> Option<(&Tiers, &Figures)> {
+    pub(super) fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
         match self {
             Self::Gcra { .. } | Self::Blocked => None,
             Self::Tiers { tiers, figures, .. } => Some((tiers, figures)),

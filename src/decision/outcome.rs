@@ -4,12 +4,12 @@ use smallvec::SmallVec;
 
 use super::{
     Decision, Source,
-    stored::{Seen, Stored},
+    stored::{BucketView, Stored},
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
     gcra::{Gcra, Tat},
-    tiers::{Figures, Grant, Tiers, View},
+    tiers::{Grant, TierSnapshot, Tiers, View},
     transaction::{Action, Algorithm, Batch, Member},
 };
 
@@ -20,7 +20,7 @@ pub enum State {
     /// The theoretical arrival time of a GCRA bucket.
     Gcra(Tat),
     /// How a bucket with tiers stands, counted from the instant of the decision.
-    Tiers(Figures),
+    Tiers(TierSnapshot),
 }
 
 impl State {
@@ -146,7 +146,7 @@ impl Outcome {
         now.validate()?;
         let outcome = {
             let members = batch.members.iter().zip(&*stored);
-            let seen: SmallVec<[Seen<'_>; 4]> = members
+            let seen: SmallVec<[BucketView<'_>; 4]> = members
                 .map(|(member, stored)| stored.see(member.algorithm, now))
                 .collect();
             Self::judge(batch, now, &seen)
@@ -160,7 +160,7 @@ impl Outcome {
 
     /// Judges a batch at `now`, which is valid, by what is seen of each member's bucket.
     #[inline(always)]
-    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[Seen<'_>]) -> Self {
+    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
         let mut outcome = Self::new(now, []);
         let mut passes = true;
@@ -185,28 +185,25 @@ impl Outcome {
         &self.answers
     }
 
-    /// The decisions on the batch's members, in their order.
+    /// The decision on the member at this index.
     #[inline(always)]
-    pub(crate) fn decisions<'a>(
-        &'a self,
-        batch: &'a Batch<'_>,
-    ) -> impl Iterator<Item = Decision> + 'a {
-        let passes = self.passes(batch);
-        let members = batch.members.iter().zip(&self.answers).enumerate();
-        members.map(move |(i, (member, answer))| {
-            let other = self.algorithms.as_ref().and_then(|others| others.get(i));
-            Decision::new(
-                batch.action(member),
-                member,
-                other.unwrap_or(member.algorithm),
-                answer,
-                Circumstances {
-                    now: self.now,
-                    passes,
-                    source: self.source,
-                },
-            )
-        })
+    pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
+        let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
+        else {
+            return Decision::NOT_LIMITED;
+        };
+        let other = self.algorithms.as_ref().and_then(|all| all.get(index));
+        Decision::new(
+            batch.action(member),
+            member,
+            other.unwrap_or(member.algorithm),
+            answer,
+            Circumstances {
+                now: self.now,
+                passes,
+                source: self.source,
+            },
+        )
     }
 
     /// Whether no voting member of `batch` is denied.
@@ -228,7 +225,7 @@ pub(super) struct Circumstances {
 
 /// What becomes of one member if the batch passes.
 #[inline(always)]
-fn judge(action: Action, member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> Answer {
+fn judge(action: Action, member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> Answer {
     match member.algorithm {
         _ if action == Action::Reset => Answer::new(State::MISSING, true),
         Algorithm::Gcra(gcra) => judge_gcra(action, member, gcra, seen.tat(), now),
@@ -251,7 +248,8 @@ pub(crate) fn judge_gcra(
         Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
         Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
         Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
-        Action::Keep | Action::Reset => None,
+        Action::Keep => None,
+        Action::Reset => return Answer::new(State::MISSING, true),
     };
     let probes = matches!(action, Action::Probe | Action::ProbeDebit);
     let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));
@@ -274,7 +272,7 @@ fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_
 
 /// How the bucket of a member stands if nothing is taken from it.
 #[inline(never)]
-fn untouched(member: &Member<'_>, seen: &Seen<'_>, now: Timestamp) -> State {
+fn untouched(member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> State {
     match member.algorithm {
         Algorithm::Gcra(_) => State::Gcra(seen.tat()),
         Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {

@@ -1,3 +1,6 @@
+mod bytes;
+
+pub use self::bytes::StoredError;
 use super::outcome::{Answer, State};
 use crate::{
     clock::Timestamp,
@@ -26,19 +29,33 @@ pub enum Stored {
     clippy::large_enum_variant,
     reason = "it is on the stack for one decision, and must not allocate"
 )]
-pub(crate) enum Seen<'a> {
+pub(crate) enum BucketView<'a> {
     Gcra(Tat),
     Tiers(View<'a>),
 }
 
 impl Stored {
-    pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> Seen<'_> {
+    /// From when on it may be forgotten, because it is a full bucket's by this algorithm; `None` if that does not come.
+    ///
+    /// A store that removes it then, or later, decides as one that keeps it for ever, unless the clock steps back or the
+    /// limit changes to one with longer periods.
+    #[must_use]
+    pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
+        let us = match (self, algorithm) {
+            (Self::Gcra(tat), Algorithm::Gcra(_)) => tat.storable().ceil_micros(),
+            (Self::Tiers(history), Algorithm::Tiers(tiers)) => history.lapses_at(tiers),
+            _ => 0,
+        };
+        (us < u64::MAX).then_some(Timestamp::from_micros(us))
+    }
+
+    pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> BucketView<'_> {
         match (self, algorithm) {
-            (Self::Gcra(tat), _) => Seen::Gcra(tat.storable()),
+            (Self::Gcra(tat), _) => BucketView::Gcra(tat.storable()),
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
-                Seen::Tiers(history.view(tiers, now.as_micros()))
+                BucketView::Tiers(history.view(tiers, now.as_micros()))
             }
-            _ => Seen::NOTHING,
+            _ => BucketView::NOTHING,
         }
     }
 
@@ -76,7 +93,7 @@ impl Stored {
     }
 }
 
-impl Seen<'_> {
+impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
     /// Full, if what is stored is of a limit that had tiers.

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayString;
 
-use super::folded::{Folded, Reason};
+use super::canonical_id::{CanonicalId, Reason};
 
 /// The longest name, in characters (RFC 1035, without the dot at the end).
 const MAX_NAME: usize = 253;
@@ -15,11 +15,11 @@ const FORM: Reason = Reason::Form(
 
 const ADDRESS: Reason = Reason::Form("an address has no registered domain: use a name");
 
-pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
     let name = name(text.strip_prefix("*.").unwrap_or(text))?;
     let folded = match lower_case(name) {
-        None => Folded::same(registrable(name)),
-        Some(name) => Folded::canonical(text, registrable(&name).into()),
+        None => CanonicalId::same(registrable(name)),
+        Some(name) => CanonicalId::canonical(text, registrable(&name).into()),
     };
     let wider = folded.as_str().len() < text.strip_suffix('.').unwrap_or(text).len();
     Ok(folded.wider(wider))

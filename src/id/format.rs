@@ -3,9 +3,8 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use thiserror::Error;
 
 use super::{
-    domain,
-    folded::{Folded, Reason},
-    fqdn_set,
+    canonical_id::{CanonicalId, Reason},
+    domain, fqdn_set,
     id::Id,
     ip_address, ipv6_range, pair, reg_id,
 };
@@ -79,9 +78,9 @@ impl IdFormat {
     ///
     /// If the text is not an id in this format.
     #[inline]
-    pub fn fold(self, text: &str) -> Result<Folded<'_>, IdError> {
+    pub fn fold(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         if matches!(self, Self::Opaque) && !text.is_empty() && text != Id::MISSING {
-            return Ok(Folded::same(text));
+            return Ok(CanonicalId::same(text));
         }
         self.fold_formatted(text)
     }
@@ -89,9 +88,9 @@ impl IdFormat {
     /// Folds an id that was written down by somebody who means one client: where folding makes
     /// another client of it, or many, it is refused, with the right one named. [`Id::MISSING`] stands
     /// for those who have none.
-    pub(crate) fn canonical(self, text: &str) -> Result<Folded<'_>, IdError> {
+    pub(crate) fn canonical(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         if text == Id::MISSING {
-            return Ok(Folded::same(text));
+            return Ok(CanonicalId::same(text));
         }
         let folded = self.fold(text)?;
         match folded.is_wider() {
@@ -100,11 +99,11 @@ impl IdFormat {
         }
     }
 
-    fn fold_formatted(self, text: &str) -> Result<Folded<'_>, IdError> {
+    fn fold_formatted(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         let folded = match self {
             _ if text.is_empty() => Err(Reason::Empty),
             _ if text == Id::MISSING => Err(Reason::Reserved),
-            Self::Opaque => Ok(Folded::same(text)),
+            Self::Opaque => Ok(CanonicalId::same(text)),
             Self::IpAddress => ip_address::fold(text),
             Self::Ipv6Range => ipv6_range::fold(text),
             Self::RegId => reg_id::fold(text),

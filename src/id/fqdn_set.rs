@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
 use super::{
+    canonical_id::{CanonicalId, Reason},
     domain,
-    folded::{Folded, Reason},
     id::Id,
     ip_address,
 };
@@ -14,11 +14,11 @@ const FORM: Reason = Reason::Form(
     "use names of two labels or more in ASCII, or addresses, with a comma and no space between them",
 );
 
-pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
     let mut members = text
         .split(',')
         .map(member)
-        .collect::<Result<SmallVec<[Folded<'_>; 8]>, _>>()?;
+        .collect::<Result<SmallVec<[CanonicalId<'_>; 8]>, _>>()?;
     members.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
     members.dedup();
     let mut hash = Sha256::new();
@@ -28,11 +28,11 @@ pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
         }
         hash.update(member.as_str());
     }
-    Ok(Folded::canonical(text, hex(&hash.finalize())))
+    Ok(CanonicalId::canonical(text, hex(&hash.finalize())))
 }
 
 /// A name in lower case, or an address in its canonical form.
-fn member(text: &str) -> Result<Folded<'_>, Reason> {
+fn member(text: &str) -> Result<CanonicalId<'_>, Reason> {
     if let Ok(address) = ip_address::fold(text) {
         return (!address.is_wider()).then_some(address).ok_or(FORM);
     }
@@ -42,8 +42,8 @@ fn member(text: &str) -> Result<Folded<'_>, Reason> {
     let text = &text[..text.len() - base.len() + name.len()];
     let wildcard = &text[..text.len() - name.len()];
     Ok(match domain::lower_case(name) {
-        Some(name) => Folded::canonical(text, Id::display(format_args!("{wildcard}{name}"))),
-        None => Folded::same(text),
+        Some(name) => CanonicalId::canonical(text, Id::display(format_args!("{wildcard}{name}"))),
+        None => CanonicalId::same(text),
     })
 }
 

@@ -3,19 +3,19 @@
 use std::net::IpAddr;
 
 use super::{
-    folded::{Folded, Reason},
+    canonical_id::{CanonicalId, Reason},
     id::Id,
 };
 
 const FORM: Reason =
     Reason::Form("use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask");
 
-pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
     let (ip, zoned) = parse(text).ok_or(FORM)?;
     Ok(match ip {
         // Its parser takes no other spelling.
-        IpAddr::V4(_) if !text.contains(':') => Folded::same(text),
-        ip => Folded::canonical(text, Id::from(ip)).wider(zoned),
+        IpAddr::V4(_) if !text.contains(':') => CanonicalId::same(text),
+        ip => CanonicalId::canonical(text, Id::from(ip)).wider(zoned),
     })
 }
 

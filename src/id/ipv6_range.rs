@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{
-    folded::{Folded, Reason},
+    canonical_id::{CanonicalId, Reason},
     id::Id,
     ip_address,
 };
@@ -15,7 +15,7 @@ const FORM: Reason =
 
 const IPV4: Reason = Reason::Form("an IPv4 address is in no such range: leave it out");
 
-pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
     let (address, is_range) = match text.split_once('/') {
         Some((address, "48")) => (address, true),
         Some(_) => return Err(FORM),
@@ -27,7 +27,7 @@ pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
         return Err(FORM);
     }
     let is_whole = is_range && masked(ip, BITS) == ip;
-    Ok(Folded::canonical(text, network(ip, BITS)).wider(!is_whole))
+    Ok(CanonicalId::canonical(text, network(ip, BITS)).wider(!is_whole))
 }
 
 /// The network that an address is in, in CIDR notation. `bits` is at least 1.

@@ -25,8 +25,8 @@
 //! # Ok::<_, tollgate::id::IdError>(())
 //! ```
 
+mod canonical_id;
 mod domain;
-mod folded;
 mod format;
 mod fqdn_set;
 #[cfg(any(test, feature = "redis"))]
@@ -39,7 +39,7 @@ mod pair;
 mod reg_id;
 
 pub use self::{
-    folded::Folded,
+    canonical_id::CanonicalId,
     format::{IdError, IdFormat, UnknownIdFormat},
     id::Id,
 };

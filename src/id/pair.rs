@@ -1,7 +1,7 @@
 //! `regId:domain` and `regId:fqdnSet`: an account's number and something of its.
 
 use super::{
-    folded::{Folded, Reason},
+    canonical_id::{CanonicalId, Reason},
     id::Id,
     reg_id,
 };
@@ -11,15 +11,15 @@ const FORM: Reason =
 
 pub(super) fn fold(
     text: &str,
-    second: fn(&str) -> Result<Folded<'_>, Reason>,
-) -> Result<Folded<'_>, Reason> {
+    second: fn(&str) -> Result<CanonicalId<'_>, Reason>,
+) -> Result<CanonicalId<'_>, Reason> {
     let (number, written) = text.split_once(':').ok_or(FORM)?;
     let (number, folded) = (reg_id::fold(number)?, second(written)?);
     if folded.as_str() == written {
-        return Ok(Folded::same(text));
+        return Ok(CanonicalId::same(text));
     }
     let id = Id::display(format_args!("{number}:{folded}"));
-    Ok(Folded::canonical(text, id).wider(folded.is_wider()))
+    Ok(CanonicalId::canonical(text, id).wider(folded.is_wider()))
 }
 
 #[cfg(test)]

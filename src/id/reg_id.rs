@@ -1,15 +1,15 @@
 //! `regId`: the number of an account.
 
-use super::folded::{Folded, Reason};
+use super::canonical_id::{CanonicalId, Reason};
 
 const FORM: Reason =
     Reason::Form("use a whole number up to 18446744073709551615, without sign or leading zeros");
 
-pub(super) fn fold(text: &str) -> Result<Folded<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let canonical = digits && (text == "0" || !text.starts_with('0'));
     match text.parse::<u64>() {
-        Ok(_) if canonical => Ok(Folded::same(text)),
+        Ok(_) if canonical => Ok(CanonicalId::same(text)),
         _ => Err(FORM),
     }
 }

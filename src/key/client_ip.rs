@@ -118,7 +118,7 @@ impl KeyExtractor for ClientIp {
 
     fn describe(&self) -> Description {
         let exact = self.exact;
-        Description::new(self.address.nature())
+        Description::new(self.address.id_source())
             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
             .can_find(move |folded| is_client(folded, exact))
     }

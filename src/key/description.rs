@@ -7,7 +7,7 @@ use crate::id::{IdError, IdFormat};
 ///
 /// ```
 /// use http::request::Parts;
-/// use tollgate::{id::IdFormat, key::{Description, Extracted, KeyExtractor, Missing, Nature}};
+/// use tollgate::{id::IdFormat, key::{Description, Extracted, IdSource, KeyExtractor, Missing}};
 ///
 /// /// The account of a client certificate, as a proxy passes it on.
 /// struct Certificate;
@@ -22,7 +22,7 @@ use crate::id::{IdError, IdFormat};
 ///     }
 ///
 ///     fn describe(&self) -> Description {
-///         Description::new(Nature::Proxies)
+///         Description::new(IdSource::Proxies)
 ///             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::RegId))
 ///             .invalid(|_| Missing::server("the proxy's certificate has no account's number"))
 ///     }
@@ -30,7 +30,7 @@ use crate::id::{IdError, IdFormat};
 /// ```
 #[derive(Clone, Default)]
 pub struct Description {
-    nature: Nature,
+    id_source: IdSource,
     fits: Option<Arc<Fits>>,
     finds: Option<Arc<Finds>>,
     invalid: Option<Arc<Invalid>>,
@@ -44,7 +44,7 @@ type Invalid = dyn Fn(&IdError) -> Missing + Send + Sync;
 /// What a [`KeyExtractor`] goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Nature {
+pub enum IdSource {
     /// All requests have one id, and shall.
     OneForAll,
     /// That is not known.
@@ -61,9 +61,9 @@ pub enum Nature {
 impl Description {
     /// A description of ids of any format, by what the extractor goes by. The [checks](crate::check) ask for that.
     #[must_use]
-    pub fn new(nature: Nature) -> Self {
+    pub fn new(id_source: IdSource) -> Self {
         Self {
-            nature,
+            id_source,
             ..Self::default()
         }
     }
@@ -103,8 +103,8 @@ impl Description {
 
     /// What the extractor goes by.
     #[must_use]
-    pub fn nature(&self) -> Nature {
-        self.nature
+    pub fn id_source(&self) -> IdSource {
+        self.id_source
     }
 
     pub(crate) fn has_format(&self, format: IdFormat) -> bool {
@@ -132,7 +132,7 @@ impl Description {
 impl fmt::Debug for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Description")
-            .field("nature", &self.nature)
+            .field("id_source", &self.id_source)
             .field("alternatives", &self.alternatives.len())
             .finish_non_exhaustive()
     }

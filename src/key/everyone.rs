@@ -1,6 +1,6 @@
 use http::request::Parts;
 
-use super::{Description, Extracted, KeyExtractor, Nature};
+use super::{Description, Extracted, IdSource, KeyExtractor};
 use crate::id::IdFormat;
 
 /// One bucket for all requests: what the server itself can bear.
@@ -15,7 +15,7 @@ impl KeyExtractor for Everyone {
     }
 
     fn describe(&self) -> Description {
-        Description::new(Nature::OneForAll)
+        Description::new(IdSource::OneForAll)
             .fits(|format| format == IdFormat::Opaque)
             .can_find(|folded| folded == ID)
     }

@@ -92,7 +92,7 @@ impl KeyExtractor for Ipv6Range {
 
     fn describe(&self) -> Description {
         let prefix = self.prefix;
-        Description::new(self.address.nature())
+        Description::new(self.address.id_source())
             .fits(move |format| match format {
                 IdFormat::Ipv6Range => prefix == 48,
                 format => format == IdFormat::Opaque,

@@ -47,8 +47,8 @@ joined!(A 0, B 1, C 2; D 3);
 fn of_parts<const N: usize>(parts: [Description; N]) -> Description {
     let parts = Arc::new(parts);
     let of_errors = Arc::clone(&parts);
-    let nature = parts.iter().map(Description::nature).max();
-    Description::new(nature.unwrap_or_default())
+    let source = parts.iter().map(Description::id_source).max();
+    Description::new(source.unwrap_or_default())
         .fits(move |format| match (format.pair(), &parts[..]) {
             // Which part is malformed is not known when one is looked for elsewhere.
             (Some((first, second)), [a, b]) if a.each().is_empty() && b.each().is_empty() => {

@@ -1,6 +1,6 @@
 use http::request::Parts;
 
-use super::{Description, Extracted, KeyExtractor, Nature};
+use super::{Description, Extracted, IdSource, KeyExtractor};
 use crate::id::IdFormat;
 
 /// The route that axum has matched, as it is written in the router: `/users/{id}`. One bucket for each route or, with
@@ -28,6 +28,6 @@ impl KeyExtractor for MatchedPath {
     }
 
     fn describe(&self) -> Description {
-        Description::new(Nature::OneForAll).fits(|format| format == IdFormat::Opaque)
+        Description::new(IdSource::OneForAll).fits(|format| format == IdFormat::Opaque)
     }
 }

@@ -71,7 +71,7 @@ pub use self::matched_path::MatchedPath;
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader, RangeError},
     client_ip::ClientIp,
-    description::{Description, Nature},
+    description::{Description, IdSource},
     everyone::Everyone,
     extension::ExtensionId,
     header::HeaderId,

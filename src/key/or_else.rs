@@ -70,8 +70,8 @@ impl KeyExtractor for OrElse {
         let each: Arc<[Description]> = each.collect();
         let (of_formats, of_ids, of_errors) =
             (Arc::clone(&each), Arc::clone(&each), Arc::clone(&each));
-        let nature = each.iter().map(Description::nature).max();
-        Description::new(nature.unwrap_or_default())
+        let source = each.iter().map(Description::id_source).max();
+        Description::new(source.unwrap_or_default())
             .fits(move |format| of_formats.iter().all(|one| one.has_format(format)))
             .can_find(move |folded| of_ids.iter().any(|one| one.may_find(folded)))
             .invalid(move |error| match of_errors.last() {

@@ -12,9 +12,9 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
+    additions::ResponseAdditions,
     body::ResponseBody,
-    mark::Mark,
-    plan::{Conclusion, FinalResponse, Waiting},
+    config::{Conclusion, FinalResponse, Waiting},
     task::{Closing, detached},
 };
 
@@ -35,15 +35,15 @@ pin_project! {
     where
         S: Service<Request<ReqBody>>,
     {
-        Waiting { waiting: Waiting, held: Option<Held<S, ReqBody>> },
-        Inner { #[pin] future: S::Future, mark: Mark },
-        Closing { closing: Closing, ended: Option<(Result<S::Response, S::Error>, Mark)> },
+        Waiting { waiting: Waiting, held: Option<PendingRequest<S, ReqBody>> },
+        Inner { #[pin] future: S::Future, mark: ResponseAdditions },
+        Closing { closing: Closing, ended: Option<(Result<S::Response, S::Error>, ResponseAdditions)> },
         Refused { refused: Option<Box<FinalResponse>> },
     }
 }
 
 /// A request that waits for its decision, and the ready service to call with it.
-struct Held<S, ReqBody> {
+struct PendingRequest<S, ReqBody> {
     inner: S,
     parts: Parts,
     body: ReqBody,
@@ -69,7 +69,7 @@ where
         Self {
             state: State::Waiting {
                 waiting,
-                held: Some(Held { inner, parts, body }),
+                held: Some(PendingRequest { inner, parts, body }),
             },
         }
     }
@@ -111,7 +111,7 @@ where
                 StateProj::Waiting { waiting, held } => {
                     let request = &held.as_ref().expect("held until it is decided").parts;
                     let conclusion = ready!(waiting.poll(request, cx));
-                    let Held {
+                    let PendingRequest {
                         mut inner,
                         parts,
                         body,

@@ -4,8 +4,8 @@ use http::request::Parts;
 use tower_layer::Layer;
 
 use super::{
+    config::{DenyList, LayerConfig},
     one_limit::OneLimit,
-    plan::{DenyList, Plan},
     service::RateLimit,
     traffic::Traffic,
 };
@@ -27,7 +27,7 @@ use crate::{
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
-    plan: Arc<Plan>,
+    plan: Arc<LayerConfig>,
     /// The limit that can still get another name, or another backend.
     one_limit: Option<OneLimit>,
 }
@@ -62,7 +62,7 @@ impl RateLimitLayer {
     /// A layer that decides by a limiter. It has no rules yet, and lets everything pass.
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
-        let plan = Plan {
+        let plan = LayerConfig {
             traffic: Arc::new(Traffic::new(Checks::new())),
             limiter,
             rules: Rules::default(),
@@ -328,7 +328,7 @@ impl RateLimitLayer {
             .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))
     }
 
-    fn plan_mut(&mut self) -> &mut Plan {
+    fn plan_mut(&mut self) -> &mut LayerConfig {
         Arc::make_mut(&mut self.plan)
     }
 }

@@ -50,15 +50,15 @@
 //! A handler finds the [`Assessment`] of its request among the extensions: what was decided, and the
 //! limiter, to spend more or give back.
 
+mod additions;
 mod assessment;
 mod body;
+mod config;
 mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod mark;
 mod one_limit;
-mod plan;
 mod request_charges;
 mod service;
 mod settlement;

@@ -11,8 +11,8 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
+    config::{LayerConfig, Progress},
     future::ResponseFuture,
-    plan::{Plan, Progress},
 };
 
 /// A service whose requests are limited.
@@ -21,11 +21,11 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
-    plan: Arc<Plan>,
+    plan: Arc<LayerConfig>,
 }
 
 impl<S> RateLimit<S> {
-    pub(super) fn new(inner: S, plan: Arc<Plan>) -> Self {
+    pub(super) fn new(inner: S, plan: Arc<LayerConfig>) -> Self {
         Self { inner, plan }
     }
 

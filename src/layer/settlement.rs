@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{
     assessment::{Assessment, Correction},
-    plan::Plan,
+    config::LayerConfig,
     task::{Closing, detach},
 };
 use crate::{
@@ -21,17 +21,17 @@ use crate::{
 /// What is open until a request has ended. Dropped, it is closed as abandoned.
 #[derive(Debug)]
 pub(super) struct Settlement {
-    plan: Arc<Plan>,
+    plan: Arc<LayerConfig>,
     assessment: Assessment,
     request: Extensions,
-    open: SmallVec<[Open; 2]>,
+    open: SmallVec<[OpenCharge; 2]>,
     /// Corrections that have to be waited for.
     left: Vec<Correction>,
 }
 
 /// A charge that is open: its place in the assessment, and its rule.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenCharge {
     place: usize,
     rule: usize,
 }
@@ -40,12 +40,14 @@ impl Settlement {
     /// The charges that depend on how the request ends, by their places in the assessment and their rules, if there are
     /// any.
     pub(super) fn new(
-        plan: &Arc<Plan>,
+        plan: &Arc<LayerConfig>,
         assessment: &Assessment,
         request: &Extensions,
         open: impl Iterator<Item = (usize, usize)>,
     ) -> Option<Self> {
-        let open: SmallVec<_> = open.map(|(place, rule)| Open { place, rule }).collect();
+        let open: SmallVec<_> = open
+            .map(|(place, rule)| OpenCharge { place, rule })
+            .collect();
         (!open.is_empty()).then(|| Self {
             plan: Arc::clone(plan),
             assessment: assessment.clone(),
@@ -58,7 +60,7 @@ impl Settlement {
     /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
     pub(super) fn close(&mut self, outcome: Outcome<'_>, is_end: bool) -> Option<Closing> {
         // One after the other, so that one whose closure panics takes no other along.
-        while let Some(Open { place, rule }) = self.next(is_end) {
+        while let Some(OpenCharge { place, rule }) = self.next(is_end) {
             let ending = Ending::new(&self.request, outcome);
             let assessed = self.assessment.own(place);
             let Some(cost) = self.plan.rules.due(rule, assessed.cost, &ending) else {
@@ -86,8 +88,8 @@ impl Settlement {
     }
 
     /// Takes out the next that is due.
-    fn next(&mut self, is_end: bool) -> Option<Open> {
-        let is_due = |open: &Open| is_end || !self.plan.rules.is_by_end(open.rule);
+    fn next(&mut self, is_end: bool) -> Option<OpenCharge> {
+        let is_due = |open: &OpenCharge| is_end || !self.plan.rules.is_by_end(open.rule);
         let next = self.open.iter().position(is_due)?;
         Some(self.open.remove(next))
     }

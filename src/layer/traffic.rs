@@ -15,7 +15,7 @@ use super::assessment::Assessment;
 use crate::{
     check::{Check, Checks, Finding, Reporter},
     id::Id,
-    key::Nature,
+    key::IdSource,
     limiter::Limiter,
     rule::{Charge, Rules},
 };
@@ -131,7 +131,7 @@ impl Traffic {
 
     fn look_at_headers(&self, request: &Parts, rules: &Rules, charge: &Charge) {
         const CHECK: Check = Check::ForwardingHeaderIgnored;
-        if !self.reporter.wants(CHECK) || rules.nature(charge) != Nature::Peer {
+        if !self.reporter.wants(CHECK) || rules.id_source(charge) != IdSource::Peer {
             return;
         }
         let mut forwarding = FORWARDING.iter();
@@ -179,9 +179,9 @@ impl Sample {
         let ids = &mut self.ids[charge.target];
         ids.add(id);
         let limit = rules.limit(charge);
-        let nature = rules.nature(charge);
+        let id_source = rules.id_source(charge);
         let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;
-        if one && nature != Nature::OneForAll {
+        if one && id_source != IdSource::OneForAll {
             let seen = format!(
                 "{REQUESTS_OF_ONE} requests, by {AGENTS} agents and more, have one id for limit `{limit}`"
             );

@@ -7,7 +7,7 @@ use super::{
     file::{Definition, Group, Listed},
     limit::Limit,
     limits::Limits,
-    mistake::{LimitsError, Mistake, Origin, Place, nearest},
+    mistake::{LimitsError, Location, Mistake, Origin, nearest},
     name::LimitName,
 };
 use crate::{
@@ -97,7 +97,7 @@ impl Assembly {
     pub(super) fn define_in_file(
         &mut self,
         definition: Definition<'_>,
-        place: &Place,
+        place: &Location,
     ) -> Result<(), LimitsError> {
         let Definition {
             name,

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     assembly::Assembly,
-    file::{Document, Language, Source},
+    file::{Document, Language, LimitsSource},
     limit::Limit,
     limits::{Limits, Settings},
     mistake::LimitsError,
@@ -32,8 +32,8 @@ pub struct LimitsBuilder {
     names: Vec<LimitName>,
     limits: Vec<(LimitName, Limit)>,
     overrides: Vec<CodedOverride>,
-    defaults_sources: Vec<Source>,
-    overrides_sources: Vec<Source>,
+    defaults_sources: Vec<LimitsSource>,
+    overrides_sources: Vec<LimitsSource>,
     settings: Settings,
 }
 
@@ -80,23 +80,23 @@ impl LimitsBuilder {
 
     /// Adds a file of defaults, in a form that the [module](super#defaults) shows.
     pub fn defaults_file(self, path: impl AsRef<Path>) -> Self {
-        self.defaults(Source::File(path.as_ref().into()))
+        self.defaults(LimitsSource::File(path.as_ref().into()))
     }
 
     /// Adds a text like a file of defaults.
     pub fn defaults_text(self, language: Language, text: &str) -> Self {
-        self.defaults(Source::Text(language, text.into()))
+        self.defaults(LimitsSource::Text(language, text.into()))
     }
 
     /// Adds a file of overrides, in a form that the [module](super#overrides) shows. An empty one is one
     /// without overrides.
     pub fn overrides_file(self, path: impl AsRef<Path>) -> Self {
-        self.overrides(Source::File(path.as_ref().into()))
+        self.overrides(LimitsSource::File(path.as_ref().into()))
     }
 
     /// Adds a text like a file of overrides.
     pub fn overrides_text(self, language: Language, text: &str) -> Self {
-        self.overrides(Source::Text(language, text.into()))
+        self.overrides(LimitsSource::Text(language, text.into()))
     }
 
     /// Puts all limits in shadow mode, as [`LimitName::shadow`] does one.
@@ -124,7 +124,12 @@ impl LimitsBuilder {
 
     /// Reads the files as they are now.
     pub(crate) fn read(&self) -> Result<Documents, LimitsError> {
-        let read = |sources: &[Source]| sources.iter().map(Source::read).collect::<Result<_, _>>();
+        let read = |sources: &[LimitsSource]| {
+            sources
+                .iter()
+                .map(LimitsSource::read)
+                .collect::<Result<_, _>>()
+        };
         Ok(Documents {
             defaults: read(&self.defaults_sources)?,
             overrides: read(&self.overrides_sources)?,
@@ -172,12 +177,12 @@ impl LimitsBuilder {
         hash.finalize().into()
     }
 
-    fn defaults(mut self, source: Source) -> Self {
+    fn defaults(mut self, source: LimitsSource) -> Self {
         self.defaults_sources.push(source);
         self
     }
 
-    fn overrides(mut self, source: Source) -> Self {
+    fn overrides(mut self, source: LimitsSource) -> Self {
         self.overrides_sources.push(source);
         self
     }

@@ -1,5 +1,5 @@
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -13,9 +13,9 @@ use super::{
     overrides::{Override, Overrides},
 };
 use crate::{
-    id::Folded,
+    id::CanonicalId,
     metrics::Meter,
-    transaction::{LimitRef, LimitSeed, Place},
+    transaction::{Algorithm, LimitLookup, LimitRef, LimitSeed},
 };
 
 /// The generation of the limits that are built next. The first is 1.
@@ -50,8 +50,10 @@ impl Limits {
     #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
         let index = match limit.place() {
-            Place::At { generation, index } => (generation == self.generation).then_some(index),
-            Place::Remembered(place) => match place.within(self.generation) {
+            LimitLookup::At { generation, index } => {
+                (generation == self.generation).then_some(index)
+            }
+            LimitLookup::Remembered(place) => match place.within(self.generation) {
                 Some(index) => Some(index),
                 None => {
                     let index = self.named.get_index_of(limit.as_str())?;
@@ -59,7 +61,7 @@ impl Limits {
                     Some(index)
                 }
             },
-            Place::Unknown => None,
+            LimitLookup::Unknown => None,
         };
         match index {
             Some(index) => self.named.get_index(index).map(|(_, named)| named),
@@ -68,10 +70,13 @@ impl Limits {
     }
 
     /// Where the limit of this name is, for as long as these limits are in force.
-    pub(crate) fn place(&self, name: &str) -> Place<'static> {
+    pub(crate) fn place(&self, name: &str) -> LimitLookup<'static> {
         let generation = self.generation;
         let index = self.named.get_index_of(name);
-        index.map_or(Place::Unknown, |index| Place::At { generation, index })
+        index.map_or(LimitLookup::Unknown, |index| LimitLookup::At {
+            generation,
+            index,
+        })
     }
 
     /// All limits, in the order in which they were defined.
@@ -135,6 +140,7 @@ impl Limits {
         let key = name.as_str().into();
         let named = NamedLimit {
             seed: LimitSeed::of(name.key()),
+            words: OnceLock::new(),
             name,
             limit: None,
             is_defined: false,
@@ -149,6 +155,7 @@ impl Limits {
         if let Some(named) = self.named.get_mut(said.as_str()) {
             named.name.adopt(said);
             (named.limit, named.is_defined) = (limit, true);
+            named.words = OnceLock::new();
         }
     }
 
@@ -186,6 +193,8 @@ pub struct NamedLimit {
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
+    /// The default in words, once it was asked for.
+    words: OnceLock<Box<str>>,
 }
 
 impl NamedLimit {
@@ -200,13 +209,13 @@ impl NamedLimit {
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
     #[must_use]
-    pub fn limit_of(&self, id: &Folded<'_>) -> Option<&Limit> {
+    pub fn limit_of(&self, id: &CanonicalId<'_>) -> Option<&Limit> {
         self.in_force(id.as_str())
     }
 
     /// The override of a client, if it has one.
     #[must_use]
-    pub fn override_of(&self, id: &Folded<'_>) -> Option<Override<'_>> {
+    pub fn override_of(&self, id: &CanonicalId<'_>) -> Option<Override<'_>> {
         self.own(id.as_str())
     }
 
@@ -220,6 +229,13 @@ impl NamedLimit {
     /// The override of the client with a folded id.
     pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
         self.overrides.get(folded)
+    }
+
+    /// The default in words, if it decides by this algorithm.
+    pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
+        let default = self.limit.as_ref()?;
+        let words = || default.to_string().into();
+        (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
     }
 
     /// The part of fingerprints that all its buckets share.

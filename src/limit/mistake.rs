@@ -18,13 +18,13 @@ use crate::{
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
 /// what to change.
-pub struct LimitsError(Box<Found>);
+pub struct LimitsError(Box<LocatedMistake>);
 
 debug_as_read!(LimitsError);
 
 /// A mistake and where it is.
 #[derive(Debug)]
-struct Found {
+struct LocatedMistake {
     origin: Origin,
     limit: Option<String>,
     id: Option<String>,
@@ -33,7 +33,7 @@ struct Found {
 
 /// Where limits come from.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Place {
+pub(super) enum Location {
     #[default]
     Code,
     Text,
@@ -43,16 +43,16 @@ pub(super) enum Place {
 /// A place, and a line in it.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) line: Option<u64>,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Code => {}
-            Place::Text => f.write_str("limits")?,
-            Place::File(path) => path.display().fmt(f)?,
+            Location::Code => {}
+            Location::Text => f.write_str("limits")?,
+            Location::File(path) => path.display().fmt(f)?,
         }
         match self.line {
             Some(line) => write!(f, ":{line}"),
@@ -66,8 +66,8 @@ impl LimitsError {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0.origin.place {
-            Place::File(path) => Some(path),
-            Place::Code | Place::Text => None,
+            Location::File(path) => Some(path),
+            Location::Code | Location::Text => None,
         }
     }
 
@@ -89,7 +89,7 @@ impl LimitsError {
         self.0.id.as_deref()
     }
 
-    pub(super) fn within(mut self, place: &Place) -> Self {
+    pub(super) fn within(mut self, place: &Location) -> Self {
         self.0.origin.place = place.clone();
         self
     }
@@ -113,9 +113,9 @@ impl LimitsError {
 
 impl From<Mistake> for LimitsError {
     fn from(mistake: Mistake) -> Self {
-        Self(Box::new(Found {
+        Self(Box::new(LocatedMistake {
             origin: Origin {
-                place: Place::default(),
+                place: Location::default(),
                 line: None,
             },
             limit: None,
@@ -127,14 +127,14 @@ impl From<Mistake> for LimitsError {
 
 impl fmt::Display for LimitsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Found {
+        let LocatedMistake {
             origin,
             limit,
             id,
             mistake,
         } = &*self.0;
         origin.fmt(f)?;
-        if !matches!(origin.place, Place::Code) {
+        if !matches!(origin.place, Location::Code) {
             f.write_str(": ")?;
         }
         if let Some(limit) = limit {

@@ -22,12 +22,12 @@ pub struct Override<'a> {
 /// The overrides of one name, by folded id, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
-    map: IndexMap<Box<str>, Stored, RandomState>,
+    map: IndexMap<Box<str>, StoredOverride, RandomState>,
     filter: Filter,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredOverride {
     limit: Arc<Limit>,
     /// The id as it was written, unless that is how it is folded.
     written: Option<Box<str>>,
@@ -36,9 +36,16 @@ pub(super) struct Stored {
 
 impl Overrides {
     /// The limit of a client, if it has one of its own.
-    #[inline]
+    #[inline(always)]
     pub(super) fn limit_of(&self, folded: &str) -> Option<&Limit> {
-        if self.map.is_empty() || !self.filter.may_hold(self.hash(folded)) {
+        match self.map.is_empty() {
+            true => None,
+            false => self.look_up(folded),
+        }
+    }
+
+    fn look_up(&self, folded: &str) -> Option<&Limit> {
+        if !self.filter.may_hold(self.hash(folded)) {
             return None;
         }
         self.map.get(folded).map(|stored| &*stored.limit)
@@ -59,7 +66,7 @@ impl Overrides {
         match self.map.entry(new.folded.into()) {
             Entry::Occupied(_) => {}
             Entry::Vacant(entry) => {
-                entry.insert(Stored {
+                entry.insert(StoredOverride {
                     limit,
                     written: (new.folded != new.id).then(|| new.id.into()),
                     comment: new.comment.map(Into::into),
@@ -79,7 +86,7 @@ impl Overrides {
     }
 }
 
-impl Stored {
+impl StoredOverride {
     fn show<'a>(&'a self, folded: &'a str) -> Override<'a> {
         Override {
             id: self.written.as_deref().unwrap_or(folded),

@@ -38,12 +38,12 @@ struct Defaults<'a>(&'a Limits);
 impl Serialize for Defaults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let named = self.0.iter();
-        serializer.collect_map(named.map(|named| (named.name.as_str(), Entry::new(named))))
+        serializer.collect_map(named.map(|named| (named.name.as_str(), WrittenLimit::new(named))))
     }
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct WrittenLimit<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ struct Entry<'a> {
     values: Option<Values>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> WrittenLimit<'a> {
     fn new(named: &'a NamedLimit) -> Self {
         let format = Some(named.name.format()).filter(|format| *format != IdFormat::default());
         Self {

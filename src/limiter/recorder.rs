@@ -7,8 +7,8 @@ use tracing::Level;
 
 use super::limiter_error::LimiterError;
 use crate::{
-    decision::{Decision, Decisions, Fate, Source},
-    id::{Folded, Id},
+    decision::{Decision, Decisions, ResultLabel, Source},
+    id::{CanonicalId, Id},
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
     transaction::{Operation, Transaction},
@@ -64,7 +64,7 @@ impl<'a> DecisionRecorder<'a> {
         if transaction.is_correction() {
             return;
         }
-        let fate = Fate::of(decision, transaction.mode, passes);
+        let fate = ResultLabel::of(decision, transaction.mode, passes);
         let Some((fate, named)) = fate.zip(self.limits.find(transaction.limit)) else {
             return;
         };
@@ -84,8 +84,8 @@ impl<'a> DecisionRecorder<'a> {
             if let Some(named) = self.limits.find(transaction.limit) {
                 named
                     .meter()
-                    .decided(transaction.limit.as_str(), Fate::Error);
-                let (limit, result) = (transaction.limit.as_str(), Fate::Error.as_str());
+                    .decided(transaction.limit.as_str(), ResultLabel::Error);
+                let (limit, result) = (transaction.limit.as_str(), ResultLabel::Error.as_str());
                 tracing::debug!(limit, result, %error, "not decided");
             }
         }
@@ -101,7 +101,7 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
     let own = folded
         .as_ref()
         .ok()
-        .and_then(|id: &Folded<'_>| named.override_of(id));
+        .and_then(|id: &CanonicalId<'_>| named.override_of(id));
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
         named
@@ -111,10 +111,10 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
 }
 
 #[inline]
-fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fate: Fate) {
+fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fate: ResultLabel) {
     let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
     let result = fate.as_str();
-    if matches!(fate, Fate::Acquired) {
+    if matches!(fate, ResultLabel::Acquired) {
         if tracing::enabled!(Level::TRACE) {
             let remaining = decision.remaining();
             let id = shown(limits, transaction.id);

@@ -55,7 +55,10 @@ impl Limiter {
     }
 
     /// Holds the limits to what a rule takes for granted, for as long as the claim is kept.
-    pub(crate) fn claim(&self, claim: Claim) -> Result<Arc<Claim>, LimiterError> {
+    pub(crate) fn claim(
+        &self,
+        claim: RuleRequirement,
+    ) -> Result<Arc<RuleRequirement>, LimiterError> {
         let mut claims = self.shared.claims.lock();
         let limits = self.shared.limits.load();
         claim.check(&limits)?;
@@ -71,7 +74,7 @@ impl Limiter {
 }
 
 /// What a rule takes for granted: that there is a limit of this name, and that this cost can pass.
-pub(crate) struct Claim {
+pub(crate) struct RuleRequirement {
     limit: Arc<str>,
     cost: u32,
     mode: Mode,
@@ -83,7 +86,7 @@ pub(crate) struct Claim {
 /// Says whether a rule can meet the client with a folded id.
 type Meets = dyn Fn(&str) -> bool + Send + Sync;
 
-impl Claim {
+impl RuleRequirement {
     pub(crate) fn new(limit: Arc<str>, cost: u32, mode: Mode, meets: Box<Meets>) -> Self {
         Self {
             limit,
@@ -178,9 +181,9 @@ impl Claim {
     }
 }
 
-impl fmt::Debug for Claim {
+impl fmt::Debug for RuleRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claim")
+        f.debug_struct("RuleRequirement")
             .field("limit", &self.limit)
             .field("cost", &self.cost)
             .finish_non_exhaustive()
@@ -229,10 +232,10 @@ pub(super) fn admitted(limits: &Limits, backend: &dyn Backend) -> Result<(), Rel
 
 /// The claims of all rules that there are. Its lock also orders reloads.
 #[derive(Default)]
-pub(super) struct Claims(Mutex<Vec<Weak<Claim>>>);
+pub(super) struct Claims(Mutex<Vec<Weak<RuleRequirement>>>);
 
 impl Claims {
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Claim>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<RuleRequirement>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

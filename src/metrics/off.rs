@@ -1,6 +1,6 @@
 //! What the feature `metrics` would count: nothing without it.
 
-use crate::{decision::Fate, transaction::Operation};
+use crate::{decision::ResultLabel, transaction::Operation};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter(());
@@ -10,7 +10,7 @@ impl Meter {
     pub(crate) fn begin(_policy: &str) {}
 
     #[inline]
-    pub(crate) fn decided(&self, _policy: &str, _fate: Fate) {
+    pub(crate) fn decided(&self, _policy: &str, _fate: ResultLabel) {
         let Self(()) = self;
     }
 
@@ -41,10 +41,10 @@ impl Stopwatch {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) struct Call(());
+pub(crate) struct StoreCall(());
 
 #[cfg(feature = "redis")]
-impl Call {
+impl StoreCall {
     #[inline]
     pub(crate) fn start(_operation: Operation) -> Self {
         Self(())

@@ -9,9 +9,9 @@ use crate::key::Predicate;
 
 /// What requests may be, in one way or another.
 #[derive(Clone, Default)]
-pub(crate) struct Predicates(Vec<Shared>);
+pub(crate) struct Predicates(Vec<SharedPredicate>);
 
-type Shared = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+type SharedPredicate = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
 impl Predicates {
     pub(crate) fn push(&mut self, predicate: impl Fn(&Parts) -> bool + Send + Sync + 'static) {

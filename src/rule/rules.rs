@@ -15,9 +15,9 @@ use crate::{
     check::Finding,
     decision::Decision,
     id::{Id, IdFormat},
-    key::{Missing, Nature},
+    key::{IdSource, Missing},
     limit::Limits,
-    limiter::{Claim, Limiter, LimiterError},
+    limiter::{Limiter, LimiterError, RuleRequirement},
     transaction::{Mode, OnFailure, Transaction},
 };
 
@@ -69,7 +69,7 @@ debug_as_read!(RuleError);
 /// The rules of a layer. The limits are held to what they take for granted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
-    held: Vec<Held>,
+    held: Vec<BoundRule>,
     /// The rules of which one applies at most, by [`Rule::or_else`]. Most are alone.
     chains: Vec<Range<usize>>,
     targets: Vec<Target>,
@@ -77,7 +77,7 @@ pub(crate) struct Rules {
 
 /// A rule, and where its limits are among the targets.
 #[derive(Clone, Debug)]
-struct Held {
+struct BoundRule {
     rule: Rule,
     targets: Range<usize>,
 }
@@ -88,7 +88,7 @@ struct Target {
     limit: Arc<str>,
     /// How ids of its limit look, which no reload changes.
     format: IdFormat,
-    _claim: Arc<Claim>,
+    _claim: Arc<RuleRequirement>,
 }
 
 impl Rules {
@@ -117,7 +117,7 @@ impl Rules {
                 self.targets.push(target);
             }
             let targets = targets..self.targets.len();
-            self.held.push(Held { rule, targets });
+            self.held.push(BoundRule { rule, targets });
         }
         self.chains.push(first..self.held.len());
         Ok(())
@@ -232,7 +232,7 @@ impl Rules {
                 |(no_id, of)| self.without_id(i, no_id, of),
                 |found| Ok(Some(found)),
             )?;
-            return Ok(found.map(|Found { target, source, id }| Charge {
+            return Ok(found.map(|ChargedBucket { target, source, id }| Charge {
                 rule: i,
                 target,
                 source,
@@ -246,8 +246,8 @@ impl Rules {
 
     /// The limit that a rule charges a request to, and the bucket; or why there is none, and of which limits.
     #[inline]
-    fn find(&self, i: usize, parts: &Parts) -> Result<Found, (NoId, Range<usize>)> {
-        let Held { rule, targets } = &self.held[i];
+    fn find(&self, i: usize, parts: &Parts) -> Result<ChargedBucket, (NoId, Range<usize>)> {
+        let BoundRule { rule, targets } = &self.held[i];
         let mut target = targets.start;
         if let Some(chosen) = rule.chosen(parts) {
             let limits = &self.targets[targets.clone()];
@@ -260,7 +260,7 @@ impl Rules {
             target += i;
         }
         match rule.find(parts, self.targets[target].format) {
-            Ok((source, id)) => Ok(Found { target, source, id }),
+            Ok((source, id)) => Ok(ChargedBucket { target, source, id }),
             Err(no_id) => Err((no_id, target..target + 1)),
         }
     }
@@ -272,10 +272,10 @@ impl Rules {
         i: usize,
         no_id: NoId,
         of: Range<usize>,
-    ) -> Result<Option<Found>, Unknown> {
+    ) -> Result<Option<ChargedBucket>, Unknown> {
         let target = of.start;
         match self.rule(i).without_id(no_id) {
-            Ok(id) => Ok(id.map(|id| Found {
+            Ok(id) => Ok(id.map(|id| ChargedBucket {
                 target,
                 source: 0,
                 id,
@@ -304,8 +304,8 @@ impl Rules {
     }
 
     /// What the extractor of a charge goes by.
-    pub(crate) fn nature(&self, charge: &Charge) -> Nature {
-        self.rule(charge.rule).sources.nature(charge.source)
+    pub(crate) fn id_source(&self, charge: &Charge) -> IdSource {
+        self.rule(charge.rule).sources.id_source(charge.source)
     }
 
     /// The limits whose rules believe anyone about who is asking.
@@ -395,7 +395,7 @@ struct Unknown {
 }
 
 /// Whose bucket a request meets.
-struct Found {
+struct ChargedBucket {
     target: usize,
     source: usize,
     id: Id,

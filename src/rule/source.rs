@@ -6,14 +6,14 @@ use http::request::Parts;
 
 use crate::{
     id::{Id, IdFormat},
-    key::{Description, Extracted, KeyExtractor, Missing, Nature},
+    key::{Description, Extracted, IdSource, KeyExtractor, Missing},
 };
 
 /// The extractors of a rule, in the order in which they are asked.
 #[derive(Clone)]
-pub(super) struct Sources(Arc<[Source]>);
+pub(super) struct Sources(Arc<[RuleExtractor]>);
 
-struct Source {
+struct RuleExtractor {
     extractor: Arc<dyn KeyExtractor>,
     description: Description,
 }
@@ -33,11 +33,11 @@ impl Sources {
     pub(super) fn new(extractor: impl KeyExtractor) -> Self {
         let description = extractor.describe();
         let sources: Arc<[_]> = match description.each() {
-            [] => Arc::new([Source {
+            [] => Arc::new([RuleExtractor {
                 extractor: Arc::new(extractor),
                 description,
             }]),
-            each => each.iter().map(Source::new).collect(),
+            each => each.iter().map(RuleExtractor::new).collect(),
         };
         Self(sources)
     }
@@ -74,18 +74,18 @@ impl Sources {
     }
 
     /// What one of them goes by.
-    pub(super) fn nature(&self, source: usize) -> Nature {
-        self.0[source].description.nature()
+    pub(super) fn id_source(&self, source: usize) -> IdSource {
+        self.0[source].description.id_source()
     }
 
     /// Whether one of them goes by what anyone says.
     pub(super) fn trust_anyone(&self) -> bool {
         let mut sources = self.0.iter();
-        sources.any(|source| source.description.nature() == Nature::Anyone)
+        sources.any(|source| source.description.id_source() == IdSource::Anyone)
     }
 }
 
-impl Source {
+impl RuleExtractor {
     fn new(extractor: &Arc<dyn KeyExtractor>) -> Self {
         Self {
             extractor: Arc::clone(extractor),
@@ -108,7 +108,7 @@ impl Source {
 
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let natures = self.0.iter().map(|source| source.description.nature());
+        let natures = self.0.iter().map(|source| source.description.id_source());
         f.debug_list().entries(natures).finish()
     }
 }

@@ -83,7 +83,7 @@ impl<'a> Window<'a> {
 
 /// How a bucket with tiers stands, counted from the instant of a decision on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Figures {
+pub struct TierSnapshot {
     pub(crate) grant: Grant,
     /// How many units could be granted.
     pub(crate) remaining: u32,
@@ -99,7 +99,7 @@ pub struct Figures {
     in_force: NonZeroU8,
 }
 
-impl Figures {
+impl TierSnapshot {
     /// The highest active tier, or the lowest.
     pub(crate) fn in_force(&self) -> usize {
         usize::from(self.in_force.get()) - 1
@@ -316,7 +316,7 @@ impl<'a> View<'a> {
     }
 
     /// The figures for a request of at least `least` units that has been granted `grant`.
-    pub(crate) fn figures(&self, tiers: &Tiers, least: u32, grant: Grant) -> Figures {
+    pub(crate) fn figures(&self, tiers: &Tiers, least: u32, grant: Grant) -> TierSnapshot {
         let in_force = self.current.unwrap_or(0);
         let (span, window) = (&tiers.spans()[in_force], &self.windows[in_force]);
         let turn = match window.used {
@@ -326,7 +326,7 @@ impl<'a> View<'a> {
                 over.min(end(window.unit(0), span.window))
             }
         };
-        Figures {
+        TierSnapshot {
             grant,
             remaining: self.remaining(tiers),
             free: self.free(tiers, in_force),

@@ -10,12 +10,12 @@ use std::{
 #[derive(Clone, Copy)]
 pub struct LimitRef<'a> {
     name: &'a str,
-    place: Place<'a>,
+    place: LimitLookup<'a>,
 }
 
 /// What is known of where the limits keep a name.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum LimitLookup<'a> {
     Unknown,
     /// Where a handle has found it last.
     Remembered(&'a LimitPlace),
@@ -27,7 +27,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl<'a> LimitRef<'a> {
-    pub(crate) fn placed(name: &'a str, place: Place<'a>) -> Self {
+    pub(crate) fn placed(name: &'a str, place: LimitLookup<'a>) -> Self {
         Self { name, place }
     }
 
@@ -38,7 +38,7 @@ impl<'a> LimitRef<'a> {
     }
 
     #[inline]
-    pub(crate) fn place(&self) -> Place<'a> {
+    pub(crate) fn place(&self) -> LimitLookup<'a> {
         self.place
     }
 }
@@ -46,7 +46,7 @@ impl<'a> LimitRef<'a> {
 /// A name as text.
 impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for LimitRef<'a> {
     fn from(name: &'a T) -> Self {
-        Self::placed(name.as_ref(), Place::Unknown)
+        Self::placed(name.as_ref(), LimitLookup::Unknown)
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::{
 };
 use tollgate::{
     RedisBackend,
-    backend::redis::{RedisError, Source},
+    backend::redis::{ConnectionSource, RedisError},
     check::{Check, Checks},
 };
 
@@ -32,7 +32,10 @@ use crate::{redis_support::Server, support::Log};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A backend that has been connected, and whose servers have been looked at.
-async fn connect(source: impl Into<Source>, checks: Checks) -> Result<RedisBackend, RedisError> {
+async fn connect(
+    source: impl Into<ConnectionSource>,
+    checks: Checks,
+) -> Result<RedisBackend, RedisError> {
     let backend = RedisBackend::builder(source)
         .timeout(PATIENCE)
         .checks(checks);
@@ -42,7 +45,7 @@ async fn connect(source: impl Into<Source>, checks: Checks) -> Result<RedisBacke
 }
 
 /// How often a check is told of a server, once it has been looked at.
-async fn told(source: impl Into<Source>, check: Check, checks: Checks) -> usize {
+async fn told(source: impl Into<ConnectionSource>, check: Check, checks: Checks) -> usize {
     let (log, _guard) = Log::capture();
     let backend = connect(source, checks).await.unwrap();
     drop(backend);

@@ -6,7 +6,7 @@ use tollgate::{
     Limiter, RateLimitLayer, RedisBackend, Rule, Transaction,
     backend::{
         DenyCache, FailurePolicy,
-        redis::{Source, fred::types::config::Config},
+        redis::{ConnectionSource, fred::types::config::Config},
     },
     key::Everyone,
     transaction::OnFailure,
@@ -49,7 +49,7 @@ fn error_hides(error: &(dyn Error + 'static)) {
 }
 
 /// Prints a backend and all that may be around it.
-async fn all_hide(source: impl Into<Source>) {
+async fn all_hide(source: impl Into<ConnectionSource>) {
     let builder = RedisBackend::builder(source).timeout(Duration::from_secs(10));
     hides(&builder);
     let backend = builder.build().unwrap();

@@ -7,7 +7,7 @@ use tollgate::{
     backend::{
         Backend,
         redis::{
-            KeyForm, RedisError, Source,
+            ConnectionSource, KeyForm, RedisError,
             fred::{
                 clients::{Client, Pool},
                 interfaces::ClientLike,
@@ -304,6 +304,6 @@ async fn sources_that_lead_nowhere_are_refused() {
     let outside = std::thread::spawn(|| RedisBackend::new("redis://localhost").unwrap_err());
     let error = outside.join().unwrap().to_string();
     assert!(error.contains("no tokio runtime"), "{error}");
-    let source = format!("{:?}", Source::from("redis://:secret@localhost"));
+    let source = format!("{:?}", ConnectionSource::from("redis://:secret@localhost"));
     assert!(!source.contains("secret"));
 }

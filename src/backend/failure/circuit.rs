@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    type Shared = Arc<Circuit<Modelled>>;
+    type SharedCircuit = Arc<Circuit<Modelled>>;
 
     const LATER: u64 = 60_000_000;
 
@@ -290,7 +290,7 @@ mod tests {
         // More threads than two meet in too many ways to try all of them.
         builder.preemption_bound = (calls.len() > 2).then_some(2);
         builder.check(move || {
-            let circuit: Shared = Arc::new(Circuit::new(threshold));
+            let circuit: SharedCircuit = Arc::new(Circuit::new(threshold));
             let before = (0..failures_before).filter_map(|_| call(&circuit, 0, Ended::Failed));
             let mut turned: Vec<_> = before.collect();
             let threads: Vec<_> = calls
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn one_probe_is_let_through_at_a_time() {
         loom::model(|| {
-            let circuit: Shared = Arc::new(Circuit::new(1));
+            let circuit: SharedCircuit = Arc::new(Circuit::new(1));
             call(&circuit, 0, Ended::Failed);
             let threads = [(); 2].map(|()| {
                 let circuit = Arc::clone(&circuit);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{MemoryBackend, histories::Locked as LockedRecords, table::Table};
 use crate::{
     clock::Timestamp,
-    decision::{Answer, Seen, State},
+    decision::{Answer, BucketView, State},
     transaction::{Action, Algorithm, Member},
 };
 
@@ -44,12 +44,12 @@ impl<'a> Locked<'a> {
     }
 
     /// What is stored of a member's bucket.
-    pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> Seen<'_> {
+    pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
         let print = &member.fingerprint;
         match member.algorithm {
             Algorithm::Gcra(_) => {
                 let shard = position(&self.rows, self.backend.rows.of(print));
-                Seen::Gcra(self.rows[shard].1.get(print))
+                BucketView::Gcra(self.rows[shard].1.get(print))
             }
             Algorithm::Tiers(tiers) => {
                 let shard = position(&self.histories, self.backend.histories.of(print));

@@ -9,8 +9,6 @@ mod row;
 mod shard;
 mod table;
 
-use std::slice;
-
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
@@ -18,7 +16,7 @@ use self::{batch::Locked, histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, Outcome, Seen, State, judge_gcra},
+    decision::{Answer, BucketView, Outcome, State, judge_gcra},
     gcra::Gcra,
     transaction::{Algorithm, Batch, Member},
 };
@@ -159,7 +157,7 @@ impl MemoryBackend {
         answer: &Answer,
         now: Timestamp,
     ) {
-        let members = slice::from_ref(member);
+        let members = std::slice::from_ref(member);
         Locked::new(self, members).write(action, member, answer, now);
         self.histories.trim(members, now);
     }
@@ -216,7 +214,7 @@ impl MemoryBackend {
         let mut locked = Locked::new(self, batch.members);
         let outcome = {
             let members = batch.members.iter();
-            let seen: SmallVec<[Seen<'_>; 4]> =
+            let seen: SmallVec<[BucketView<'_>; 4]> =
                 members.map(|member| locked.see(member, now)).collect();
             Outcome::judge(batch, now, &seen)
         };

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use super::queue::Queue;
 use crate::{
     clock::Timestamp,
-    decision::{Answer, Seen, State},
+    decision::{Answer, BucketView, State},
     tiers::{Grant, History, Tiers},
     transaction::{Action, Fingerprint, Member},
 };
@@ -63,10 +63,10 @@ impl Records {
         self.queue.first().map(|(instant, _)| instant)
     }
 
-    pub(super) fn see(&self, print: &Fingerprint, tiers: &Tiers, now: Timestamp) -> Seen<'_> {
+    pub(super) fn see(&self, print: &Fingerprint, tiers: &Tiers, now: Timestamp) -> BucketView<'_> {
         match self.map.get(print) {
-            Some(record) => Seen::Tiers(record.history.view(tiers, now.as_micros())),
-            None => Seen::NOTHING,
+            Some(record) => BucketView::Tiers(record.history.view(tiers, now.as_micros())),
+            None => BucketView::NOTHING,
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Table {
 
 /// Where a bucket is: good until the table is next changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BucketSlot {
     row: usize,
     slot: usize,
 }
@@ -102,26 +102,26 @@ impl Table {
 
     /// Where a bucket is.
     #[inline(always)]
-    fn find(&self, print: &Fingerprint) -> Option<Place> {
+    fn find(&self, print: &Fingerprint) -> Option<BucketSlot> {
         let row = self.first_row(print.low);
         match self.rows.get(row)?.find(print) {
-            Some(slot) => Some(Place { row, slot }),
+            Some(slot) => Some(BucketSlot { row, slot }),
             None => self.find_in_second(print, row),
         }
     }
 
     #[inline]
-    fn find_in_second(&self, print: &Fingerprint, first: usize) -> Option<Place> {
+    fn find_in_second(&self, print: &Fingerprint, first: usize) -> Option<BucketSlot> {
         let row = self.second_row(print.low, first);
         let slot = self.rows[row].find(print)?;
-        Some(Place { row, slot })
+        Some(BucketSlot { row, slot })
     }
 
     /// Stores a TAT where there is no bucket yet, or that of a bucket that is full.
     #[inline(never)]
     fn add_or_forget(
         &mut self,
-        place: Option<Place>,
+        place: Option<BucketSlot>,
         print: &Fingerprint,
         tat: Tat,
         tolerance: Ticks,
@@ -161,7 +161,7 @@ impl Table {
 
     /// Makes a place for a new bucket and counts it: a free one, one that is full again, one in a
     /// larger table or, at the cap, that of the bucket nearest to full.
-    fn vacate(&mut self, low: u64, now: Timestamp) -> Place {
+    fn vacate(&mut self, low: u64, now: Timestamp) -> BucketSlot {
         loop {
             if self.occupied >= self.cap {
                 self.sweep(now);
@@ -207,7 +207,7 @@ impl Table {
     }
 
     /// A place in one of two rows that is free or whose bucket is full again.
-    fn vacancy(&mut self, rows: [usize; 2], now: Timestamp) -> Option<Place> {
+    fn vacancy(&mut self, rows: [usize; 2], now: Timestamp) -> Option<BucketSlot> {
         if self.occupied < self.cap
             && let Some(place) = self.free(rows)
         {
@@ -220,18 +220,18 @@ impl Table {
     }
 
     /// A free place in the first of two rows or, if that is crowded, in the emptier.
-    fn free(&self, [first, second]: [usize; 2]) -> Option<Place> {
+    fn free(&self, [first, second]: [usize; 2]) -> Option<BucketSlot> {
         let row = match self.rows[first].room() {
             room if room < ROOMY && self.rows[second].room() > room => second,
             _ => first,
         };
         let slot = self.rows[row].free()?;
-        Some(Place { row, slot })
+        Some(BucketSlot { row, slot })
     }
 
     /// Moves a bucket of two rows that have no free place to the other of its own two, and returns the place that it
     /// leaves. If no such row has a free place either, a bucket of one of those moves first.
-    fn make_way(&mut self, rows: [usize; 2]) -> Option<Place> {
+    fn make_way(&mut self, rows: [usize; 2]) -> Option<BucketSlot> {
         if let Some((place, free)) = self.way_out(rows) {
             self.copy(place, free);
             return Some(place);
@@ -246,15 +246,15 @@ impl Table {
     }
 
     /// A bucket of some rows, and a free place in its other row.
-    fn way_out(&self, rows: impl IntoIterator<Item = usize>) -> Option<(Place, Place)> {
+    fn way_out(&self, rows: impl IntoIterator<Item = usize>) -> Option<(BucketSlot, BucketSlot)> {
         self.occupied_in(rows).find_map(|(place, low)| {
             let row = self.other_row(low, place.row);
             let slot = self.rows[row].free()?;
-            Some((place, Place { row, slot }))
+            Some((place, BucketSlot { row, slot }))
         })
     }
 
-    fn copy(&mut self, from: Place, to: Place) {
+    fn copy(&mut self, from: BucketSlot, to: BucketSlot) {
         *self.bucket_mut(to) = *self.bucket(from);
     }
 
@@ -264,7 +264,7 @@ impl Table {
     }
 
     /// Evicts the bucket nearest to full of a sample and returns a place in one of two rows.
-    fn evict(&mut self, rows: [usize; 2], now: Timestamp) -> Place {
+    fn evict(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
         self.evictions += 1;
         let Some(free) = self.free(rows) else {
             return self.evict_beside(rows, now);
@@ -281,7 +281,7 @@ impl Table {
     }
 
     /// Does so where both rows are full. The sample is of their buckets and of those in whose place one of them can be.
-    fn evict_beside(&mut self, rows: [usize; 2], now: Timestamp) -> Place {
+    fn evict_beside(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
         let ours = self.occupied_in(rows).map(|(place, _)| (place, place));
         let others = self.occupied_in(rows).flat_map(|(leaves, low)| {
             let row = self.other_row(low, leaves.row);
@@ -344,12 +344,12 @@ impl Table {
     }
 
     #[inline]
-    fn bucket(&self, place: Place) -> &Bucket {
+    fn bucket(&self, place: BucketSlot) -> &Bucket {
         &self.rows[place.row].0[place.slot]
     }
 
     #[inline]
-    fn bucket_mut(&mut self, place: Place) -> &mut Bucket {
+    fn bucket_mut(&mut self, place: BucketSlot) -> &mut Bucket {
         &mut self.rows[place.row].0[place.slot]
     }
 
@@ -357,10 +357,10 @@ impl Table {
     fn occupied_in(
         &self,
         rows: impl IntoIterator<Item = usize>,
-    ) -> impl Iterator<Item = (Place, u64)> {
+    ) -> impl Iterator<Item = (BucketSlot, u64)> {
         rows.into_iter().flat_map(|row| {
             let slots = self.rows[row].0.iter().enumerate();
-            slots.filter_map(move |(slot, bucket)| Some((Place { row, slot }, bucket.low()?)))
+            slots.filter_map(move |(slot, bucket)| Some((BucketSlot { row, slot }, bucket.low()?)))
         })
     }
 }

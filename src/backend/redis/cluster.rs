@@ -30,7 +30,7 @@ use super::{
     config::RECONNECT_DELAY,
     error::{Failure, RedisError},
     link::{Deadline, Link},
-    script::{Answer, Call},
+    script::{ScriptAnswer, ScriptCall},
     upkeep::Task,
 };
 
@@ -44,11 +44,11 @@ const REDIRECTIONS: usize = 4;
 const KEPT: Duration = Duration::from_secs(60);
 
 pub(super) struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterState>,
     _refresher: Task,
 }
 
-struct Shared {
+struct ClusterState {
     /// What every link's configuration is made of, with the password.
     config: Config,
     runtime: Handle,
@@ -79,7 +79,7 @@ const NOBODY: u16 = u16::MAX;
 impl Cluster {
     /// Links to the masters of the cluster that the servers of `config` belong to.
     pub(super) fn connect(config: Config, runtime: &Handle) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClusterState {
             config,
             runtime: runtime.clone(),
             table: ArcSwap::from_pointee(Table::empty()),
@@ -127,9 +127,9 @@ impl Cluster {
     pub(super) async fn run(
         &self,
         slot: u16,
-        call: &Call,
+        call: &ScriptCall,
         deadline: Deadline,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ScriptAnswer, Failure> {
         let table = self.shared.table.load_full();
         let Some(mut link) = table.link(slot).map(Arc::clone) else {
             self.shared.stale.notify_one();
@@ -156,7 +156,7 @@ impl Cluster {
     }
 }
 
-impl Shared {
+impl ClusterState {
     /// Reads the table when it may be wrong, until it is there.
     async fn keep_fresh(self: Arc<Self>) {
         loop {

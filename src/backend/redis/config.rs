@@ -30,7 +30,7 @@ pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 /// there is already.
 #[derive(Clone)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ConnectionSource {
     /// A URL, as [`RedisBackend::from_url`](super::RedisBackend::new) takes it.
     Url(String),
     /// A configuration that the URL cannot express. Its `fail_fast` and the connection's options are ours.
@@ -42,7 +42,7 @@ pub enum Source {
     Pool(Pool),
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ConnectionSource {
     /// Leaves out the URL, in which there may be a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -54,31 +54,31 @@ impl fmt::Debug for Source {
     }
 }
 
-impl From<&str> for Source {
+impl From<&str> for ConnectionSource {
     fn from(url: &str) -> Self {
         Self::Url(url.to_owned())
     }
 }
 
-impl From<String> for Source {
+impl From<String> for ConnectionSource {
     fn from(url: String) -> Self {
         Self::Url(url)
     }
 }
 
-impl From<Config> for Source {
+impl From<Config> for ConnectionSource {
     fn from(config: Config) -> Self {
         Self::Config(Box::new(config))
     }
 }
 
-impl From<Client> for Source {
+impl From<Client> for ConnectionSource {
     fn from(client: Client) -> Self {
         Self::Client(client)
     }
 }
 
-impl From<Pool> for Source {
+impl From<Pool> for ConnectionSource {
     fn from(pool: Pool) -> Self {
         Self::Pool(pool)
     }

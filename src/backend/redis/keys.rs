@@ -144,19 +144,19 @@ fn append(key: &mut String, value: impl fmt::Display) {
     write!(key, "{value}").expect("a String takes all that is written");
 }
 
-fn parse(form: &str) -> Result<Vec<Part>, Problem> {
+fn parse(form: &str) -> Result<Vec<Part>, FormProblem> {
     let mut parts = Vec::new();
     let mut rest = form;
     while let Some((text, after)) = rest.split_once('<') {
         if !text.is_empty() {
             parts.push(Part::Text(text.into()));
         }
-        let (place, after) = after.split_once('>').ok_or(Problem::Open)?;
+        let (place, after) = after.split_once('>').ok_or(FormProblem::Open)?;
         parts.push(match place {
             "limit" => Part::Limit,
             "id" => Part::Id,
             "tag" => Part::Tag,
-            _ => return Err(Problem::Place(place.to_owned())),
+            _ => return Err(FormProblem::Place(place.to_owned())),
         });
         rest = after;
     }
@@ -166,27 +166,27 @@ fn parse(form: &str) -> Result<Vec<Part>, Problem> {
     Ok(parts)
 }
 
-fn check(form: &str, parts: &[Part]) -> Result<(), Problem> {
+fn check(form: &str, parts: &[Part]) -> Result<(), FormProblem> {
     for (part, place) in [(Part::Limit, "<limit>"), (Part::Id, "<id>")] {
         if !parts.contains(&part) {
-            return Err(Problem::Missing(place));
+            return Err(FormProblem::Missing(place));
         }
     }
     let Some((before, tag)) = form.split_once('{') else {
-        return Err(Problem::NoTag);
+        return Err(FormProblem::NoTag);
     };
-    let (tag, after) = tag.split_once('}').ok_or(Problem::NoTag)?;
+    let (tag, after) = tag.split_once('}').ok_or(FormProblem::NoTag)?;
     if [before, tag, after]
         .iter()
         .any(|part| part.contains(['{', '}']))
     {
-        return Err(Problem::Braces);
+        return Err(FormProblem::Braces);
     }
     if !tag.contains("<tag>") && !tag.contains("<id>") {
-        return Err(Problem::OneTag);
+        return Err(FormProblem::OneTag);
     }
     match runs_into_its_neighbour(parts) {
-        true => Err(Problem::Runs),
+        true => Err(FormProblem::Runs),
         false => Ok(()),
     }
 }
@@ -208,13 +208,13 @@ fn runs_into_its_neighbour(parts: &[Part]) -> bool {
 #[error("`{form}` is not a form of keys: {problem}")]
 pub struct KeyFormError {
     form: String,
-    problem: Problem,
+    problem: FormProblem,
 }
 
 debug_as_read!(KeyFormError);
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-enum Problem {
+enum FormProblem {
     #[error(
         "`{0}` is missing, without which buckets would be shared: use `tollgate:{{<tag>}}:<limit>:<id>`"
     )]

@@ -20,8 +20,8 @@ use tokio::{
 use super::{
     config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
     error::{Failure, RedisError},
-    script::{Answer, Call},
-    upkeep::{Line, Task, keep_loaded},
+    script::{ScriptAnswer, ScriptCall},
+    upkeep::{SupervisedConnection, Task, keep_loaded},
 };
 
 /// How many calls may wait for one server.
@@ -63,14 +63,14 @@ pub(super) struct Link {
 }
 
 enum Route {
-    Own(Arc<Line>),
+    Own(Arc<SupervisedConnection>),
     Borrowed(Arc<Client>),
 }
 
 impl Link {
     /// A link of our own, which connects in the background and stays connected.
     pub(super) fn connect(config: Config, runtime: &Handle) -> Self {
-        let line = Arc::new(Line::new(config));
+        let line = Arc::new(SupervisedConnection::new(config));
         Self {
             _upkeep: Some(Task::spawn(runtime, Arc::clone(&line).keep_up())),
             route: Route::Own(line),
@@ -144,10 +144,10 @@ impl Link {
     /// Calls a script. It is sent once, and once more only if it was not done because it was not loaded.
     pub(super) async fn run(
         &self,
-        call: &Call,
+        call: &ScriptCall,
         asking: bool,
         deadline: Deadline,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ScriptAnswer, Failure> {
         let script = call.script();
         let sha = ("EVALSHA", script.sha.as_str());
         let mut reply = self.send(sha, call, asking, deadline).await;
@@ -156,13 +156,13 @@ impl Link {
                 .send(("EVAL", script.text), call, asking, deadline)
                 .await;
         }
-        Answer::read(&reply?)
+        ScriptAnswer::read(&reply?)
     }
 
     async fn send(
         &self,
         (command, script): (&'static str, &'static str),
-        call: &Call,
+        call: &ScriptCall,
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {

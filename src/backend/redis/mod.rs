@@ -40,13 +40,13 @@
 mod cluster;
 mod config;
 mod error;
-mod found;
 mod inspection;
 mod keys;
 mod link;
+mod multi_slot;
 mod script;
 mod servers;
-mod spread;
+mod stored_reply;
 mod upkeep;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -55,14 +55,14 @@ pub use fred;
 use tokio::{runtime::Handle, time};
 
 pub use self::{
-    config::Source,
+    config::ConnectionSource,
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
 use self::{
     error::Failure,
     link::Deadline,
-    script::Call,
+    script::ScriptCall,
     servers::{Servers, Watched},
     upkeep::Task,
 };
@@ -103,12 +103,12 @@ impl RedisBackend {
     /// # Errors
     ///
     /// If the URL is not one of these, or if there is no tokio runtime to connect on.
-    pub fn new(source: impl Into<Source>) -> Result<Self, RedisError> {
+    pub fn new(source: impl Into<ConnectionSource>) -> Result<Self, RedisError> {
         Self::builder(source).build()
     }
 
     /// Sets more than the servers.
-    pub fn builder(source: impl Into<Source>) -> RedisBackendBuilder {
+    pub fn builder(source: impl Into<ConnectionSource>) -> RedisBackendBuilder {
         RedisBackendBuilder {
             source: source.into(),
             form: KeyForm::default(),
@@ -147,11 +147,12 @@ impl RedisBackend {
         match &self.watched.servers {
             Servers::Single(links) => {
                 let deadline = Deadline::after(self.timeout);
-                let call = Call::new(batch.operation, batch.now, batch.members.iter(), &self.form);
+                let call =
+                    ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
                 links.next().run(&call, false, deadline).await?.judge(batch)
             }
             Servers::Cluster(cluster) => {
-                spread::apply(cluster, batch, &self.form, self.timeout).await
+                multi_slot::apply(cluster, batch, &self.form, self.timeout).await
             }
         }
     }
@@ -171,7 +172,7 @@ impl fmt::Debug for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let call = metrics::Call::start(batch.operation);
+        let call = metrics::StoreCall::start(batch.operation);
         let decided = self.decide(batch).await.map_err(BackendError::from);
         let result = match &decided {
             Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
@@ -189,7 +190,7 @@ impl Backend for RedisBackend {
 /// Builds a [`RedisBackend`].
 #[derive(Clone, Debug)]
 pub struct RedisBackendBuilder {
-    source: Source,
+    source: ConnectionSource,
     form: KeyForm,
     timeout: Duration,
     connections: usize,
@@ -241,10 +242,10 @@ impl RedisBackendBuilder {
         }
         let reporter = Reporter::new(self.checks);
         let servers = match self.source {
-            Source::Url(url) => Servers::connect(config::parse(&url)?, self.connections)?,
-            Source::Config(config) => Servers::connect(*config, self.connections)?,
-            Source::Client(client) => Servers::borrow(vec![client], &reporter)?,
-            Source::Pool(pool) => Servers::borrow(pool.clients().to_vec(), &reporter)?,
+            ConnectionSource::Url(url) => Servers::connect(config::parse(&url)?, self.connections)?,
+            ConnectionSource::Config(config) => Servers::connect(*config, self.connections)?,
+            ConnectionSource::Client(client) => Servers::borrow(vec![client], &reporter)?,
+            ConnectionSource::Pool(pool) => Servers::borrow(pool.clients().to_vec(), &reporter)?,
         };
         let watched = Arc::new(Watched::new(servers, reporter));
         let runtime = Handle::try_current().ok();

@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 
 use super::{
     error::{Failure, RedisError},
-    found::Found,
     keys::KeyForm,
+    stored_reply::StoredReply,
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
-    decision::{Outcome, Seen},
+    decision::{BucketView, Outcome},
     gcra::Ticks,
     tiers::NEVER,
     transaction::{Action, Algorithm, Batch, Member, Operation},
@@ -69,13 +69,13 @@ const SERVERS_CLOCK: Value = Value::Integer(-1);
 
 /// One call of a script. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     script: &'static Script,
     /// What follows the script: the number of keys, the keys, and the script's own arguments.
     arguments: Vec<Value>,
 }
 
-impl Call {
+impl ScriptCall {
     /// The call that does to buckets what `operation` and the members say.
     pub(super) fn new<'a>(
         operation: Operation,
@@ -185,16 +185,16 @@ fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
 
 /// What a script has answered: `1` or `0`, the time, and two values for each bucket.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ScriptAnswer {
     /// Whether all that vote fit, and so whether anything is stored. A check asks for no votes.
     pub(super) passes: bool,
     /// When it was decided by the server's clock, or the client's if that was sent.
     pub(super) now: Timestamp,
     /// What was stored before, in the order of the keys.
-    pub(super) stored: SmallVec<[Found; 4]>,
+    pub(super) stored: SmallVec<[StoredReply; 4]>,
 }
 
-impl Answer {
+impl ScriptAnswer {
     pub(super) fn read(reply: &Value) -> Result<Self, Failure> {
         let answer = Self::parse(reply).ok_or_else(|| Failure::garbled(reply))?;
         answer.now.validate()?;
@@ -208,7 +208,7 @@ impl Answer {
         let (head, found) = reply.split_at_checked(2)?;
         let now = head[1].as_u64()?;
         let stored = found.chunks(2).map(|found| match found {
-            [first, second] => Found::parse(first, second, now),
+            [first, second] => StoredReply::parse(first, second, now),
             _ => None,
         });
         Some(Self {
@@ -238,10 +238,11 @@ impl Answer {
 pub(super) fn judge(
     batch: &Batch<'_>,
     now: Timestamp,
-    found: &[Found],
+    found: &[StoredReply],
 ) -> Result<Outcome, InvalidNow> {
     let members = batch.members.iter().zip(found);
-    let seen: SmallVec<[Seen<'_>; 4]> = members.map(|(member, found)| found.see(member)).collect();
+    let seen: SmallVec<[BucketView<'_>; 4]> =
+        members.map(|(member, found)| found.see(member)).collect();
     now.validate()?;
     Ok(Outcome::judge(batch, now, &seen))
 }

@@ -59,7 +59,7 @@ impl<T> Drop for Task<T> {
 }
 
 /// A connection of our own, by one client after another. It has no `Debug`, since a client holds the password.
-pub(super) struct Line {
+pub(super) struct SupervisedConnection {
     client: ArcSwap<Client>,
     standing: watch::Sender<Standing>,
     /// How often the server has answered.
@@ -73,7 +73,7 @@ enum Standing {
     Failed(RedisError),
 }
 
-impl Line {
+impl SupervisedConnection {
     pub(super) fn new(config: Config) -> Self {
         Self {
             client: ArcSwap::from_pointee(config::client(config)),

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{problem::Problem, ranges::Ranges};
+use super::{problem::AddressProblem, ranges::Ranges};
 
 /// How many items of a list are read at most.
 pub(super) const MAX_ITEMS: usize = 64;
@@ -19,7 +19,10 @@ pub(super) enum Choice<'a> {
 impl Choice<'_> {
     /// Chooses among `items`, the last of the list first. An item that is no address is never passed
     /// over in favour of another.
-    pub(super) fn of(self, items: impl Iterator<Item = Option<IpAddr>>) -> Result<IpAddr, Problem> {
+    pub(super) fn of(
+        self,
+        items: impl Iterator<Item = Option<IpAddr>>,
+    ) -> Result<IpAddr, AddressProblem> {
         match self {
             Self::Untrusted(ranges) => first_untrusted(items, ranges),
             Self::Nth(place) => nth(items, place),
@@ -30,19 +33,24 @@ impl Choice<'_> {
 fn first_untrusted(
     items: impl Iterator<Item = Option<IpAddr>>,
     ranges: &Ranges,
-) -> Result<IpAddr, Problem> {
-    let mut problem = Problem::Absent;
+) -> Result<IpAddr, AddressProblem> {
+    let mut problem = AddressProblem::Absent;
     for item in items.take(MAX_ITEMS) {
-        let ip = item.ok_or(Problem::Invalid)?;
+        let ip = item.ok_or(AddressProblem::Invalid)?;
         if !ranges.contains(ip) {
             return Ok(ip);
         }
-        problem = Problem::AllTrusted;
+        problem = AddressProblem::AllTrusted;
     }
     Err(problem)
 }
 
-fn nth(mut items: impl Iterator<Item = Option<IpAddr>>, place: usize) -> Result<IpAddr, Problem> {
-    let item = items.nth(place.saturating_sub(1)).ok_or(Problem::TooFew)?;
-    item.ok_or(Problem::Invalid)
+fn nth(
+    mut items: impl Iterator<Item = Option<IpAddr>>,
+    place: usize,
+) -> Result<IpAddr, AddressProblem> {
+    let item = items
+        .nth(place.saturating_sub(1))
+        .ok_or(AddressProblem::TooFew)?;
+    item.ok_or(AddressProblem::Invalid)
 }

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 
-use super::{node, problem::Problem, single};
+use super::{node, problem::AddressProblem, single};
 
 pub(super) const NAME: &str = "cloudfront-viewer-address";
 
 /// The address in the header, which must be there once.
-pub(super) fn address(headers: &HeaderMap) -> Result<IpAddr, Problem> {
-    node::with_bare_port(single::line(headers, NAME)?).ok_or(Problem::Invalid)
+pub(super) fn address(headers: &HeaderMap) -> Result<IpAddr, AddressProblem> {
+    node::with_bare_port(single::line(headers, NAME)?).ok_or(AddressProblem::Invalid)
 }

@@ -25,7 +25,7 @@ pub use self::{
     proxy_header::ProxyHeader,
     ranges::{ProxiesError, RangeError},
 };
-use super::{Missing, Nature};
+use super::{IdSource, Missing};
 
 /// A way to find a client's address.
 #[derive(Clone, Debug)]
@@ -48,12 +48,12 @@ impl Address {
     }
 
     /// What it goes by.
-    pub(super) fn nature(&self) -> Nature {
+    pub(super) fn id_source(&self) -> IdSource {
         match self {
-            Self::Peer(Peer::Known) => Nature::Peer,
-            Self::Peer(Peer::Custom(_)) => Nature::Unknown,
-            Self::Behind(proxies) if proxies.trust_anyone() => Nature::Anyone,
-            Self::Behind(_) => Nature::Proxies,
+            Self::Peer(Peer::Known) => IdSource::Peer,
+            Self::Peer(Peer::Custom(_)) => IdSource::Unknown,
+            Self::Behind(proxies) if proxies.trust_anyone() => IdSource::Anyone,
+            Self::Behind(_) => IdSource::Proxies,
         }
     }
 

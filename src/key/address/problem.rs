@@ -2,7 +2,7 @@
 
 /// What is wrong with a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum AddressProblem {
     /// A trusted proxy has not sent it.
     Absent,
     /// It is there more than once, and should hold one address.
@@ -61,13 +61,13 @@ impl Reasons {
     pub(super) const CLOUDFRONT: Self = reasons!("`cloudfront-viewer-address`");
     pub(super) const SINGLE: Self = reasons!("the header of `ProxyHeader::Single`");
 
-    pub(super) fn of(&self, problem: Problem) -> &'static str {
+    pub(super) fn of(&self, problem: AddressProblem) -> &'static str {
         match problem {
-            Problem::Absent => self.absent,
-            Problem::Repeated => self.repeated,
-            Problem::Invalid => self.invalid,
-            Problem::AllTrusted => self.all_trusted,
-            Problem::TooFew => self.too_few,
+            AddressProblem::Absent => self.absent,
+            AddressProblem::Repeated => self.repeated,
+            AddressProblem::Invalid => self.invalid,
+            AddressProblem::AllTrusted => self.all_trusted,
+            AddressProblem::TooFew => self.too_few,
         }
     }
 }

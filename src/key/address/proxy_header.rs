@@ -6,7 +6,7 @@ use thiserror::Error;
 use super::{
     choice::Choice,
     cloudfront, forwarded,
-    problem::{Problem, Reasons},
+    problem::{AddressProblem, Reasons},
     single, x_forwarded_for,
 };
 use crate::key::Missing;
@@ -83,7 +83,7 @@ impl ProxyHeader {
         found.map_err(|problem| Missing::server(self.reason(problem)))
     }
 
-    fn reason(&self, problem: Problem) -> &'static str {
+    fn reason(&self, problem: AddressProblem) -> &'static str {
         match self {
             Self::XForwardedFor => Reasons::X_FORWARDED_FOR.of(problem),
             Self::Forwarded => Reasons::FORWARDED.of(problem),

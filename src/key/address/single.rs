@@ -4,19 +4,22 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, header::AsHeaderName};
 
-use super::{node, problem::Problem};
+use super::{node, problem::AddressProblem};
 
 /// The address in the header `name`, which must be there once.
-pub(super) fn address(headers: &HeaderMap, name: impl AsHeaderName) -> Result<IpAddr, Problem> {
-    node::plain(line(headers, name)?).ok_or(Problem::Invalid)
+pub(super) fn address(
+    headers: &HeaderMap,
+    name: impl AsHeaderName,
+) -> Result<IpAddr, AddressProblem> {
+    node::plain(line(headers, name)?).ok_or(AddressProblem::Invalid)
 }
 
 /// The value of the header `name`, which must be there once.
-pub(super) fn line(headers: &HeaderMap, name: impl AsHeaderName) -> Result<&[u8], Problem> {
+pub(super) fn line(headers: &HeaderMap, name: impl AsHeaderName) -> Result<&[u8], AddressProblem> {
     let mut lines = headers.get_all(name).iter();
-    let line = lines.next().ok_or(Problem::Absent)?;
+    let line = lines.next().ok_or(AddressProblem::Absent)?;
     if lines.next().is_some() {
-        return Err(Problem::Repeated);
+        return Err(AddressProblem::Repeated);
     }
     Ok(line.as_bytes())
 }

@@ -22,7 +22,7 @@ pub(super) use self::{
     defaults::Definition,
     overrides::{Group, Listed},
 };
-use super::mistake::{LimitsError, Mistake, Place};
+use super::mistake::{LimitsError, Location, Mistake};
 
 /// The language of a text of limits. A file's is told by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,22 +75,22 @@ impl From<SyntaxError> for LimitsError {
 
 /// Where definitions come from.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum LimitsSource {
     File(PathBuf),
     Text(Language, Arc<str>),
 }
 
-impl Source {
+impl LimitsSource {
     /// Reads it as it is now.
     pub(super) fn read(&self) -> Result<Document, LimitsError> {
         match self {
             Self::Text(language, text) => Ok(Document {
-                place: Place::Text,
+                place: Location::Text,
                 language: *language,
                 text: Arc::clone(text),
             }),
             Self::File(path) => {
-                let place = Place::File(path.clone());
+                let place = Location::File(path.clone());
                 let read = |language| {
                     let text = String::from_utf8(fs::read(path).map_err(Mistake::Read)?);
                     Ok((language, text.map_err(|_| Mistake::Encoding)?))
@@ -111,7 +111,7 @@ impl Source {
 /// What a source held when it was read.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
-    place: Place,
+    place: Location,
     language: Language,
     text: Arc<str>,
 }
@@ -121,7 +121,7 @@ impl Document {
         &self.text
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &Location {
         &self.place
     }
 

@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
 #[derive(Default)]
 struct Tree<'a> {
     root: Option<Node<'a>>,
-    open: Vec<Open<'a>>,
+    open: Vec<OpenNode<'a>>,
     /// Nodes with an anchor, by its number, and how many values each holds.
     anchors: HashMap<usize, (Node<'a>, usize)>,
     nodes: usize,
@@ -40,7 +40,7 @@ struct Tree<'a> {
 }
 
 /// A list or map whose end has not come yet.
-struct Open<'a> {
+struct OpenNode<'a> {
     node: Node<'a>,
     anchor: usize,
     key: Option<Key<'a>>,
@@ -49,7 +49,7 @@ struct Open<'a> {
 impl<'a> Tree<'a> {
     fn grow(&mut self, event: Event<'a>, span: Span) -> Result<(), SyntaxError> {
         let line = span.start.line() as u64;
-        let open = |value, anchor| Open {
+        let open = |value, anchor| OpenNode {
             node: Node { line, value },
             anchor,
             key: None,
@@ -71,7 +71,7 @@ impl<'a> Tree<'a> {
                 Ok(())
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open { node, anchor, .. }) => self.complete(node, anchor),
+                Some(OpenNode { node, anchor, .. }) => self.complete(node, anchor),
                 None => Ok(()),
             },
             Event::Alias(anchor) => {
@@ -96,7 +96,7 @@ impl<'a> Tree<'a> {
             self.anchored = count(self.anchored, size, most, node.line)?;
             self.anchors.insert(anchor, (node.clone(), size));
         }
-        let Some(Open {
+        let Some(OpenNode {
             node: parent, key, ..
         }) = self.open.last_mut()
         else {

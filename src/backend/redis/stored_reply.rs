@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::{
     clock::Timestamp,
-    decision::{Answer, Seen, State},
+    decision::{Answer, BucketView, State},
     gcra::Tat,
     tiers::{View, Window},
     transaction::{Algorithm, Member},
@@ -13,33 +13,33 @@ use crate::{
 
 /// What was stored for a member.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum StoredReply {
     Gcra(Tat),
     /// Boxed, so that an answer without tiers is no larger for it.
-    Tiers(Box<FoundTiers>),
+    Tiers(Box<StoredTiers>),
 }
 
 /// What was stored of a bucket with tiers, as far as one request has to know it.
 #[derive(Clone, Debug)]
-pub(super) struct FoundTiers {
+pub(super) struct StoredTiers {
     /// When it was, by the server's clock or the client's.
     asked: u64,
     /// The time by which it was judged: not before the last grant.
     now: u64,
-    tiers: SmallVec<[FoundTier; 2]>,
+    tiers: SmallVec<[StoredTier; 2]>,
     /// How much the script has granted.
     granted: u32,
 }
 
 #[derive(Clone, Debug)]
-struct FoundTier {
+struct StoredTier {
     entry: Option<u64>,
     used: u32,
     newest: u64,
     oldest: SmallVec<[u64; 2]>,
 }
 
-impl Found {
+impl StoredReply {
     pub(super) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
     pub(super) fn parse(first: &Value, second: &Value, asked: u64) -> Option<Self> {
@@ -49,10 +49,10 @@ impl Found {
                 let now = figures.next()?.as_u64()?;
                 let mut tiers = SmallVec::new();
                 while figures.len() > 0 {
-                    tiers.push(FoundTier::parse(&mut figures)?);
+                    tiers.push(StoredTier::parse(&mut figures)?);
                 }
                 let granted = second.as_u64()?.try_into().ok()?;
-                Some(Self::Tiers(Box::new(FoundTiers {
+                Some(Self::Tiers(Box::new(StoredTiers {
                     asked,
                     now,
                     tiers,
@@ -80,20 +80,20 @@ impl Found {
         }
     }
 
-    pub(super) fn see(&self, member: &Member<'_>) -> Seen<'_> {
+    pub(super) fn see(&self, member: &Member<'_>) -> BucketView<'_> {
         match (self, member.algorithm) {
-            (Self::Gcra(tat), _) => Seen::Gcra(*tat),
+            (Self::Gcra(tat), _) => BucketView::Gcra(*tat),
             (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
                 let tier = |tier: usize| found.tiers.get(tier);
-                Seen::Tiers(View::new(
+                BucketView::Tiers(View::new(
                     found.asked,
                     found.now,
                     tiers,
                     |i| tier(i)?.entry,
-                    |i, _| tier(i).map_or_else(Window::default, FoundTier::window),
+                    |i, _| tier(i).map_or_else(Window::default, StoredTier::window),
                 ))
             }
-            (Self::Tiers(_), Algorithm::Gcra(_)) => Seen::NOTHING,
+            (Self::Tiers(_), Algorithm::Gcra(_)) => BucketView::NOTHING,
         }
     }
 
@@ -108,7 +108,7 @@ impl Found {
     }
 }
 
-impl FoundTier {
+impl StoredTier {
     fn window(&self) -> Window<'_> {
         Window::seen(self.used, &self.oldest, self.newest)
     }
@@ -137,9 +137,12 @@ mod tests {
     fn tat_that_no_decision_leads_to_is_read_as_the_latest_one() {
         let latest = Tat::from_micros((1 << 53) - 1);
         for us in [(1 << 53) - 1, 1 << 53, i64::MAX] {
-            let found = Found::parse(&Value::Integer(us), &Value::Integer(0), 1).unwrap();
-            assert!(matches!(found, Found::Gcra(tat) if tat == latest), "{us}");
+            let found = StoredReply::parse(&Value::Integer(us), &Value::Integer(0), 1).unwrap();
+            assert!(
+                matches!(found, StoredReply::Gcra(tat) if tat == latest),
+                "{us}"
+            );
         }
-        assert!(Found::parse(&Value::Integer(-1), &Value::Integer(0), 1).is_none());
+        assert!(StoredReply::parse(&Value::Integer(-1), &Value::Integer(0), 1).is_none());
     }
 }

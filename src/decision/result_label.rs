@@ -3,7 +3,7 @@ use crate::transaction::Mode;
 
 /// What became of a transaction, in the words that operators read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ResultLabel {
     /// Charged, or checked and found to fit.
     Acquired,
     /// Denied, and with it the batch.
@@ -26,7 +26,7 @@ pub(crate) enum Fate {
     Error,
 }
 
-impl Fate {
+impl ResultLabel {
     /// All of them, in their order.
     #[cfg(feature = "metrics")]
     pub(crate) const ALL: [Self; 10] = [

@@ -21,10 +21,10 @@ use futures_util::future::join_all;
 use super::{
     cluster::Cluster,
     error::{Failure, RedisError},
-    found::Found,
     keys::KeyForm,
     link::Deadline,
-    script::{Answer, Call, judge},
+    script::{ScriptAnswer, ScriptCall, judge},
+    stored_reply::StoredReply,
 };
 use crate::{
     clock::Timestamp,
@@ -40,9 +40,12 @@ struct Group {
 }
 
 impl Group {
-    fn call(&self, operation: Operation, batch: &Batch<'_>, form: &KeyForm) -> (u16, Call) {
+    fn call(&self, operation: Operation, batch: &Batch<'_>, form: &KeyForm) -> (u16, ScriptCall) {
         let members = self.places.iter().map(|place| &batch.members[*place]);
-        (self.slot, Call::new(operation, batch.now, members, form))
+        (
+            self.slot,
+            ScriptCall::new(operation, batch.now, members, form),
+        )
     }
 }
 
@@ -53,7 +56,7 @@ pub(super) async fn apply(
     form: &KeyForm,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
-    let mut spread = Spread {
+    let mut split = MultiSlotBatch {
         cluster,
         batch,
         form,
@@ -61,19 +64,19 @@ pub(super) async fn apply(
         deadline: Deadline::after(timeout),
         timeout,
     };
-    let groups = spread.groups(|_| true);
-    let decided = spread.decide(&groups).await;
+    let groups = split.groups(|_| true);
+    let decided = split.decide(&groups).await;
     // A refund that has been done for some of the slots must not be done again.
     let repeatable = groups.len() == 1 || batch.operation != Operation::Refund;
     if let (Err(Failure::TryAgain), true) = (&decided, repeatable) {
-        spread.apart = true;
-        return spread.decide(&spread.groups(|_| true)).await;
+        split.apart = true;
+        return split.decide(&split.groups(|_| true)).await;
     }
     decided
 }
 
 /// A batch over several slots, and what it takes to ask for it.
-struct Spread<'a> {
+struct MultiSlotBatch<'a> {
     cluster: &'a Arc<Cluster>,
     batch: &'a Batch<'a>,
     form: &'a KeyForm,
@@ -84,7 +87,7 @@ struct Spread<'a> {
     timeout: Duration,
 }
 
-impl Spread<'_> {
+impl MultiSlotBatch<'_> {
     /// The members that are meant, slot by slot.
     fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
@@ -109,14 +112,18 @@ impl Spread<'_> {
         })
     }
 
-    fn calls(&self, groups: &[Group], operation: Operation) -> Vec<(u16, Call)> {
+    fn calls(&self, groups: &[Group], operation: Operation) -> Vec<(u16, ScriptCall)> {
         let groups = groups.iter();
         groups
             .map(|group| group.call(operation, self.batch, self.form))
             .collect()
     }
 
-    async fn run(&self, groups: &[Group], operation: Operation) -> Vec<Result<Answer, Failure>> {
+    async fn run(
+        &self,
+        groups: &[Group],
+        operation: Operation,
+    ) -> Vec<Result<ScriptAnswer, Failure>> {
         run(self.cluster, &self.calls(groups, operation), self.deadline).await
     }
 
@@ -148,7 +155,7 @@ impl Spread<'_> {
         votes.sort_by_key(|group| self.has_tiers(group));
         let first = votes.partition_point(|group| !self.has_tiers(group));
         let others = self.groups(|member| !member.mode.votes());
-        let taking = Taking {
+        let phase = SpendPhase {
             cluster: Arc::clone(self.cluster),
             votes: self.calls(&votes[..first], Operation::Spend),
             tiers: self.calls(&votes[first..], Operation::Spend),
@@ -158,7 +165,7 @@ impl Spread<'_> {
             timeout: self.timeout,
         };
         // It goes on if nobody waits for it any more: what is taken has to be given back.
-        let taken = self.deadline.limit(tokio::spawn(taking.run())).await?;
+        let taken = self.deadline.limit(tokio::spawn(phase.run())).await?;
         let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
         // What has been taken may have been charged, and is not asked for once more.
         states.take(&votes, voted).map_err(RedisError::from)?;
@@ -169,26 +176,27 @@ impl Spread<'_> {
     }
 }
 
-type Answers = Vec<Result<Answer, Failure>>;
+type Answers = Vec<Result<ScriptAnswer, Failure>>;
 
 /// The second half of a spend: from here on, what is taken has to be kept or given back.
-struct Taking {
+struct SpendPhase {
     cluster: Arc<Cluster>,
-    votes: Vec<(u16, Call)>,
+    votes: Vec<(u16, ScriptCall)>,
     /// Votes that cannot be given back, or not all of them.
-    tiers: Vec<(u16, Call)>,
+    tiers: Vec<(u16, ScriptCall)>,
     /// What gives each of the votes back, those without tiers first.
-    back: Vec<(u16, Call)>,
-    others: Vec<(u16, Call)>,
+    back: Vec<(u16, ScriptCall)>,
+    others: Vec<(u16, ScriptCall)>,
     deadline: Deadline,
     /// How long giving back may take.
     timeout: Duration,
 }
 
-impl Taking {
+impl SpendPhase {
     /// Takes from the members that vote and, if all of them pass, from the others.
     async fn run(mut self) -> (Answers, Option<Answers>) {
-        let took = |answer: &Result<Answer, Failure>| matches!(answer, Ok(answer) if answer.passes);
+        let took =
+            |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
         for (slot, call) in &self.tiers {
             if !voted.iter().all(took) {
@@ -212,7 +220,7 @@ impl Taking {
     }
 }
 
-async fn run(cluster: &Cluster, calls: &[(u16, Call)], deadline: Deadline) -> Answers {
+async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline) -> Answers {
     let calls = calls.iter();
     join_all(calls.map(|(slot, call)| cluster.run(*slot, call, deadline))).await
 }
@@ -221,14 +229,14 @@ async fn run(cluster: &Cluster, calls: &[(u16, Call)], deadline: Deadline) -> An
 /// to now counts, and each server has a now of its own.
 struct States {
     now: Option<Timestamp>,
-    stored: Vec<Found>,
+    stored: Vec<StoredReply>,
 }
 
 impl States {
     fn of(batch: &Batch<'_>) -> Self {
         Self {
             now: batch.now,
-            stored: vec![Found::NOTHING; batch.members.len()],
+            stored: vec![StoredReply::NOTHING; batch.members.len()],
         }
     }
 

@@ -12,16 +12,16 @@ use http::{Extensions, Response, request::Parts};
 use tracing::Span;
 
 use super::{
+    additions::ResponseAdditions,
     assessment::Assessment,
     health::Health,
-    mark::Mark,
     settlement::Settlement,
     task::{Closing, detached},
     traffic::Traffic,
 };
 use crate::{
     check::{Check, Finding},
-    decision::{BatchDecision, Decision, Fate},
+    decision::{BatchDecision, Decision, ResultLabel},
     key::Missing,
     limiter::{Limiter, LimiterError},
     response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
@@ -31,7 +31,7 @@ use crate::{
 
 /// What a layer does, shared by its services.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LayerConfig {
     pub(super) limiter: Limiter,
     pub(super) rules: Rules,
     /// For each limit of each rule, its policy.
@@ -73,7 +73,7 @@ pub(super) enum Progress {
 
 /// What becomes of a request.
 pub(super) enum Conclusion {
-    Proceed(Mark),
+    Proceed(ResponseAdditions),
     /// Boxed, so that a request that proceeds does not carry the room for it around.
     Refuse(Box<FinalResponse>),
 }
@@ -105,7 +105,7 @@ impl Conclusion {
     }
 }
 
-impl Plan {
+impl LayerConfig {
     /// What is known at start to be a mistake.
     pub(super) fn mistake(&self) -> Option<Finding> {
         let mut gullible = self.rules.gullible();
@@ -124,7 +124,7 @@ impl Plan {
     /// Decides a request, or begins to if the backend has to wait.
     pub(super) fn assess(self: &Arc<Self>, request: &Parts) -> Progress {
         if self.exempt.any(request) {
-            return Progress::Decided(Conclusion::Proceed(Mark::default()));
+            return Progress::Decided(Conclusion::Proceed(ResponseAdditions::default()));
         }
         if let Some(list) = self.listing(request) {
             let reason = Reason::Listed { list: &list.name };
@@ -150,7 +150,7 @@ impl Plan {
     fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
         match missing {
             Some(missing) => Conclusion::refuse(self.responder.missing(request, missing)),
-            None => Conclusion::Proceed(Mark::default()),
+            None => Conclusion::Proceed(ResponseAdditions::default()),
         }
     }
 
@@ -261,7 +261,12 @@ impl Plan {
 
     /// Refuses a request for which one rule has found no id, whatever the others say. For these it has ended.
     #[cold]
-    fn refuse_without_id(&self, request: &Parts, missing: &Missing, mut mark: Mark) -> Conclusion {
+    fn refuse_without_id(
+        &self,
+        request: &Parts,
+        missing: &Missing,
+        mut mark: ResponseAdditions,
+    ) -> Conclusion {
         let response = self.responder.missing(request, missing);
         let settlement = mark.settlement.take();
         let (head, body) = mark.put_on(response).into_parts();
@@ -288,9 +293,9 @@ impl Plan {
         let told = told.or_else(|| spent.decisions.iter().position(would_deny));
         if let Some(i) = told.or(spent.strictest) {
             let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);
-            let fate = Fate::of(decision, self.rules.mode(charge), spent.denied().is_none());
+            let fate = ResultLabel::of(decision, self.rules.mode(charge), spent.denied().is_none());
             span.record("rate_limiting.policy", &**self.rules.limit(charge));
-            span.record("rate_limiting.result", fate.map(Fate::as_str));
+            span.record("rate_limiting.result", fate.map(ResultLabel::as_str));
         }
     }
 
@@ -326,13 +331,13 @@ impl Plan {
         let limits = self.limiter.limits();
         let mut charges = charges.iter();
         match charges.all(|charge| self.rules.is_harmless(charge, &limits)) {
-            true => Conclusion::Proceed(Mark::default()),
+            true => Conclusion::Proceed(ResponseAdditions::default()),
             false => Conclusion::refuse(self.responder.failed(request, error, &limits)),
         }
     }
 
     #[inline]
-    fn mark(&self, request: &Parts, spent: Verdicts<'_>, taken: Taken) -> Mark {
+    fn mark(&self, request: &Parts, spent: Verdicts<'_>, taken: Taken) -> ResponseAdditions {
         let fields = self
             .headers
             .write(spent.iter().map(|(charge, decision)| Shown {
@@ -346,7 +351,7 @@ impl Plan {
         if let Some((outer, ours)) = outer.zip(assessment.as_ref()) {
             self.traffic.look_at_outer(outer, ours);
         }
-        Mark {
+        ResponseAdditions {
             assessment: assessment.map(|ours| ours.within(outer)),
             is_for_request: self.request_extension,
             is_for_response: self.response_extension,
@@ -393,7 +398,7 @@ struct Taken {
 
 /// A decision that the backend has to wait for.
 pub(super) struct Waiting {
-    plan: Arc<Plan>,
+    plan: Arc<LayerConfig>,
     /// Why it is refused whatever is decided, if a rule has found no id.
     missing: Option<Missing>,
     deciding: Pin<Box<dyn Future<Output = Decided> + Send>>,
@@ -407,7 +412,12 @@ struct Decided {
 }
 
 impl Waiting {
-    fn new(plan: Arc<Plan>, request: &Parts, charges: Charges, missing: Option<Missing>) -> Self {
+    fn new(
+        plan: Arc<LayerConfig>,
+        request: &Parts,
+        charges: Charges,
+        missing: Option<Missing>,
+    ) -> Self {
         let deciding: Pin<Box<_>> = match plan.settles {
             // If the client goes away meanwhile, what will have been charged has to be settled.
             true => {
@@ -440,7 +450,7 @@ impl Waiting {
     }
 }
 
-async fn decide(plan: Arc<Plan>, request: Extensions, charges: Charges) -> Decided {
+async fn decide(plan: Arc<LayerConfig>, request: Extensions, charges: Charges) -> Decided {
     let transactions = plan.rules.transactions(&charges);
     let spent = plan.limiter.decide_batch(Operation::Spend, &transactions);
     let spent = spent.await;

@@ -6,7 +6,7 @@ use super::id::Id;
 
 /// An id in the form that its bucket is kept under.
 #[derive(Clone, Debug)]
-pub struct Folded<'a> {
+pub struct CanonicalId<'a> {
     text: Text<'a>,
     /// Whether it stands for more than what was written.
     wider: bool,
@@ -18,7 +18,7 @@ enum Text<'a> {
     Owned(Id),
 }
 
-impl<'a> Folded<'a> {
+impl<'a> CanonicalId<'a> {
     /// A text that is canonical, or the part of it that is.
     #[inline]
     pub(super) fn same(text: &'a str) -> Self {
@@ -78,21 +78,21 @@ impl<'a> Folded<'a> {
     }
 }
 
-impl AsRef<str> for Folded<'_> {
+impl AsRef<str> for CanonicalId<'_> {
     fn as_ref(&self) -> &str {
         self.as_str()
     }
 }
 
-impl PartialEq for Folded<'_> {
+impl PartialEq for CanonicalId<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Folded<'_> {}
+impl Eq for CanonicalId<'_> {}
 
-impl fmt::Display for Folded<'_> {
+impl fmt::Display for CanonicalId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
     }

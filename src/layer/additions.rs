@@ -7,7 +7,7 @@ use crate::{response::Fields, rule::Outcome};
 
 /// What a request that proceeds leaves on itself and its response, and what is open until it has ended.
 #[derive(Debug, Default)]
-pub(super) struct Mark {
+pub(super) struct ResponseAdditions {
     pub(super) assessment: Option<Assessment>,
     /// Whether the request carries the assessment.
     pub(super) is_for_request: bool,
@@ -19,7 +19,7 @@ pub(super) struct Mark {
     pub(super) connects: bool,
 }
 
-impl Mark {
+impl ResponseAdditions {
     /// Puts the assessment on a request for its handler.
     pub(super) fn announce(&mut self, request: &mut Parts) {
         self.connects = request.method == Method::CONNECT;
