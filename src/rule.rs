@@ -100,6 +100,9 @@ pub enum OnMissing {
 impl Rule {
     /// A rule that charges 1 to the limit `limit` for each request, in the bucket of the id that
     /// `extractor` finds.
+    ///
+    /// The limit is given by its name, or by a [handle](crate::limiter::LimitHandle). Cost and mode are the rule's, not the
+    /// handle's.
     pub fn new(limit: impl Into<Arc<str>>, extractor: impl KeyExtractor) -> Self {
         Self {
             limit: limit.into(),
@@ -325,6 +328,14 @@ impl Rule {
         self.others.push(other);
         self.others.extend(others);
         self
+    }
+
+    /// The same rule of another limit.
+    pub(crate) fn of_limit(self, limit: &str) -> Self {
+        Self {
+            limit: limit.into(),
+            ..self
+        }
     }
 
     /// Sets something for this rule and those that are asked after it.

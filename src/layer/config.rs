@@ -38,7 +38,10 @@ pub(super) struct LayerConfig {
     pub(super) policies: Vec<Policy>,
     pub(super) responder: Responder,
     pub(super) headers: Headers,
-    pub(super) extensions: bool,
+    /// Whether requests carry the assessment.
+    pub(super) request_extension: bool,
+    /// Whether responses do.
+    pub(super) response_extension: bool,
     /// Requests that no rule is for.
     pub(super) exempt: Predicates,
     /// Requests that are not let in.
@@ -203,10 +206,14 @@ impl LayerConfig {
         })
     }
 
+    fn is_extending(&self) -> bool {
+        self.request_extension || self.response_extension
+    }
+
     /// What a request has taken, for its handler and for how it ends.
     #[inline]
     fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
-        if !self.extensions && !self.settles {
+        if !self.is_extending() && !self.settles {
             return Taken::default();
         }
         let allowed = spent.denied().is_none();
@@ -339,13 +346,15 @@ impl LayerConfig {
                 policy: &self.policies[charge.target],
                 votes: self.rules.mode(charge).votes(),
             }));
-        let assessment = taken.assessment.filter(|_| self.extensions);
+        let assessment = taken.assessment.filter(|_| self.is_extending());
         let outer = request.extensions.get();
         if let Some((outer, ours)) = outer.zip(assessment.as_ref()) {
             self.traffic.look_at_outer(outer, ours);
         }
         ResponseAdditions {
             assessment: assessment.map(|ours| ours.within(outer)),
+            is_for_request: self.request_extension,
+            is_for_response: self.response_extension,
             fields,
             settlement: taken.settlement,
             connects: false,
