@@ -99,6 +99,7 @@ mod outage_log;
 pub mod reload;
 pub mod response;
 pub mod rule;
+mod stats;
 pub mod tiers;
 pub mod transaction;
 mod varint;
