@@ -10,11 +10,11 @@ mod reload;
 
 use std::{fmt, slice, sync::Arc};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::reload::RuleRequirement;
+pub(crate) use self::capacity::{Capacity, Many, One};
 use self::{
-    capacity::{Capacity, Many, One},
     prepare::{CanonicalIds, Prepared},
     rebuilt::RebuildDetector,
     recorder::DecisionRecorder,
@@ -123,6 +123,12 @@ impl Limiter {
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.load_full()
+    }
+
+    /// The limits in force, for the time of one decision.
+    #[inline]
+    pub(crate) fn in_force(&self) -> Guard<Arc<Limits>> {
+        self.shared.limits.load()
     }
 
     /// Answers what [`spend`](Self::spend) would, and writes nothing.
