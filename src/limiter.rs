@@ -12,15 +12,15 @@ use std::{fmt, slice, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
 
-pub(crate) use self::reload::RuleRequirement;
 pub(crate) use self::capacity::{Capacity, Many, One};
+pub(crate) use self::reload::RuleRequirement;
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use self::{
     prepare::{CanonicalIds, Prepared},
     rebuilt::RebuildDetector,
     recorder::DecisionRecorder,
     reload::Claims,
 };
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use crate::{
     backend::{Backend, Stats},
     clock::{Clock, Timestamp},

@@ -391,7 +391,7 @@ impl Rule {
     }
 
     /// Finds the id, and by which of its extractors.
-    #[inline]
+    #[inline(always)]
     fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
         let missed = |no_id: &NoId| self.fall_back(no_id);
         self.sources.find(parts, format, missed)

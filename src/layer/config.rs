@@ -201,7 +201,9 @@ impl LayerConfig {
     ) -> Option<Conclusion> {
         let limits = self.limiter.in_force();
         let spend = Operation::Spend;
-        let decided = self.limiter.try_decide::<C>(&limits, spend, transactions, decisions)?;
+        let decided = self
+            .limiter
+            .try_decide::<C>(&limits, spend, transactions, decisions)?;
         Some(match decided {
             Ok(()) => {
                 let spent = Verdicts::of(charges, decisions);
@@ -259,7 +261,9 @@ impl LayerConfig {
         let mark = self.mark(request, spent, taken);
         match (missing, spent.denied()) {
             (Some(missing), _) => self.refuse_without_id(request, missing, mark),
-            (None, Some(i)) => Conclusion::refuse(mark.put_on(self.refuse(request, limits, spent, i))),
+            (None, Some(i)) => {
+                Conclusion::refuse(mark.put_on(self.refuse(request, limits, spent, i)))
+            }
             (None, None) => Conclusion::Proceed(mark),
         }
     }

@@ -126,8 +126,11 @@ impl Rules {
             self.held.push(BoundRule { rule, targets });
         }
         let chain = first..self.held.len();
-        let mut limits = self.held[chain.clone()].iter().flat_map(|held| held.rule.limits());
-        self.may_meet |= limits.any(|limit| self.others(limit).any(|mut other| other.next().is_some()));
+        let mut limits = self.held[chain.clone()]
+            .iter()
+            .flat_map(|held| held.rule.limits());
+        self.may_meet |=
+            limits.any(|limit| self.others(limit).any(|mut other| other.next().is_some()));
         self.chains.push(chain);
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Rules {
         refused
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, charge: Charge, charges: &mut Charges) {
         if !self.may_meet {
             charges.push(charge);
@@ -226,7 +229,7 @@ impl Rules {
     }
 
     /// What a request is charged by the first rule of a chain that finds an id or, if none does, by the last one.
-    #[inline]
+    #[inline(always)]
     fn charge_of(&self, chain: Range<usize>, parts: &Parts) -> Result<Option<Charge>, Unknown> {
         for i in chain.clone() {
             let rule = self.rule(i);
@@ -263,7 +266,7 @@ impl Rules {
     }
 
     /// The limit that a rule charges a request to, and the bucket; or why there is none, and of which limits.
-    #[inline]
+    #[inline(always)]
     fn find(&self, i: usize, parts: &Parts) -> Result<ChargedBucket, (NoId, Range<usize>)> {
         let BoundRule { rule, targets } = &self.held[i];
         let mut target = targets.start;

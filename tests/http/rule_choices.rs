@@ -307,7 +307,9 @@ fn limits_to_choose_from_are_all_checked_at_start() {
     };
     let error = layer().try_rule(rule(&["pro", "gold"])).unwrap_err();
     assert!(
-        error.to_string().starts_with("no limit is named `gold`: known are free, pro"),
+        error
+            .to_string()
+            .starts_with("no limit is named `gold`: known are free, pro"),
         "{error}"
     );
     let error = layer().try_rule(rule(&["pro"]).cost(3)).unwrap_err();
