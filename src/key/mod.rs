@@ -59,6 +59,7 @@ mod joined;
 #[cfg(feature = "axum")]
 mod matched_path;
 mod or_else;
+mod predicate;
 
 use std::borrow::Cow;
 
@@ -70,13 +71,14 @@ use crate::id::Id;
 pub use self::matched_path::MatchedPath;
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader, RangeError},
-    client_ip::ClientIp,
+    client_ip::{ClientIp, Within},
     description::{Description, IdSource},
     everyone::Everyone,
     extension::ExtensionId,
     header::HeaderId,
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
+    predicate::Predicate,
 };
 
 /// Says who a request is from, by its head alone.
@@ -107,9 +109,6 @@ where
         self(parts).into()
     }
 }
-
-/// A question about requests, for what is skipped by the answer.
-pub type Predicate = Box<dyn Fn(&Parts) -> bool + Send + Sync>;
 
 /// What a [`KeyExtractor`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     check::{Check, Finding},
     decision::{BatchDecision, Decision, ResultLabel},
-    key::Missing,
+    key::{Missing, Predicate},
     limiter::{Limiter, LimiterError},
     response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
     rule::{Charge, Charges, Outcome, Predicates, Rules, undisguised},
@@ -56,7 +56,7 @@ pub(super) struct LayerConfig {
 #[derive(Clone)]
 pub(super) struct DenyList {
     pub(super) name: Arc<str>,
-    pub(super) holds: Arc<dyn Fn(&Parts) -> bool + Send + Sync>,
+    pub(super) predicate: Arc<dyn Predicate>,
 }
 
 impl fmt::Debug for DenyList {
@@ -162,10 +162,10 @@ impl LayerConfig {
         }
         let resolved = undisguised(request);
         let holds = |list: &&DenyList| {
-            (list.holds)(request)
+            list.predicate.holds(request)
                 || resolved
                     .as_ref()
-                    .is_some_and(|request| (list.holds)(request))
+                    .is_some_and(|request| list.predicate.holds(request))
         };
         self.listed.iter().find(holds)
     }
