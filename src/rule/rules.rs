@@ -16,7 +16,7 @@ use crate::{
     decision::Decision,
     id::IdFormat,
     key::{IdSource, Missing},
-    limit::Limits,
+    limit::{Limits, did_you_mean},
     limiter::{Limiter, LimiterError, RuleRequirement},
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
@@ -273,8 +273,10 @@ impl Rules {
         if let Some(chosen) = rule.chosen(parts) {
             let limits = &self.targets[targets.clone()];
             let Some(i) = limits.iter().position(|target| *target.limit == *chosen) else {
+                let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
                 let missing = Missing::server(format!(
-                    "the rule has chosen the limit `{chosen}`: name it in `limit_by` too"
+                    "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
+                    did_you_mean(chosen, &known)
                 ));
                 return Err((NoId::Wrong(missing), targets.clone()));
             };
