@@ -5,14 +5,19 @@
 //! for i in $(seq 30); do curl -s -o /dev/null -w '%{http_code} ' http://127.0.0.1:3000/; done
 //! ```
 
-use std::{env, error::Error, net::SocketAddr};
+#[path = "shared/failure.rs"]
+mod failure;
+
+use std::{env, net::SocketAddr};
 
 use axum::{Router, routing::get};
 use tokio::net::TcpListener;
 use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let limits = Limits::builder()
         .limit("requests", Limit::per_second(10).burst(20))
         .build()?;

@@ -5,13 +5,18 @@
 //! cargo run --example tonic --features tonic
 //! ```
 
-use std::{env, error::Error, net::SocketAddr};
+#[path = "shared/failure.rs"]
+mod failure;
+
+use std::{env, net::SocketAddr};
 
 use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
 use tonic::transport::Server;
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let limits = Limits::builder()
         .limit("calls", Limit::per_second(5))
         .build()?;
