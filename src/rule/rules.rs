@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Why a rule does not fit the limits, or the rules before it.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// The limit is not known, or the cost is above its burst.
@@ -63,8 +63,6 @@ pub enum RuleError {
         modes: [Mode; 2],
     },
 }
-
-debug_as_read!(RuleError);
 
 /// The rules of a layer. The limits are held to what they take for granted.
 #[derive(Clone, Debug, Default)]
