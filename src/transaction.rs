@@ -8,6 +8,7 @@
 mod batch;
 mod fingerprint;
 mod limit_ref;
+mod owned;
 mod receipt;
 
 pub(crate) use self::{
@@ -18,6 +19,7 @@ pub(crate) use self::{
 pub use self::{
     batch::{Algorithm, Batch, BucketKey, LimitKey, Member, Operation},
     limit_ref::LimitRef,
+    owned::OwnedBatch,
     receipt::Receipt,
 };
 use crate::id::Id;

@@ -91,7 +91,10 @@ fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
 /// Writes a JSON string.
 fn push_string(body: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if text.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+    if text
+        .bytes()
+        .fold(true, |plain, byte| plain & is_plain(byte))
+    {
         body.push(b'"');
         body.extend_from_slice(text.as_bytes());
         body.push(b'"');
