@@ -51,6 +51,7 @@
 //! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
+//! | `testing` | | the conformance suite, for tests of a backend of your own |
 //! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService`, writes details of a gRPC status |
 //! | `tonic-tls` | | the same on TLS connections |
@@ -80,6 +81,8 @@ pub mod reload;
 pub mod response;
 pub mod rule;
 mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;
