@@ -7,6 +7,7 @@ mod connection;
 use std::{
     ffi::OsStr,
     io::{BufRead, BufReader, Read},
+    net::SocketAddr,
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
@@ -111,6 +112,10 @@ pub(crate) fn run<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Output {
 pub(crate) struct Server(String);
 
 impl Server {
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self(address.to_string())
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.0)
     }
@@ -118,7 +123,7 @@ impl Server {
     /// Sends one request with a body in JSON.
     pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> Response {
         let length = body.len();
-        let headers = "host: test\r\ncontent-type: application/json";
+        let headers = "host: localhost\r\ncontent-type: application/json";
         self.exchange(
             &format!(
                 "{method} {path} HTTP/1.1\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -205,8 +210,8 @@ impl Response {
 
     /// A field of the head, which is in small letters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
-        fields.find_map(|(field, value)| (field == name).then_some(value))
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(':'));
+        fields.find_map(|(field, value)| (field == name).then_some(value.trim()))
     }
 
     pub(crate) fn json(&self) -> Value {
