@@ -1,6 +1,7 @@
 use super::{
     Mode, OnFailure,
-    batch::{Algorithm, Batch, BucketKey, LimitKey, Member, Operation},
+    batch::{Algorithm, Batch, Member, Operation},
+    bucket_key::{BucketKey, LimitKey},
     fingerprint::Fingerprint,
     receipt::Receipt,
 };
