@@ -333,7 +333,7 @@ mod tests {
         ];
         let mut now = NOW;
         for _ in 0..20_000 {
-            let tiers = &limits[random(5) as usize];
+            let tiers = &limits[usize::try_from(random(5)).unwrap()];
             let cost = 1 + u32::try_from(random(u64::from(tiers.max_units()).min(5000))).unwrap();
             charge(&histories, random(3000), tiers, cost, now);
             now += random(SECOND);
