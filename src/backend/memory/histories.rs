@@ -21,7 +21,7 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// For each shard, an instant before which none of its histories lapses, or [`EMPTY`].
+    /// For each shard, an instant before which no history lapses that may be evicted, or [`EMPTY`].
     soonest: Box<[AtomicU64]>,
     /// What the histories of all shards take.
     bytes: AtomicUsize,
@@ -86,24 +86,23 @@ impl Histories {
 
     #[cold]
     fn evict(&self, spared: &[Fingerprint], now: Timestamp) {
-        let mut tried = None;
+        for print in spared {
+            self.lock(self.of(print)).spare(print);
+        }
         while self.bytes.load(Ordering::Relaxed) > self.max_bytes {
-            let soonest = self
-                .soonest
-                .iter()
-                .map(|soonest| soonest.load(Ordering::Relaxed));
-            let shards = soonest.zip(0..).filter(|(soonest, _)| *soonest < EMPTY);
-            let Some(next) = shards.filter(|next| Some(*next) > tried).min() else {
-                return;
+            let soonest = self.soonest.iter();
+            let soonest = soonest.map(|soonest| soonest.load(Ordering::Relaxed));
+            let Some((_, shard)) = soonest.zip(0..).min().filter(|next| next.0 < EMPTY) else {
+                break;
             };
-            tried = match self.lock(next.1).evict(spared, now) {
-                true => None,
-                false => Some(next),
-            };
+            self.lock(shard).evict(now);
+        }
+        for print in spared {
+            self.lock(self.of(print)).spare_no_more(print);
         }
     }
 
-    /// Counts what a shard has come to take, and tells what of it lapses first.
+    /// Counts what a shard has come to take, and shows when the first of it lapses.
     fn publish(&self, shard: usize, before: usize, records: &Records) {
         match records.bytes() {
             bytes if bytes > before => self.bytes.fetch_add(bytes - before, Ordering::Relaxed),
@@ -187,6 +186,18 @@ mod tests {
 
     /// Charges a history, and returns whether there was room in its limit.
     fn charge(histories: &Histories, n: u64, tiers: &Tiers, cost: u32, now: u64) -> bool {
+        let passed = charge_beside_others(histories, n, tiers, cost, now);
+        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
+        passed
+    }
+
+    fn charge_beside_others(
+        histories: &Histories,
+        n: u64,
+        tiers: &Tiers,
+        cost: u32,
+        now: u64,
+    ) -> bool {
         let algorithm = crate::transaction::Algorithm::Tiers(tiers.clone());
         let key = BucketKey::new(LimitKey::Number(1), "id");
         let member = Member::new(key, &algorithm, cost, Mode::CheckAndSpend);
@@ -195,7 +206,6 @@ mod tests {
         let answer = records.decide(Operation::Spend, &print, &member, tiers, now);
         drop(records);
         histories.trim(&[print], now);
-        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
         answer.passed
     }
 
@@ -248,6 +258,30 @@ mod tests {
         for n in (0..room).filter(|n| n % 4 > 0) {
             assert!(!charge(&histories, n, &long, 1, later), "{n} is in use");
         }
+    }
+
+    #[test]
+    fn newcomer_that_lapses_soonest_evicts_no_other_of_its_shard_before_its_turn() {
+        let histories = Histories::new(8 * BYTES_PER_SHARD);
+        let (long, medium) = (window(1, 3600), window(1, 60));
+        let room = (8 * BYTES_PER_SHARD / Histories::largest(&long)) as u64;
+        for n in 0..room - 100 {
+            assert!(charge(&histories, n, &long, 1, NOW));
+        }
+        for n in room - 100..room {
+            assert!(charge(&histories, n, &medium, 1, NOW));
+        }
+        for n in room..room + 1000 {
+            assert!(charge(&histories, n, &window(1, 1), 1, NOW));
+        }
+        assert_eq!(histories.evictions(), 1000);
+        for n in 0..room - 100 {
+            assert!(
+                !charge(&histories, n, &long, 1, NOW),
+                "history {n} is in use"
+            );
+        }
+        check(&histories);
     }
 
     #[test]
@@ -310,6 +344,24 @@ mod tests {
             assert!(!charge(&histories, n, &tiers, 1, NOW + 2 * SECOND));
         }
         check(&histories);
+    }
+
+    #[test]
+    fn threads_at_the_cap_keep_count_of_bytes() {
+        let histories = &Histories::new(2 * BYTES_PER_SHARD);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for n in 0..2000 {
+                        let tiers = window(8, 1 + n % 7);
+                        charge_beside_others(histories, 100 * thread + n, &tiers, 5, NOW + n);
+                    }
+                });
+            }
+        });
+        check(histories);
+        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
+        assert!(histories.evictions() > 0);
     }
 
     #[test]
