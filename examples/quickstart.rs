@@ -30,5 +30,6 @@ async fn main() -> Result<(), Failure> {
         listener,
         app.into_make_service_with_connect_info::<SocketAddr>(),
     )
-    .await
+    .await?;
+    Ok(())
 }

@@ -38,8 +38,9 @@ use crate::{gcra::Tat, transaction::Action};
 /// - **Histories.** A bucket with [tiers](crate::tiers) has a history, which takes 192 bytes, 48 for each tier if there
 ///   are several, and 8 for each unit of a window that slides. All histories together take at most
 ///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
-/// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. Nothing
-///   runs in the background. The backend keeps the memory of a peak.
+/// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. With its
+///   first bucket, a shard of rows reserves the addresses of all of them; the operating system provides memory as they
+///   fill. Nothing runs in the background. The backend keeps the rows of a peak.
 ///
 /// # At the cap
 ///
