@@ -110,33 +110,9 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             self.lookups.push(refused);
             return Ok(());
         }
-        let key = BucketKey::new(named.name.key(), id);
-        let fingerprint = transaction
-            .fingerprint()
-            .unwrap_or_else(|| named.seed().bucket(id));
-        if let Some(receipt) = transaction.receipt()
-            && !receipt.is_for(fingerprint)
-        {
-            return Err(LimiterError::foreign_receipt(transaction));
-        }
-        let mode = match shadow {
-            true => transaction.mode.silent(),
-            false => transaction.mode,
-        };
-        self.members.push(Member {
-            key,
-            algorithm,
-            cost: transaction.cost,
-            min_cost: transaction.min_cost.unwrap_or(transaction.cost),
-            mode,
-            format: named.name.format(),
-            on_failure: on_failure(transaction, named),
-            floor: transaction.floor(),
-            shadow,
-            fingerprint,
-            receipt: transaction.receipt(),
-        });
-        let votes = mode.votes();
+        let member = member_of(named, algorithm, transaction, id, shadow)?;
+        let votes = member.mode.votes();
+        self.members.push(member);
         self.lookups.push(Lookup::Member { votes });
         Ok(())
     }
@@ -231,6 +207,40 @@ impl<'a, C: Capacity> Prepared<'a, C> {
 fn broken_contract(members: usize, answers: usize) -> LimiterError {
     let broken = format!("the backend gave {answers} answers for {members} members");
     BackendError::unavailable(broken).into()
+}
+
+/// What the backend is asked about a bucket.
+#[inline(always)]
+fn member_of<'a>(
+    named: &'a NamedLimit,
+    algorithm: &'a Algorithm,
+    transaction: &'a Transaction<'a>,
+    id: &'a str,
+    shadow: bool,
+) -> Result<Member<'a>, LimiterError> {
+    let fingerprint = transaction
+        .fingerprint()
+        .unwrap_or_else(|| named.seed().bucket(id));
+    let receipt = transaction.receipt();
+    if receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
+        return Err(LimiterError::foreign_receipt(transaction));
+    }
+    Ok(Member {
+        key: BucketKey::new(named.name.key(), id),
+        algorithm,
+        cost: transaction.cost,
+        min_cost: transaction.min_cost.unwrap_or(transaction.cost),
+        mode: match shadow {
+            true => transaction.mode.silent(),
+            false => transaction.mode,
+        },
+        format: named.name.format(),
+        on_failure: on_failure(transaction, named),
+        floor: transaction.floor(),
+        shadow,
+        fingerprint,
+        receipt,
+    })
 }
 
 /// The id in the form that its bucket is kept under.

@@ -7,7 +7,6 @@ mod connection;
 use std::{
     ffi::OsStr,
     io::{BufRead, BufReader, Read},
-    net::SocketAddr,
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
