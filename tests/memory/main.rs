@@ -8,6 +8,7 @@ mod concurrency;
 #[path = "../conformance/mod.rs"]
 mod conformance;
 mod deny_cache;
+mod docs;
 mod failure_policy;
 mod gcra_model;
 mod ids;
