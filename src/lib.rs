@@ -51,6 +51,7 @@
 //! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
+//! | `testing` | | the conformance suite, for tests of a backend of your own |
 //! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService`, writes details of a gRPC status |
 //! | `tonic-tls` | | the same on TLS connections |
@@ -58,26 +59,6 @@
 //! Features only add. Without any, neither axum nor an async runtime comes in.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-
-/// Shows errors by `Debug` as they are meant to be read, with their causes: that is what `main` and `unwrap` print.
-macro_rules! debug_as_read {
-    ($($error:ty),+) => {$(
-        impl ::std::fmt::Debug for $error {
-            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                let mut text = self.to_string();
-                let mut source = ::std::error::Error::source(self);
-                while let Some(cause) = source {
-                    let cause_text = cause.to_string();
-                    if !text.ends_with(&cause_text) {
-                        text = format!("{text}: {cause_text}");
-                    }
-                    source = cause.source();
-                }
-                f.write_str(&text)
-            }
-        }
-    )+};
-}
 
 pub mod backend;
 pub mod check;
@@ -99,6 +80,9 @@ mod outage_log;
 pub mod reload;
 pub mod response;
 pub mod rule;
+mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;

@@ -30,7 +30,7 @@ pub(crate) use self::{
 use self::{
     charging::Charging,
     predicate::Not,
-    source::{NoId, Sources},
+    source::{ClientId, NoId, Sources},
 };
 pub use self::{
     charging::Ending,
@@ -395,8 +395,8 @@ impl Rule {
     }
 
     /// Finds the id, and by which of its extractors.
-    #[inline]
-    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, Id), NoId> {
+    #[inline(always)]
+    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
         let missed = |no_id: &NoId| self.fall_back(no_id);
         self.sources.find(parts, format, missed)
     }
@@ -410,7 +410,7 @@ impl Rule {
 
     /// What becomes of a request for which neither this rule nor another finds an id.
     #[cold]
-    fn without_id(&self, no_id: NoId) -> Result<Option<Id>, Missing> {
+    fn without_id(&self, no_id: NoId) -> Result<Option<ClientId>, Missing> {
         let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
             return Ok(None);
         };
@@ -423,7 +423,7 @@ impl Rule {
         match self.on_missing {
             OnMissing::Refuse => Err(missing),
             OnMissing::Skip => Ok(None),
-            OnMissing::Shared => Ok(Some(Id::MISSING.into())),
+            OnMissing::Shared => Ok(Some(ClientId::missing())),
         }
     }
 

@@ -64,6 +64,7 @@ pub use self::failure::FailurePolicy;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
+pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
@@ -133,18 +134,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// How a backend stands, as far as it can tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// How many buckets are held in this process, among them such that are full again but not yet replaced.
-    pub buckets: Option<usize>,
-    /// How many buckets were forgotten for want of room, since the start.
-    pub evictions: Option<u64>,
-    /// Whether a breaker is open, so that a store is not asked.
-    pub is_open: Option<bool>,
-}
-
 #[async_trait]
 impl<B: Backend + ?Sized> Backend for Arc<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
@@ -165,11 +154,9 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 }
 
 /// Why a backend cannot keep the buckets of a limit.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAdmitted(Box<str>);
-
-debug_as_read!(NotAdmitted);
 
 impl NotAdmitted {
     /// The error with a reason, which says what to change.
@@ -179,7 +166,7 @@ impl NotAdmitted {
 }
 
 /// Why a backend has not decided a batch.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// The instant of the decision is out of range.
@@ -193,8 +180,6 @@ pub enum BackendError {
     #[error("the rate limit store is being found again")]
     Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
-
-debug_as_read!(BackendError);
 
 impl BackendError {
     /// The error of a store that did not answer.

@@ -77,7 +77,7 @@ impl Assessment {
             let takes = allowed && mode.spends() && decision.limited();
             Assessed {
                 limit: Arc::clone(rules.limit(charge)),
-                id: charge.id.clone(),
+                id: charge.id.to_id(),
                 cost: charge.cost,
                 mode,
                 decision: decision.clone(),

@@ -11,10 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fantoccini::{Client, ClientBuilder, Locator, wd::WebDriverCompatibleCommand};
-use hyper_util::client::legacy::connect::HttpConnector;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use url::{ParseError, Url};
+use url::Url;
+
+use crate::webdriver::{Element, Session};
 
 /// How long the browser may take for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -99,12 +100,12 @@ fn directory() -> PathBuf {
 }
 
 pub(crate) struct Browser {
-    client: Client,
+    session: Session,
     _driver: Driver,
 }
 
 impl Browser {
-    pub(crate) async fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let driver = Driver::start();
         let args = [
             "--headless=new",
@@ -122,112 +123,93 @@ impl Browser {
             "goog:chromeOptions": {"args": args},
             "goog:loggingPrefs": {"browser": "ALL"},
         });
-        let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities.as_object().unwrap().clone())
-            .connect(&format!("http://{}", driver.address))
-            .await;
-        let client = client.expect("the browser starts: install the package `chromium`");
         Self {
-            client,
+            session: Session::start(driver.address, &capabilities),
             _driver: driver,
         }
     }
 
-    pub(crate) async fn open(&self, url: &str) {
-        self.client.goto(url).await.unwrap();
+    pub(crate) fn open(&self, url: &str) {
+        self.session.post("url", &json!({"url": url}));
     }
 
-    pub(crate) async fn url(&self) -> Url {
-        self.client.current_url().await.unwrap()
+    pub(crate) fn url(&self) -> Url {
+        let url = self.session.get("url");
+        Url::parse(url.as_str().unwrap()).unwrap()
     }
 
-    pub(crate) async fn find(&self, selector: &str) -> fantoccini::elements::Element {
-        let element = self.client.find(Locator::Css(selector)).await;
-        element.unwrap_or_else(|error| panic!("{selector}: {error}"))
+    #[track_caller]
+    pub(crate) fn find(&self, selector: &str) -> Element<'_> {
+        let found = self.session.find(selector);
+        found.unwrap_or_else(|| panic!("no {selector}"))
     }
 
-    pub(crate) async fn click(&self, selector: &str) {
-        self.find(selector).await.click().await.unwrap();
+    #[track_caller]
+    pub(crate) fn click(&self, selector: &str) {
+        self.find(selector).click();
     }
 
-    pub(crate) async fn text(&self, selector: &str) -> String {
-        self.find(selector).await.text().await.unwrap()
+    #[track_caller]
+    pub(crate) fn text(&self, selector: &str) -> String {
+        self.find(selector).text()
     }
 
-    pub(crate) async fn wait_for(&self, selector: &str) {
-        let wait = self.client.wait().at_most(PATIENCE);
-        let wait = wait.every(POLL);
-        let found = wait.for_element(Locator::Css(selector)).await;
-        found.unwrap_or_else(|error| panic!("no {selector}: {error}"));
+    #[track_caller]
+    pub(crate) fn wait_for(&self, selector: &str) {
+        comes_true(selector, || self.session.find(selector).is_some());
     }
 
-    pub(crate) async fn run(&self, script: &str) -> Value {
-        self.client.execute(script, Vec::new()).await.unwrap()
+    pub(crate) fn run(&self, script: &str) -> Value {
+        let script = json!({"script": script, "args": []});
+        self.session.post("execute/sync", &script)
     }
 
     /// Lets a condition on the page come true.
-    pub(crate) async fn wait_until(&self, condition: &str) {
-        let start = Instant::now();
-        while self.run(&format!("return Boolean({condition})")).await != true {
-            assert!(start.elapsed() < PATIENCE, "never: {condition}");
-            tokio::time::sleep(POLL).await;
-        }
+    #[track_caller]
+    pub(crate) fn wait_until(&self, condition: &str) {
+        let holds = format!("return Boolean({condition})");
+        comes_true(condition, || self.run(&holds) == true);
     }
 
     /// Sets what the page takes the screen for: its width, its height, and its pixels per point.
-    pub(crate) async fn screen(&self, width: u32, height: u32, ratio: u32) {
+    pub(crate) fn screen(&self, width: u32, height: u32, ratio: u32) {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": ratio, "mobile": width < 600,
         });
-        self.devtools("Emulation.setDeviceMetricsOverride", metrics)
-            .await;
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics);
     }
 
     /// Sets what the user prefers, such as `prefers-color-scheme`.
-    pub(crate) async fn prefer(&self, name: &str, value: &str) {
+    pub(crate) fn prefer(&self, name: &str, value: &str) {
         let media = json!({"features": [{"name": name, "value": value}]});
-        self.devtools("Emulation.setEmulatedMedia", media).await;
+        self.devtools("Emulation.setEmulatedMedia", media);
     }
 
     /// Writes what the screen shows to a file in the tests' own directory.
-    pub(crate) async fn screenshot(&self, name: &str) {
-        let image = self.client.screenshot().await.unwrap();
+    pub(crate) fn screenshot(&self, name: &str) {
+        let image = self.session.get("screenshot");
+        let image = STANDARD.decode(image.as_str().unwrap()).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         fs::write(directory.join(format!("simulator-{name}.png")), image).unwrap();
     }
 
     /// What the page has complained of.
-    pub(crate) async fn complaints(&self) -> Value {
-        let log = Driven {
-            path: "se/log",
-            body: json!({"type": "browser"}),
-        };
-        self.client.issue_cmd(log).await.unwrap()
+    pub(crate) fn complaints(&self) -> Value {
+        self.session.post("se/log", &json!({"type": "browser"}))
     }
 
-    async fn devtools(&self, command: &str, params: Value) {
-        let command = Driven {
-            path: "goog/cdp/execute",
-            body: json!({"cmd": command, "params": params}),
-        };
-        self.client.issue_cmd(command).await.unwrap();
+    fn devtools(&self, command: &str, params: Value) {
+        let command = json!({"cmd": command, "params": params});
+        self.session.post("goog/cdp/execute", &command);
     }
 }
 
-/// A command of this browser's driver that is not in the standard.
-#[derive(Debug)]
-struct Driven {
-    path: &'static str,
-    body: Value,
-}
-
-impl WebDriverCompatibleCommand for Driven {
-    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
-        let session = session.unwrap_or_default();
-        base.join(&format!("session/{session}/{}", self.path))
-    }
-
-    fn method_and_body(&self, _: &Url) -> (http::Method, Option<String>) {
-        (http::Method::POST, Some(self.body.to_string()))
+/// Waits until something holds.
+#[track_caller]
+fn comes_true(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        thread::sleep(POLL);
     }
 }

@@ -2,118 +2,109 @@
 
 use crate::page::{Page, Totals};
 
-#[tokio::test]
-async fn click_and_space_ask_but_space_in_a_field_does_not() {
-    let page = Page::open("?tiers=90,60,60,0").await;
-    let field = page.browser.find("#tier-0-limit").await;
-    field.send_keys(" ").await.unwrap();
-    let body = page.browser.find("body").await;
-    body.send_keys(" ").await.unwrap();
-    page.browser
-        .wait_until("Number(granted.textContent) > 0")
-        .await;
-    let last = page.browser.text("#last").await;
+#[test]
+fn click_and_space_ask_but_space_in_a_field_does_not() {
+    let page = Page::open("?tiers=90,60,60,0");
+    let field = page.browser.find("#tier-0-limit");
+    field.send_keys(" ");
+    let body = page.browser.find("body");
+    body.send_keys(" ");
+    page.browser.wait_until("Number(granted.textContent) > 0");
+    let last = page.browser.text("#last");
     assert!(last.contains("granted by tier 0"), "{last}");
-    let first = page.browser.text("#log li:last-child").await;
+    let first = page.browser.text("#log li:last-child");
     assert!(
         first.starts_with("G\n0.000 s"),
         "the field's asked for nothing: {first}"
     );
 
     // A slow machine may hold the button so long that it asks again.
-    let before = page.totals().await.granted;
-    page.browser.click("#ask").await;
+    let before = page.totals().granted;
+    page.browser.click("#ask");
     page.browser
-        .wait_until(&format!("Number(granted.textContent) > {before}"))
-        .await;
+        .wait_until(&format!("Number(granted.textContent) > {before}"));
     // Now the button has the focus.
-    let before = page.totals().await.granted;
-    let button = page.browser.find("#ask").await;
-    button.send_keys("\u{e007}").await.unwrap();
+    let before = page.totals().granted;
+    let button = page.browser.find("#ask");
+    button.send_keys("\u{e007}");
     page.browser
-        .wait_until(&format!("Number(granted.textContent) > {before}"))
-        .await;
+        .wait_until(&format!("Number(granted.textContent) > {before}"));
     let marks = "return log.children.length === Number(granted.textContent)";
-    assert_eq!(page.browser.run(marks).await, true);
+    assert_eq!(page.browser.run(marks), true);
 }
 
-#[tokio::test]
-async fn held_button_asks_again_and_again_until_it_is_rejected() {
-    let page = Page::open("?tiers=2,30,30,30&gcra=1,1,30").await;
+#[test]
+fn held_button_asks_again_and_again_until_it_is_rejected() {
+    let page = Page::open("?tiers=2,30,30,30&gcra=1,1,30");
     page.browser
-        .run("ask.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
-        .await;
+        .run("ask.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))");
+    page.browser.wait_until("Number(rejected.textContent) > 1");
     page.browser
-        .wait_until("Number(rejected.textContent) > 1")
-        .await;
-    page.browser
-        .run("ask.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}))")
-        .await;
+        .run("ask.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}))");
     let Totals {
         granted,
         gcra_granted,
         ..
-    } = page.totals().await;
+    } = page.totals();
     assert_eq!((granted, gcra_granted), (2, 1));
-    let last = page.browser.text("#last").await;
+    let last = page.browser.text("#last");
     assert!(
         last.contains("rejected, tier 0 is full; granted in "),
         "{last}"
     );
 }
 
-#[tokio::test]
-async fn configuration_is_in_the_address_and_comes_back_from_it() {
-    let page = Page::open("?tiers=5,1,1,0").await;
-    page.choose("count", "2").await;
-    page.browser.wait_for("#tier-1-cooldown").await;
-    page.fill("tier-1-cooldown", "42").await;
-    page.fill("gcra-burst", "7").await;
+#[test]
+fn configuration_is_in_the_address_and_comes_back_from_it() {
+    let page = Page::open("?tiers=5,1,1,0");
+    page.choose("count", "2");
+    page.browser.wait_for("#tier-1-cooldown");
+    page.fill("tier-1-cooldown", "42");
+    page.fill("gcra-burst", "7");
     page.browser
-        .wait_until("location.search.endsWith('gcra=7,5,1')")
-        .await;
-    let query = page.query().await;
+        .wait_until("location.search.endsWith('gcra=7,5,1')");
+    let query = page.query();
     assert_eq!(query, "tiers=5,1,1,0,50,5,5,42&gcra=7,5,1");
 
-    page.go("").await;
-    assert_eq!(page.query().await, "tiers=5,1,1,0&gcra=5,5,1");
-    page.go(&format!("?{query}")).await;
-    assert_eq!(page.query().await, query);
-    assert_eq!(page.field("tier-1-cooldown").await, "42");
-    assert_eq!(page.field("gcra-burst").await, "7");
+    page.go("");
+    assert_eq!(page.query(), "tiers=5,1,1,0&gcra=5,5,1");
+    page.go(&format!("?{query}"));
+    assert_eq!(page.query(), query);
+    assert_eq!(page.field("tier-1-cooldown"), "42");
+    assert_eq!(page.field("gcra-burst"), "7");
 
     // A list that is malformed counts as a whole as five a second.
     for list in ["tiers=9,9,9", "tiers=9,9,9,x&gcra=1,2"] {
-        page.go(&format!("?{list}")).await;
-        assert_eq!(page.query().await, "tiers=5,1,1,0&gcra=5,5,1", "{list}");
+        page.go(&format!("?{list}"));
+        assert_eq!(page.query(), "tiers=5,1,1,0&gcra=5,5,1", "{list}");
     }
 }
 
-#[tokio::test]
-async fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
-    let page = Page::open("").await;
-    page.fill("tier-0-limit", "0").await;
-    page.browser.wait_for("#error:not([hidden])").await;
-    let error = page.browser.text("#error").await;
+#[test]
+fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
+    let page = Page::open("");
+    page.fill("tier-0-limit", "0");
+    page.browser.wait_for("#error:not([hidden])");
+    let error = page.browser.text("#error");
     assert!(
         error.starts_with("tier 0: limit is 0, so no request"),
         "{error}"
     );
 
-    page.fill("tier-0-limit", "6").await;
-    page.browser.wait_for("#error[hidden]").await;
-    page.fill("gcra-period", "0").await;
-    page.browser.wait_for("#error:not([hidden])").await;
-    let error = page.browser.text("#error").await;
+    page.fill("tier-0-limit", "6");
+    page.browser.wait_for("#error[hidden]");
+    page.fill("gcra-period", "0");
+    page.browser.wait_for("#error:not([hidden])");
+    let error = page.browser.text("#error");
     assert!(error.starts_with("GCRA: period is 0"), "{error}");
 
     // It can be mended too if it comes from the address.
     let url = format!("{}/?tiers=5,1,0,0", page.server.url());
-    page.browser.open(&url).await;
-    page.browser.wait_for("#error:not([hidden])").await;
-    let error = page.browser.text("#error").await;
+    page.browser.open(&url);
+    page.browser.wait_for("#error:not([hidden])");
+    let error = page.browser.text("#error");
     assert!(error.starts_with("tier 0: active is 0"), "{error}");
-    page.fill("tier-0-active", "3").await;
-    page.browser.wait_for("#error[hidden]").await;
-    assert_eq!(page.query().await, "tiers=5,1,3,0&gcra=5,5,1");
+    page.fill("tier-0-active", "3");
+    page.browser.wait_for("#error[hidden]");
+    assert_eq!(page.query(), "tiers=5,1,3,0&gcra=5,5,1");
 }

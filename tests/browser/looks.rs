@@ -25,78 +25,60 @@ const FAINT: &str = r"
         .map((node) => `${ratio(node)}: ${node.outerHTML}`);
 ";
 
-#[tokio::test]
-async fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
-    let page = Page::open("?tiers=1,30,30,0,5,30,30,0").await;
+#[test]
+fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
+    let page = Page::open("?tiers=1,30,30,0,5,30,30,0");
     let lowest = ".lane[data-tier='0']";
-    page.ask().await;
+    page.ask();
     page.browser
-        .wait_for(&format!("{lowest}[data-phase=active][data-shadowed=false]"))
-        .await;
-    page.ask().await;
+        .wait_for(&format!("{lowest}[data-phase=active][data-shadowed=false]"));
+    page.ask();
     page.browser
-        .wait_for(&format!("{lowest}[data-shadowed=true]"))
-        .await;
+        .wait_for(&format!("{lowest}[data-shadowed=true]"));
     page.browser
-        .wait_for(".lane[data-tier='1'][data-phase=active][data-shadowed=false]")
-        .await;
-    assert_eq!(
-        page.browser.text(&format!("{lowest} .phase")).await,
-        "shadowed"
-    );
-    assert!(
-        page.browser
-            .text("#last")
-            .await
-            .contains("bursts into tier 1")
-    );
-    page.browser.wait_until("Number(getComputedStyle(document.querySelector('[data-shadowed=true] .about')).opacity) < 1").await;
+        .wait_for(".lane[data-tier='1'][data-phase=active][data-shadowed=false]");
+    assert_eq!(page.browser.text(&format!("{lowest} .phase")), "shadowed");
+    assert!(page.browser.text("#last").contains("bursts into tier 1"));
+    page.browser.wait_until("Number(getComputedStyle(document.querySelector('[data-shadowed=true] .about')).opacity) < 1");
 
+    page.browser.prefer("prefers-reduced-motion", "reduce");
+    page.browser.click("#reset");
     page.browser
-        .prefer("prefers-reduced-motion", "reduce")
-        .await;
-    page.browser.click("#reset").await;
-    page.browser
-        .wait_for(&format!("{lowest}[data-shadowed=false]"))
-        .await;
-    page.choose("speed", "20").await;
-    page.ask().await;
-    page.browser.wait_for("body[data-state=idle]").await;
-    assert_eq!(page.totals().await.granted, 1);
-    assert_eq!(page.browser.text("#level").await, "5 of 5");
+        .wait_for(&format!("{lowest}[data-shadowed=false]"));
+    page.choose("speed", "20");
+    page.ask();
+    page.browser.wait_for("body[data-state=idle]");
+    assert_eq!(page.totals().granted, 1);
+    assert_eq!(page.browser.text("#level"), "5 of 5");
 }
 
-#[tokio::test]
-async fn timeline_moves_while_the_clock_runs_and_stands_still_while_it_does_not() {
-    let page = Page::open(PENALTIES).await;
-    page.browser.screen(1280, 1100, 1).await;
-    page.choose("speed", "5").await;
-    page.ask().await;
+#[test]
+fn timeline_moves_while_the_clock_runs_and_stands_still_while_it_does_not() {
+    let page = Page::open(PENALTIES);
+    page.browser.screen(1280, 1100, 1);
+    page.choose("speed", "5");
+    page.ask();
     page.browser
-        .run("window.first = asked.toDataURL(); for (let i = 0; i < 9; i += 1) ask.click()")
-        .await;
+        .run("window.first = asked.toDataURL(); for (let i = 0; i < 9; i += 1) ask.click()");
     page.browser
-        .wait_until("parseFloat(clock.textContent) > 3 && asked.toDataURL() !== first")
-        .await;
-    page.browser.screenshot("live").await;
-    page.browser.click("#pause").await;
-    page.browser.wait_for("body[data-state=paused]").await;
-    let clock = page.browser.text("#clock").await;
+        .wait_until("parseFloat(clock.textContent) > 3 && asked.toDataURL() !== first");
+    page.browser.screenshot("live");
+    page.browser.click("#pause");
+    page.browser.wait_for("body[data-state=paused]");
+    let clock = page.browser.text("#clock");
     let frames =
         "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
-    page.browser.run(frames).await;
-    assert_eq!(page.browser.text("#clock").await, clock);
+    page.browser.run(frames);
+    assert_eq!(page.browser.text("#clock"), clock);
     // A request goes on with it.
-    page.ask().await;
-    page.browser.wait_for("body[data-state=running]").await;
-    page.browser
-        .wait_until("granted.textContent === '11'")
-        .await;
+    page.ask();
+    page.browser.wait_for("body[data-state=running]");
+    page.browser.wait_until("granted.textContent === '11'");
 }
 
-#[tokio::test]
-async fn page_is_drawn_in_light_and_in_dark_at_any_width() {
-    let page = Page::open(PENALTIES).await;
+#[test]
+fn page_is_drawn_in_light_and_in_dark_at_any_width() {
+    let page = Page::open(PENALTIES);
     let mut grounds = Vec::new();
     for (scheme, device, (width, height, ratio)) in [
         ("light", "desk", (1280, 1650, 1)),
@@ -104,36 +86,25 @@ async fn page_is_drawn_in_light_and_in_dark_at_any_width() {
         ("light", "phone", (360, 1250, 2)),
         ("dark", "phone", (360, 2500, 2)),
     ] {
-        page.browser.screen(width, height, ratio).await;
-        page.browser.prefer("prefers-color-scheme", scheme).await;
-        page.play("bursts", "all").await;
+        page.browser.screen(width, height, ratio);
+        page.browser.prefer("prefers-color-scheme", scheme);
+        page.play("bursts", "all");
         let across = "return document.documentElement.scrollWidth";
-        let across = page.browser.run(across).await.as_u64().unwrap();
+        let across = page.browser.run(across).as_u64().unwrap();
         assert!(across <= width.into(), "{across} on a {device} of {width}");
-        assert_eq!(
-            page.browser.run(FAINT).await,
-            json!([]),
-            "{scheme}, {device}"
-        );
+        assert_eq!(page.browser.run(FAINT), json!([]), "{scheme}, {device}");
         let pixels = "return document.querySelector('.lane canvas').width / document.querySelector('.lane canvas').clientWidth";
-        assert_eq!(page.browser.run(pixels).await, ratio);
-        grounds.push(
-            page.browser
-                .find("body")
-                .await
-                .css_value("background-color")
-                .await
-                .unwrap(),
-        );
-        page.browser.screenshot(&format!("{device}-{scheme}")).await;
+        assert_eq!(page.browser.run(pixels), ratio);
+        grounds.push(page.browser.find("body").css_value("background-color"));
+        page.browser.screenshot(&format!("{device}-{scheme}"));
     }
     assert_ne!(grounds[0], grounds[1], "dark is another colour");
 }
 
-#[tokio::test]
-async fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
-    let page = Page::open("").await;
-    page.browser.screen(1280, 1500, 1).await;
+#[test]
+fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
+    let page = Page::open("");
+    page.browser.screen(1280, 1500, 1);
     for (name, query, pattern) in [
         ("simple", "?tiers=5,1,1,0&gcra=5,5,1", "busy"),
         ("penalties", "?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1", "busy"),
@@ -145,19 +116,19 @@ async fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
         ),
         ("batch", "?tiers=50,15,15,30&gcra=50,50,45", "nightly"),
     ] {
-        page.go(query).await;
-        page.play(pattern, "all").await;
-        page.browser.screenshot(name).await;
+        page.go(query);
+        page.play(pattern, "all");
+        page.browser.screenshot(name);
     }
     let nameless = "return [...document.querySelectorAll('button, select, input, canvas')]
         .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.closest('label')?.textContent.trim()))
         .map((one) => one.outerHTML)";
-    assert_eq!(page.browser.run(nameless).await, json!([]));
-    let body = page.browser.find("body").await;
-    body.send_keys("\u{e004}").await.unwrap();
+    assert_eq!(page.browser.run(nameless), json!([]));
+    let body = page.browser.find("body");
+    body.send_keys("\u{e004}");
     let outline = "return getComputedStyle(document.activeElement).outlineStyle";
-    assert_eq!(page.browser.run(outline).await, "solid");
-    let complaints = page.browser.complaints().await;
+    assert_eq!(page.browser.run(outline), "solid");
+    let complaints = page.browser.complaints();
     let complaints = complaints.as_array().unwrap().iter();
     let ours = complaints.filter(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
     assert_eq!(ours.count(), 0);

@@ -10,3 +10,4 @@ mod plays;
 #[path = "../programs/mod.rs"]
 mod programs;
 mod server;
+mod webdriver;

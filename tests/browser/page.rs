@@ -63,39 +63,39 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) async fn open(query: &str) -> Self {
+    pub(crate) fn open(query: &str) -> Self {
         let program = Program::start_at("simulator", "127.0.0.1:0");
         let page = Self {
-            browser: Browser::start().await,
+            browser: Browser::start(),
             server: program.next_server(),
             _program: program,
         };
-        page.go(query).await;
+        page.go(query);
         page
     }
 
     /// Loads the page anew, with a configuration that is fit to simulate.
-    pub(crate) async fn go(&self, query: &str) {
+    pub(crate) fn go(&self, query: &str) {
         let url = format!("{}/{query}", self.server.url());
-        self.browser.open(&url).await;
-        self.browser.wait_for("body[data-state=idle]").await;
+        self.browser.open(&url);
+        self.browser.wait_for("body[data-state=idle]");
     }
 
-    pub(crate) async fn choose(&self, name: &str, value: &str) {
+    pub(crate) fn choose(&self, name: &str, value: &str) {
         let choice = format!("input[name={name}][value='{value}']");
-        self.browser.click(&choice).await;
+        self.browser.click(&choice);
     }
 
     /// Plays a pattern with some speed, and waits until it is over.
-    pub(crate) async fn play(&self, pattern: &str, speed: &str) {
-        self.choose("speed", speed).await;
-        let list = self.browser.find("#pattern").await;
-        list.select_by_value(pattern).await.unwrap();
-        self.browser.click("#play").await;
+    pub(crate) fn play(&self, pattern: &str, speed: &str) {
+        self.choose("speed", speed);
+        self.browser
+            .click(&format!("#pattern option[value='{pattern}']"));
+        self.browser.click("#play");
         let asked = self.pattern(pattern).len();
         let over = "!['starting', 'playing'].includes(document.body.dataset.state)";
-        self.browser.wait_until(over).await;
-        let summary = self.browser.text("#last").await;
+        self.browser.wait_until(over);
+        let summary = self.browser.text("#last");
         let played = format!("Played {asked} requests:");
         assert!(summary.starts_with(&played), "{summary}");
     }
@@ -108,11 +108,10 @@ impl Page {
         instants.iter().map(|ms| ms.as_u64().unwrap()).collect()
     }
 
-    pub(crate) async fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         let ids = self
             .browser
-            .run("return Object.fromEntries([...document.querySelectorAll('[id]')].map((one) => [one.id, one.textContent]))")
-            .await;
+            .run("return Object.fromEntries([...document.querySelectorAll('[id]')].map((one) => [one.id, one.textContent]))");
         let number = |id: &str| ids[id].as_str()?.parse().ok();
         let tiers = (0..4).map_while(|tier| number(&format!("granted-tier-{tier}")));
         Totals {
@@ -125,28 +124,25 @@ impl Page {
     }
 
     /// The query of the page's address.
-    pub(crate) async fn query(&self) -> String {
-        let url = self.browser.url().await;
+    pub(crate) fn query(&self) -> String {
+        let url = self.browser.url();
         url.query().unwrap_or_default().to_owned()
     }
 
     /// Makes one request, as assistive technology does it: a slow machine cannot hold the button.
-    pub(crate) async fn ask(&self) {
-        self.browser.run("ask.click()").await;
+    pub(crate) fn ask(&self) {
+        self.browser.run("ask.click()");
     }
 
     /// Writes into a field, as if it had been typed.
-    pub(crate) async fn fill(&self, id: &str, text: &str) {
-        let field = self.browser.find(&format!("#{id}")).await;
+    pub(crate) fn fill(&self, id: &str, text: &str) {
+        let field = self.browser.find(&format!("#{id}"));
         let everything = "\u{e009}a\u{e000}";
-        field
-            .send_keys(&format!("{everything}{text}"))
-            .await
-            .unwrap();
+        field.send_keys(&format!("{everything}{text}"));
     }
 
-    pub(crate) async fn field(&self, id: &str) -> Value {
+    pub(crate) fn field(&self, id: &str) -> Value {
         let script = format!("return document.getElementById('{id}').value");
-        self.browser.run(&script).await
+        self.browser.run(&script)
     }
 }

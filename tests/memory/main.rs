@@ -5,8 +5,6 @@
 mod auto_traits;
 mod backends;
 mod concurrency;
-#[path = "../conformance/mod.rs"]
-mod conformance;
 mod deny_cache;
 mod docs;
 mod failure_policy;

@@ -220,7 +220,7 @@ fn no_history_passes_repeatedly_in_one_instant() {
 }
 
 /// What the backend says of a limit of 4096 in an hour.
-fn refusal(backend: impl Backend) -> String {
+fn refusal(backend: &impl Backend) -> String {
     let tiers = Limit::tiers([Tier::new(4096, secs(3600))]).unwrap();
     let error = backend.admits(tiers.algorithm().unwrap()).unwrap_err();
     assert!(
@@ -236,15 +236,15 @@ fn limit_whose_history_never_fits_is_refused_by_all_wrappers() {
     let small = || MemoryBackend::with_max_buckets(1000);
     let expected = "the history of one bucket takes up to 32960 bytes, and the memory backend keeps at most 32000 \
                     bytes of histories: raise `MemoryBackend::max_history_bytes`, or lower the limits of its tiers";
-    assert_eq!(refusal(small()), expected);
-    assert_eq!(refusal(Arc::new(small())), expected);
-    assert_eq!(refusal(DenyCache::new(small())), expected);
+    assert_eq!(refusal(&small()), expected);
+    assert_eq!(refusal(&Arc::new(small())), expected);
+    assert_eq!(refusal(&DenyCache::new(small())), expected);
     #[cfg(feature = "failure-policy")]
     {
         use tollgate::backend::FailurePolicy;
-        assert_eq!(refusal(FailurePolicy::new(small())), expected);
+        assert_eq!(refusal(&FailurePolicy::new(small())), expected);
         let local = FailurePolicy::new(MemoryBackend::new()).memory(small());
-        assert_eq!(refusal(local), expected);
+        assert_eq!(refusal(&local), expected);
     }
 }
 
@@ -303,7 +303,7 @@ fn random(state: &mut u64, n: u32) -> u32 {
 fn mixed_traffic_at_the_cap_keeps_to_the_budgets_and_to_who_is_throttled() {
     let (kinds, mut state) = ([("gcra", 1), ("window", 5), ("short", 1), ("high", 300)], 7);
     let taken = measure(|| {
-        let backend = MemoryBackend::with_max_buckets(CAP).max_history_bytes(BUCKET as usize * CAP);
+        let backend = MemoryBackend::with_max_buckets(CAP);
         let (limiter, clock) = limiter_on(limits(), backend);
         flood(&limiter, "prison", 2, 100);
         for id in 0..100 {

@@ -7,6 +7,7 @@ mod connection;
 use std::{
     ffi::OsStr,
     io::{BufRead, BufReader, Read},
+    net::SocketAddr,
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
@@ -112,8 +113,8 @@ pub(crate) struct Server(String);
 
 impl Server {
     /// A server that is no example.
-    pub(crate) fn at(address: &str) -> Self {
-        Self(address.to_owned())
+    pub(crate) fn at(address: impl ToString) -> Self {
+        Self(address.to_string())
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -127,7 +128,7 @@ impl Server {
     /// Sends one request with a body in JSON.
     pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> Response {
         let length = body.len();
-        let headers = "host: test\r\ncontent-type: application/json";
+        let headers = "host: localhost\r\ncontent-type: application/json";
         self.exchange(
             &format!(
                 "{method} {path} HTTP/1.1\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -214,8 +215,8 @@ impl Response {
 
     /// A field of the head, which is in small letters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
-        fields.find_map(|(field, value)| (field == name).then_some(value))
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(':'));
+        fields.find_map(|(field, value)| (field == name).then_some(value.trim()))
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -235,7 +236,8 @@ fn read_chunk(stream: &mut impl BufRead) -> Option<String> {
     Some(chunk).filter(|_| size > 0)
 }
 
-fn command(name: &str) -> Command {
+/// An example that is not started yet, and reads nothing.
+pub(crate) fn command(name: &str) -> Command {
     let test = std::env::current_exe().expect("tests have a path");
     let profile = test.ancestors().nth(2).expect("it is target/profile/deps");
     let program = profile.join("examples").join(name);

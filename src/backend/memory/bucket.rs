@@ -71,7 +71,6 @@ impl Bucket {
         (us << 11) / self.scale().micros()
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "11 bits are left")]
     fn scale(&self) -> Scale {
         Scale((self.tat >> Self::TAT_BITS) as u16)
     }

@@ -24,7 +24,7 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// For each shard, an instant before which none of its histories lapses, or [`EMPTY`].
+    /// For each shard, an instant before which no history lapses that may be evicted, or [`EMPTY`].
     soonest: Box<[AtomicU64]>,
     /// What the histories of all shards take.
     bytes: AtomicUsize,
@@ -67,9 +67,9 @@ impl Histories {
     }
 
     /// Locks a shard, as [`Shards::lock`] does. After it is unlocked, [`trim`](Self::trim) is due.
-    pub(super) fn lock(&self, shard: usize) -> Locked<'_> {
+    pub(super) fn lock(&self, shard: usize) -> LockedRecords<'_> {
         let records = self.shards.lock(shard);
-        Locked {
+        LockedRecords {
             bytes: records.bytes(),
             records,
             shard,
@@ -89,24 +89,23 @@ impl Histories {
 
     #[cold]
     fn evict(&self, spared: &[Member<'_>], now: Timestamp) {
-        let mut tried = None;
+        for print in spared.iter().map(|member| &member.fingerprint) {
+            self.lock(self.of(print)).spare(print);
+        }
         while self.bytes.load(Ordering::Relaxed) > self.max_bytes {
-            let soonest = self
-                .soonest
-                .iter()
-                .map(|soonest| soonest.load(Ordering::Relaxed));
-            let shards = soonest.zip(0..).filter(|(soonest, _)| *soonest < EMPTY);
-            let Some(next) = shards.filter(|next| Some(*next) > tried).min() else {
-                return;
+            let soonest = self.soonest.iter();
+            let soonest = soonest.map(|soonest| soonest.load(Ordering::Relaxed));
+            let Some((_, shard)) = soonest.zip(0..).min().filter(|next| next.0 < EMPTY) else {
+                break;
             };
-            tried = match self.lock(next.1).evict(spared, now) {
-                true => None,
-                false => Some(next),
-            };
+            self.lock(shard).evict(now);
+        }
+        for print in spared.iter().map(|member| &member.fingerprint) {
+            self.lock(self.of(print)).spare_no_more(print);
         }
     }
 
-    /// Counts what a shard has come to take, and tells what of it lapses first.
+    /// Counts what a shard has come to take, and shows when the first of it lapses.
     fn publish(&self, shard: usize, before: usize, records: &Records) {
         match records.bytes() {
             bytes if bytes > before => self.bytes.fetch_add(bytes - before, Ordering::Relaxed),
@@ -130,7 +129,7 @@ impl fmt::Debug for Histories {
 }
 
 /// The histories of a shard, locked.
-pub(super) struct Locked<'a> {
+pub(super) struct LockedRecords<'a> {
     histories: &'a Histories,
     shard: usize,
     records: MutexGuard<'a, Records>,
@@ -138,7 +137,7 @@ pub(super) struct Locked<'a> {
     bytes: usize,
 }
 
-impl Deref for Locked<'_> {
+impl Deref for LockedRecords<'_> {
     type Target = Records;
 
     fn deref(&self) -> &Records {
@@ -146,13 +145,13 @@ impl Deref for Locked<'_> {
     }
 }
 
-impl DerefMut for Locked<'_> {
+impl DerefMut for LockedRecords<'_> {
     fn deref_mut(&mut self) -> &mut Records {
         &mut self.records
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedRecords<'_> {
     fn drop(&mut self) {
         self.histories
             .publish(self.shard, self.bytes, &self.records);
@@ -191,6 +190,18 @@ mod tests {
 
     /// Charges a history, and returns whether there was room in its limit.
     fn charge(histories: &Histories, n: u64, tiers: &Tiers, cost: u32, now: u64) -> bool {
+        let passed = charge_beside_others(histories, n, tiers, cost, now);
+        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
+        passed
+    }
+
+    fn charge_beside_others(
+        histories: &Histories,
+        n: u64,
+        tiers: &Tiers,
+        cost: u32,
+        now: u64,
+    ) -> bool {
         let algorithm = crate::transaction::Algorithm::Tiers(tiers.clone());
         let key = BucketKey::new(LimitKey::Number(1), "id");
         let (print, now) = (print(n), Timestamp::from_micros(now));
@@ -202,7 +213,6 @@ mod tests {
         records.write(batch.action(&member), &print, tiers, &answer, now);
         drop(records);
         histories.trim(batch.members, now);
-        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
         answer.passed
     }
 
@@ -255,6 +265,30 @@ mod tests {
         for n in (0..room).filter(|n| n % 4 > 0) {
             assert!(!charge(&histories, n, &long, 1, later), "{n} is in use");
         }
+    }
+
+    #[test]
+    fn newcomer_that_lapses_soonest_evicts_no_other_of_its_shard_before_its_turn() {
+        let histories = Histories::new(8 * BYTES_PER_SHARD);
+        let (long, medium) = (window(1, 3600), window(1, 60));
+        let room = (8 * BYTES_PER_SHARD / Histories::largest(&long)) as u64;
+        for n in 0..room - 100 {
+            assert!(charge(&histories, n, &long, 1, NOW));
+        }
+        for n in room - 100..room {
+            assert!(charge(&histories, n, &medium, 1, NOW));
+        }
+        for n in room..room + 1000 {
+            assert!(charge(&histories, n, &window(1, 1), 1, NOW));
+        }
+        assert_eq!(histories.evictions(), 1000);
+        for n in 0..room - 100 {
+            assert!(
+                !charge(&histories, n, &long, 1, NOW),
+                "history {n} is in use"
+            );
+        }
+        check(&histories);
     }
 
     #[test]
@@ -320,6 +354,24 @@ mod tests {
     }
 
     #[test]
+    fn threads_at_the_cap_keep_count_of_bytes() {
+        let histories = &Histories::new(2 * BYTES_PER_SHARD);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for n in 0..2000 {
+                        let tiers = window(8, 1 + n % 7);
+                        charge_beside_others(histories, 100 * thread + n, &tiers, 5, NOW + n);
+                    }
+                });
+            }
+        });
+        check(histories);
+        assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
+        assert!(histories.evictions() > 0);
+    }
+
+    #[test]
     fn random_histories_stay_within_the_budget() {
         let mut state = 1_u64;
         let mut random = |n: u64| {
@@ -340,7 +392,7 @@ mod tests {
         ];
         let mut now = NOW;
         for _ in 0..20_000 {
-            let tiers = &limits[random(5) as usize];
+            let tiers = &limits[usize::try_from(random(5)).unwrap()];
             let cost = 1 + u32::try_from(random(u64::from(tiers.max_units()).min(5000))).unwrap();
             charge(&histories, random(3000), tiers, cost, now);
             now += random(SECOND);

@@ -9,10 +9,12 @@ mod row;
 mod shard;
 mod table;
 
+use std::fmt;
+
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use self::{batch::Locked, histories::Histories, shard::Shards, table::Table};
+use self::{batch::LockedBuckets, histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
@@ -36,8 +38,9 @@ use crate::{gcra::Tat, transaction::Action};
 /// - **Histories.** A bucket with [tiers](crate::tiers) has a history, which takes 192 bytes, 48 for each tier if there
 ///   are several, and 8 for each unit of a window that slides. All histories together take at most
 ///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
-/// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. Nothing
-///   runs in the background. The backend keeps the memory of a peak.
+/// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. With its
+///   first bucket, a shard of rows reserves the addresses of all of them; the operating system provides memory as they
+///   fill. Nothing runs in the background. The backend keeps the rows of a peak.
 ///
 /// # At the cap
 ///
@@ -54,7 +57,6 @@ use crate::{gcra::Tat, transaction::Action};
 ///   reloaded.
 ///
 /// To share one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
-#[derive(Debug)]
 pub struct MemoryBackend {
     rows: Shards<Table>,
     histories: Histories,
@@ -158,7 +160,7 @@ impl MemoryBackend {
         now: Timestamp,
     ) {
         let members = std::slice::from_ref(member);
-        Locked::new(self, members).write(action, member, answer, now);
+        LockedBuckets::new(&self.rows, &self.histories, members).write(action, member, answer, now);
         self.histories.trim(members, now);
     }
 
@@ -211,7 +213,7 @@ impl MemoryBackend {
 
     #[inline(never)]
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
-        let mut locked = Locked::new(self, batch.members);
+        let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
         let outcome = {
             let members = batch.members.iter();
             let seen: SmallVec<[BucketView<'_>; 4]> =
@@ -230,6 +232,17 @@ impl MemoryBackend {
 impl Default for MemoryBackend {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Prints counts, because a million buckets are no help to whoever reads them.
+impl fmt::Debug for MemoryBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBackend")
+            .field("buckets", &self.buckets())
+            .field("evictions", &self.evictions())
+            .field("max_history_bytes", &self.histories.max_bytes())
+            .finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     decision::{Answer, BucketView, State},
     tiers::{Grant, History, Tiers},
-    transaction::{Action, Fingerprint, Member},
+    transaction::{Action, Fingerprint},
 };
 
 /// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
@@ -58,7 +58,7 @@ impl Records {
         self.evictions
     }
 
-    /// An instant before which no history lapses; less than `u64::MAX`, if there is any history.
+    /// An instant before which no history lapses, `u64::MAX` if none may be evicted.
     pub(super) fn soonest(&self) -> Option<u64> {
         self.queue.first().map(|(instant, _)| instant)
     }
@@ -150,24 +150,25 @@ impl Records {
         }
     }
 
-    /// Forgets the history that lapses soonest, apart from some, and returns whether there was any. If many places in the
-    /// queue are out of date, it is the soonest of a sample.
-    pub(super) fn evict(&mut self, spared: &[Member<'_>], now: Timestamp) -> bool {
-        self.requeue_all(spared, |_| SPARED);
-        let victim = self.soonest_of_sample();
-        if let Some((lapses, entry)) = victim {
-            self.remove(entry);
-            self.evictions += u64::from(lapses > now.as_micros());
+    /// Keeps a history from being evicted.
+    pub(super) fn spare(&mut self, print: &Fingerprint) {
+        if let Some(entry) = self.map.get_index_of(print) {
+            self.queue.set(entry, SPARED);
         }
-        self.requeue_all(spared, |record| record.lapses);
-        victim.is_some()
     }
 
-    fn requeue_all(&mut self, members: &[Member<'_>], key: impl Fn(&Record) -> u64) {
-        for print in members.iter().map(|member| &member.fingerprint) {
-            if let Some((entry, _, record)) = self.map.get_full(print) {
-                self.queue.set(entry, key(record));
-            }
+    pub(super) fn spare_no_more(&mut self, print: &Fingerprint) {
+        if let Some(entry) = self.map.get_index_of(print) {
+            self.requeue(entry);
+        }
+    }
+
+    /// Forgets the history that lapses soonest. If many places in the queue are out of date, it is the soonest of a
+    /// sample.
+    pub(super) fn evict(&mut self, now: Timestamp) {
+        if let Some((lapses, entry)) = self.soonest_of_sample() {
+            self.remove(entry);
+            self.evictions += u64::from(lapses > now.as_micros());
         }
     }
 

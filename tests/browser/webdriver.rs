@@ -1,0 +1,101 @@
+//! Just enough of WebDriver (<https://www.w3.org/TR/webdriver2/>) to drive one browser.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::programs::Server;
+
+/// The key of what stands for an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser, by the driver that has started it.
+pub(crate) struct Session {
+    driver: Server,
+    path: String,
+}
+
+impl Session {
+    /// Starts a browser.
+    pub(crate) fn start(driver: SocketAddr, capabilities: &Value) -> Self {
+        let driver = Server::at(driver);
+        let wanted = json!({"capabilities": {"alwaysMatch": capabilities}});
+        let started = driver.send("POST", "/session", &wanted.to_string());
+        let started = started.json();
+        let id = started["value"]["sessionId"].as_str();
+        let id = id.unwrap_or_else(|| panic!("install the package `chromium`: {started}"));
+        let path = format!("/session/{id}");
+        Self { driver, path }
+    }
+
+    /// What the driver answers to a question.
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.send("GET", path, "").unwrap()
+    }
+
+    /// What the driver answers to a command.
+    #[track_caller]
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
+        self.send("POST", path, &body.to_string()).unwrap()
+    }
+
+    /// The first element that a CSS selector selects.
+    pub(crate) fn find(&self, selector: &str) -> Option<Element<'_>> {
+        let by = json!({"using": "css selector", "value": selector});
+        let found = self.send("POST", "element", &by.to_string()).ok()?;
+        let id = found[ELEMENT].as_str().expect(selector).to_owned();
+        Some(Element { session: self, id })
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> Result<Value, Value> {
+        let path = format!("{}/{path}", self.path);
+        let response = self.driver.send(method, &path, body);
+        let value = response.json()["value"].take();
+        match response.status {
+            200 => Ok(value),
+            _ => Err(value),
+        }
+    }
+}
+
+/// A part of the page.
+pub(crate) struct Element<'a> {
+    session: &'a Session,
+    id: String,
+}
+
+impl Element<'_> {
+    #[track_caller]
+    pub(crate) fn click(&self) {
+        self.post("click", &json!({}));
+    }
+
+    /// Types a text, in which keys that are no letters are as WebDriver has them.
+    #[track_caller]
+    pub(crate) fn send_keys(&self, text: &str) {
+        self.post("value", &json!({"text": text}));
+    }
+
+    #[track_caller]
+    pub(crate) fn text(&self) -> String {
+        self.get("text")
+    }
+
+    #[track_caller]
+    pub(crate) fn css_value(&self, property: &str) -> String {
+        self.get(&format!("css/{property}"))
+    }
+
+    #[track_caller]
+    fn get(&self, what: &str) -> String {
+        let value = self.session.get(&format!("element/{}/{what}", self.id));
+        value.as_str().expect("a text").to_owned()
+    }
+
+    #[track_caller]
+    fn post(&self, what: &str, body: &Value) {
+        let path = format!("element/{}/{what}", self.id);
+        self.session.post(&path, body);
+    }
+}
