@@ -15,14 +15,13 @@ use crate::id::{IdFormat, network};
 /// A client with an IPv4 address (an IPv4-mapped one too) has none: the rule is skipped.
 ///
 /// ```
-/// use tollgate::{ClientIp, RateLimitLayer, Rule, key::Ipv6Range};
-/// # use tollgate::{Limit, Limiter, Limits, MemoryBackend};
-/// # let limits = Limits::builder()
-/// #     .limit("PerAddress", Limit::per_minute(10))
-/// #     .limit("PerRange", Limit::per_minute(500))
-/// #     .build()?;
-/// # let limiter = Limiter::new(limits, MemoryBackend::new());
+/// use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Ipv6Range};
 ///
+/// let limits = Limits::builder()
+///     .limit("PerAddress", Limit::per_minute(10))
+///     .limit("PerRange", Limit::per_minute(500))
+///     .build()?;
+/// let limiter = Limiter::new(limits, MemoryBackend::new());
 /// let layer = RateLimitLayer::with_limiter(limiter)
 ///     .rule(Rule::new("PerAddress", ClientIp::peer().exact()))
 ///     .rule(Rule::new("PerRange", Ipv6Range::peer()));

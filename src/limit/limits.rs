@@ -185,8 +185,9 @@ impl NamedLimit {
     /// The limit of a client: its own, else the default, else none.
     ///
     /// ```
-    /// # use tollgate::{Limit, Limits};
-    /// # let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
+    /// use tollgate::{Limit, Limits};
+    ///
+    /// let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
     /// let requests = limits.get("requests").expect("it was just defined");
     /// let id = requests.name.format().fold("203.0.113.7").expect("anything is an opaque id");
     /// assert_eq!(requests.limit_of(&id), Some(&Limit::per_second(10)));

@@ -6,6 +6,7 @@ mod auto_traits;
 mod backends;
 mod concurrency;
 mod deny_cache;
+mod docs;
 mod failure_policy;
 mod gcra_model;
 mod ids;

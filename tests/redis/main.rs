@@ -14,6 +14,7 @@ mod operation;
 mod redis_support;
 mod refusals;
 mod resharding;
+mod runtimes;
 mod secrets;
 mod servers;
 mod single;

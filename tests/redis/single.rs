@@ -290,7 +290,7 @@ async fn sources_that_lead_nowhere_are_refused() {
     for (url, reason) in [
         ("localhost", "it has no scheme"),
         ("redis://", "use `redis://host:6379`"),
-        ("http://localhost", "`http` is not a scheme"),
+        ("http://localhost", "it begins with another scheme"),
         ("redis-sentinel://localhost", "sentinelServiceName"),
         ("redis://localhost:port", "use `redis://host:6379`"),
     ] {
@@ -301,9 +301,6 @@ async fn sources_that_lead_nowhere_are_refused() {
         .connections(0)
         .build();
     assert!(matches!(none, Err(RedisError::Config(_))));
-    let outside = std::thread::spawn(|| RedisBackend::new("redis://localhost").unwrap_err());
-    let error = outside.join().unwrap().to_string();
-    assert!(error.contains("no tokio runtime"), "{error}");
     let source = format!("{:?}", ConnectionSource::from("redis://:secret@localhost"));
     assert!(!source.contains("secret"));
 }

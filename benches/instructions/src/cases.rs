@@ -102,7 +102,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Default => serve(layer(large()).layer(bare()), request),
         Case::Realistic => serve(layer(large()).layer(bare()), realistic),
         Case::Denied => serve(layer(Limit::per_day(1)).layer(bare()), request),
-        Case::PeerPlain => serve(peer(&plain_peer()).layer(bare()), request),
+        Case::PeerPlain => serve(peer(plain_peer()).layer(bare()), request),
         Case::PeerHeaders => serve(headers_peer(1000), request),
         Case::PeerRealistic => serve(headers_peer(1000), realistic),
         Case::PeerDenied => serve(denied_peer(), request),
@@ -202,9 +202,9 @@ fn plain_peer() -> Config {
 }
 
 fn peer(
-    config: &Config,
+    config: Config,
 ) -> GovernorLayer<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware, Body> {
-    GovernorLayer::new(config.clone())
+    GovernorLayer::new(config)
 }
 
 fn headers_peer(

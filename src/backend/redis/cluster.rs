@@ -21,17 +21,16 @@ use fred::types::{
     config::{Config, Server, ServerConfig},
 };
 use tokio::{
-    runtime::Handle,
     sync::Notify,
     time::{self, Instant},
 };
 
 use super::{
+    background::Background,
     config::RECONNECT_DELAY,
     error::{Failure, RedisError},
     link::{Deadline, Link},
     script::{ScriptAnswer, ScriptCall},
-    upkeep::Task,
 };
 
 /// How many slots a cluster has.
@@ -45,13 +44,12 @@ const KEPT: Duration = Duration::from_secs(60);
 
 pub(super) struct Cluster {
     shared: Arc<ClusterState>,
-    _refresher: Task,
+    refresher: Background,
 }
 
 struct ClusterState {
     /// What every link's configuration is made of, with the password.
     config: Config,
-    runtime: Handle,
     table: ArcSwap<Table>,
     links: Mutex<HashMap<Server, Kept>>,
     /// Rung when the table may be wrong.
@@ -78,20 +76,25 @@ const NOBODY: u16 = u16::MAX;
 
 impl Cluster {
     /// Links to the masters of the cluster that the servers of `config` belong to.
-    pub(super) fn connect(config: Config, runtime: &Handle) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         let shared = Arc::new(ClusterState {
             config,
-            runtime: runtime.clone(),
             table: ArcSwap::from_pointee(Table::empty()),
             links: Mutex::default(),
             stale: Notify::new(),
             trouble: Mutex::default(),
             turn: AtomicUsize::new(0),
         });
+        let refreshed = Arc::clone(&shared);
         Self {
-            _refresher: Task::spawn(runtime, Arc::clone(&shared).keep_fresh()),
+            refresher: Background::new(move || Arc::clone(&refreshed).keep_fresh()),
             shared,
         }
+    }
+
+    /// Begins to read the table of slots, unless that is done already. It fails outside of a runtime.
+    pub(super) fn begin(&self) -> Result<(), RedisError> {
+        self.refresher.ensure()
     }
 
     /// Why a master, or the table of slots, is not there.
@@ -108,6 +111,7 @@ impl Cluster {
 
     /// Waits until all slots have a master that is connected.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
+        self.begin()?;
         loop {
             let table = self.shared.table.load_full();
             if !table.links.is_empty() && !table.slots.contains(&NOBODY) {
@@ -130,6 +134,8 @@ impl Cluster {
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
+        self.begin()?;
+        deadline.limit(self.shared.attempted()).await?;
         let table = self.shared.table.load_full();
         let Some(mut link) = table.link(slot).map(Arc::clone) else {
             self.shared.stale.notify_one();
@@ -172,7 +178,8 @@ impl ClusterState {
     /// Asks one server after another for the table, and takes the first that says.
     async fn refresh(&self) -> bool {
         let mut trouble: Option<RedisError> = None;
-        for link in self.all_links() {
+        let links = self.all_links();
+        for link in &links {
             match link.slots().await {
                 Ok(routing) if !routing.slots().is_empty() => {
                     self.adopt(&routing);
@@ -185,7 +192,9 @@ impl ClusterState {
                 Err(error) => trouble = Some(error),
             }
         }
-        *lock(&self.trouble) = trouble;
+        // As long as one is connecting for the first time, nothing is wrong yet.
+        let has_attempted = links.iter().all(|link| link.has_attempted());
+        *lock(&self.trouble) = trouble.filter(|_| has_attempted);
         false
     }
 
@@ -201,6 +210,13 @@ impl ClusterState {
         links.rotate_left(turn);
         links.sort_by_key(|link| !link.is_connected());
         links
+    }
+
+    /// Waits until the first attempt to read the table is over.
+    async fn attempted(&self) {
+        while self.table.load().links.is_empty() && self.trouble().is_none() {
+            time::sleep(RECONNECT_DELAY / 10).await;
+        }
     }
 
     fn trouble(&self) -> Option<RedisError> {
@@ -231,7 +247,8 @@ impl ClusterState {
             config.server = ServerConfig::Centralized {
                 server: server.clone(),
             };
-            let link = Arc::new(Link::connect(config, &self.runtime));
+            let link = Arc::new(Link::new(config));
+            link.begin_if_possible();
             Kept { link, used }
         });
         kept.used = used;

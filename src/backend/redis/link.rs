@@ -12,16 +12,16 @@ use fred::{
     },
 };
 use tokio::{
-    runtime::Handle,
     sync::Semaphore,
     time::{self, Instant},
 };
 
 use super::{
+    background::Background,
     config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
     error::{Failure, RedisError},
     script::{ScriptAnswer, ScriptCall},
-    upkeep::{SupervisedConnection, Task, keep_loaded},
+    upkeep::{SupervisedConnection, keep_loaded},
 };
 
 /// How many calls may wait for one server.
@@ -59,7 +59,7 @@ impl Deadline {
 pub(super) struct Link {
     route: Route,
     places: Semaphore,
-    _upkeep: Option<Task>,
+    upkeep: Background,
 }
 
 enum Route {
@@ -68,11 +68,16 @@ enum Route {
 }
 
 impl Link {
-    /// A link of our own, which connects in the background and stays connected.
-    pub(super) fn connect(config: Config, runtime: &Handle) -> Self {
+    /// A link of our own, which connects in the background once it has [begun](Self::begin), and stays connected.
+    pub(super) fn new(config: Config) -> Self {
         let line = Arc::new(SupervisedConnection::new(config));
+        let kept_up = Arc::clone(&line);
+        let keep_up = move || {
+            kept_up.begin();
+            Arc::clone(&kept_up).keep_up()
+        };
         Self {
-            _upkeep: Some(Task::spawn(runtime, Arc::clone(&line).keep_up())),
+            upkeep: Background::new(keep_up),
             route: Route::Own(line),
             places: Semaphore::new(MOST_WAITING),
         }
@@ -80,14 +85,22 @@ impl Link {
 
     /// A link through somebody's client, who connects it.
     pub(super) fn borrow(client: Client) -> Self {
-        let runtime = Handle::try_current();
+        let loaded = client.clone();
         Self {
-            _upkeep: runtime
-                .ok()
-                .map(|runtime| Task::spawn(&runtime, keep_loaded(client.clone()))),
+            upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
             places: Semaphore::new(MOST_WAITING),
         }
+    }
+
+    /// Begins to serve the link, unless that is done already. It fails outside of a runtime.
+    pub(super) fn begin(&self) -> Result<(), RedisError> {
+        self.upkeep.ensure()
+    }
+
+    /// The same if there is a runtime. Without one, the first call begins.
+    pub(super) fn begin_if_possible(&self) {
+        let _begins_later = self.begin();
     }
 
     pub(super) fn client(&self) -> Arc<Client> {
@@ -99,6 +112,7 @@ impl Link {
 
     /// The client for one call, or why it would not get through.
     fn for_call(&self, timeout: Duration) -> Result<WithOptions<Client>, RedisError> {
+        self.begin()?;
         let client = self.client();
         if let Route::Own(line) = &self.route
             && let Some(error) = line.problem()
@@ -117,12 +131,21 @@ impl Link {
         }
     }
 
+    /// Whether the first attempt to connect is over.
+    pub(super) fn has_attempted(&self) -> bool {
+        match &self.route {
+            Route::Own(line) => line.has_attempted(),
+            Route::Borrowed(_) => true,
+        }
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.client().is_connected()
     }
 
     /// Waits until the server is there, or says why it will not be.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
+        self.begin()?;
         let client = match &self.route {
             Route::Own(line) => return line.connected().await,
             Route::Borrowed(client) => client,
@@ -167,6 +190,10 @@ impl Link {
         deadline: Deadline,
     ) -> Result<Value, Failure> {
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        self.begin()?;
+        if let Route::Own(line) = &self.route {
+            deadline.limit(line.attempted()).await?;
+        }
         let client = self.for_call(deadline.left()?)?;
         let arguments = call.arguments(script);
         let reply = match asking {

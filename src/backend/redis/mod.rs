@@ -37,6 +37,7 @@
 //! `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set `maxmemory-policy noeviction`, or
 //! `volatile-ttl` to lose those first that are nearly full.
 
+mod background;
 mod cluster;
 mod config;
 mod error;
@@ -52,19 +53,19 @@ mod upkeep;
 use std::{fmt, sync::Arc, time::Duration};
 
 pub use fred;
-use tokio::{runtime::Handle, time};
+use tokio::time;
 
-pub use self::{
-    config::ConnectionSource,
-    error::RedisError,
-    keys::{KeyForm, KeyFormError},
-};
 use self::{
+    background::Background,
     error::Failure,
     link::Deadline,
     script::ScriptCall,
     servers::{Servers, Watched},
-    upkeep::Task,
+};
+pub use self::{
+    config::ConnectionSource,
+    error::RedisError,
+    keys::{KeyForm, KeyFormError},
 };
 use super::{Backend, BackendError, async_trait};
 use crate::{
@@ -81,7 +82,7 @@ pub struct RedisBackend {
     watched: Arc<Watched>,
     form: KeyForm,
     timeout: Duration,
-    _inspection: Option<Task>,
+    inspection: Background,
 }
 
 impl RedisBackend {
@@ -96,13 +97,17 @@ impl RedisBackend {
     /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | the same with TLS |
     ///
     /// From a URL it connects in the background, and again whenever a connection is lost, for as long as it
-    /// lives; [`connected`](Self::connected) waits for it. A client or a pool is connected by its
+    /// lives; [`connected`](Self::connected) waits for it. It can be built before there is a tokio runtime: it connects in
+    /// the one that it is built in or else in the first one that asks it to decide, and again in the next one when that has
+    /// ended. The first decisions wait for the connection, within their timeout.
+    ///
+    /// A client or a pool is connected by its
     /// owner; what it does worse than one of ours is logged. Of a client of a cluster only the configuration is used: the
     /// backend makes connections of its own to the masters.
     ///
     /// # Errors
     ///
-    /// If the URL is not one of these, or if there is no tokio runtime to connect on.
+    /// If the URL is not one of these.
     pub fn new(source: impl Into<ConnectionSource>) -> Result<Self, RedisError> {
         Self::builder(source).build()
     }
@@ -125,6 +130,7 @@ impl RedisBackend {
     /// If they are not there in time, with the last reason why, or as soon as waiting will not help: if the
     /// password is wrong, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
+        self.begin()?;
         let connected = async {
             self.watched.servers.connected().await?;
             let refusal = self.watched.refusal().await;
@@ -140,10 +146,20 @@ impl RedisBackend {
         connected
     }
 
+    /// Begins to connect, and to look at the servers, unless that is done already.
+    fn begin(&self) -> Result<(), RedisError> {
+        self.watched.servers.begin()?;
+        match self.watched.is_done() {
+            true => Ok(()),
+            false => self.inspection.ensure(),
+        }
+    }
+
     async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
         if let Some(now) = batch.now {
             now.validate()?;
         }
+        self.begin()?;
         match &self.watched.servers {
             Servers::Single(links) => {
                 let deadline = Deadline::after(self.timeout);
@@ -242,19 +258,21 @@ impl RedisBackendBuilder {
         }
         let reporter = Reporter::new(self.checks);
         let servers = match self.source {
-            ConnectionSource::Url(url) => Servers::connect(config::parse(&url)?, self.connections)?,
-            ConnectionSource::Config(config) => Servers::connect(*config, self.connections)?,
+            ConnectionSource::Url(url) => Servers::new(config::parse(&url)?, self.connections)?,
+            ConnectionSource::Config(config) => Servers::new(*config, self.connections)?,
             ConnectionSource::Client(client) => Servers::borrow(vec![client], &reporter)?,
             ConnectionSource::Pool(pool) => Servers::borrow(pool.clients().to_vec(), &reporter)?,
         };
         let watched = Arc::new(Watched::new(servers, reporter));
-        let runtime = Handle::try_current().ok();
-        let look = |runtime| Task::spawn(&runtime, Arc::clone(&watched).look_once_connected());
-        Ok(RedisBackend {
-            _inspection: runtime.map(look),
+        let inspected = Arc::clone(&watched);
+        let backend = RedisBackend {
+            inspection: Background::new(move || Arc::clone(&inspected).look_once_connected()),
             watched,
             form: self.form,
             timeout: self.timeout,
-        })
+        };
+        // Outside of a runtime, the first decision does so.
+        let _begins_later = backend.begin();
+        Ok(backend)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
-use tokio::{runtime::Handle, sync::OnceCell, time};
+use tokio::{sync::OnceCell, time};
 
 use super::{
     cluster::Cluster,
@@ -83,6 +83,11 @@ impl Watched {
         self.look().await;
     }
 
+    /// Whether it has been looked at the servers.
+    pub(super) fn is_done(&self) -> bool {
+        self.findings.initialized()
+    }
+
     /// What is to be refused, if anything.
     pub(super) async fn refusal(&self) -> Option<&Finding> {
         let findings = self.look().await.iter();
@@ -105,18 +110,24 @@ impl Watched {
 }
 
 impl Servers {
-    pub(super) fn connect(config: Config, connections: usize) -> Result<Self, RedisError> {
+    pub(super) fn new(config: Config, connections: usize) -> Result<Self, RedisError> {
         let problem = |text: &str| RedisError::Config(text.to_owned());
-        let runtime = Handle::try_current()
-            .map_err(|_| problem("there is no tokio runtime to connect on: build it within one"))?;
         if connections == 0 {
             return Err(problem("0 connections decide nothing: use at least 1"));
         }
         if config.server.is_clustered() {
-            return Ok(Self::Cluster(Arc::new(Cluster::connect(config, &runtime))));
+            return Ok(Self::Cluster(Arc::new(Cluster::new(config))));
         }
-        let links = (0..connections).map(|_| Link::connect(config.clone(), &runtime));
+        let links = (0..connections).map(|_| Link::new(config.clone()));
         Ok(Self::Single(Links::new(links)))
+    }
+
+    /// Begins to connect, unless that is done already. It fails outside of a runtime.
+    pub(super) fn begin(&self) -> Result<(), RedisError> {
+        match self {
+            Self::Single(links) => links.links.iter().try_for_each(Link::begin),
+            Self::Cluster(cluster) => cluster.begin(),
+        }
     }
 
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
@@ -163,7 +174,7 @@ impl Servers {
             reporter.tell(&finding);
         }
         if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
-            return Self::connect(client.client_config(), 1);
+            return Self::new(client.client_config(), 1);
         }
         if let Some(client) = clients.first() {
             let differences = config::differences(client);

@@ -6,9 +6,10 @@
 //! watched, and is replaced by a new one when that ends.
 
 use std::{
+    future,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -24,13 +25,12 @@ use fred::{
     },
 };
 use tokio::{
-    runtime::Handle,
     sync::{broadcast::error::RecvError, watch},
-    task::JoinHandle,
     time::{self, Instant},
 };
 
 use super::{
+    background::Task,
     config::{self, INTERNAL_TIMEOUT, UNRESPONSIVE},
     error::RedisError,
     script::scripts,
@@ -42,28 +42,13 @@ const CONNECTING: Duration = Duration::from_secs(5);
 /// How long a server is left alone between two looks at it.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// A task that ends when it is dropped.
-#[derive(Debug)]
-pub(super) struct Task<T = ()>(JoinHandle<T>);
-
-impl Task {
-    pub(super) fn spawn(runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(runtime.spawn(task))
-    }
-}
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// A connection of our own, by one client after another. It has no `Debug`, since a client holds the password.
 pub(super) struct SupervisedConnection {
     client: ArcSwap<Client>,
     standing: watch::Sender<Standing>,
     /// How often the server has answered.
     answers: AtomicU64,
+    has_begun: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +64,7 @@ impl SupervisedConnection {
             client: ArcSwap::from_pointee(config::client(config)),
             standing: watch::Sender::new(Standing::Connecting),
             answers: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
         }
     }
 
@@ -108,6 +94,30 @@ impl SupervisedConnection {
             }
             is_first
         });
+    }
+
+    /// Prepares for [`keep_up`](Self::keep_up): a client that another runtime has served is replaced.
+    pub(super) fn begin(&self) {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            self.standing.send_replace(Standing::Connecting);
+            let config = self.client().client_config();
+            self.client.store(Arc::new(config::client(config)));
+        }
+    }
+
+    /// Whether the first attempt to connect is over.
+    pub(super) fn has_attempted(&self) -> bool {
+        !matches!(*self.standing.borrow(), Standing::Connecting)
+    }
+
+    /// Waits until the first attempt to connect is over.
+    pub(super) async fn attempted(&self) {
+        if !self.has_attempted() {
+            let mut standing = self.standing.subscribe();
+            let attempted = |standing: &Standing| !matches!(standing, Standing::Connecting);
+            // The sender is this.
+            let _is_over = standing.wait_for(attempted).await.is_ok();
+        }
     }
 
     /// Waits until there is a connection, or says why there will not be one.
@@ -213,6 +223,8 @@ pub(super) async fn keep_loaded(client: Client) {
     while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
         load(&client).await;
     }
+    // Its client has ended for good, and there is nothing to begin again.
+    future::pending::<()>().await;
 }
 
 /// Loads the scripts. If that fails, the first call loads its own.

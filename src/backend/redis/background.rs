@@ -1,0 +1,119 @@
+//! Tasks of a backend, which is built in one place and used in another.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwapOption;
+use tokio::{runtime::Handle, task::JoinHandle};
+
+use super::error::RedisError;
+
+/// A task that runs from its first use until this is dropped. It runs in the runtime that uses it first and, when that
+/// has ended, in the next one that does.
+pub(super) struct Background {
+    make: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
+    task: ArcSwapOption<Task>,
+    starting: Mutex<()>,
+}
+
+impl Background {
+    pub(super) fn new<F>(make: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self {
+            make: Box::new(move || Box::pin(make())),
+            task: ArcSwapOption::empty(),
+            starting: Mutex::new(()),
+        }
+    }
+
+    /// Sees to it that the task runs. This fails outside of a runtime, unless it runs already.
+    pub(super) fn ensure(&self) -> Result<(), RedisError> {
+        match self.is_running() {
+            true => Ok(()),
+            false => self.start(),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        let task = self.task.load();
+        task.as_ref().is_some_and(|task| !task.0.is_finished())
+    }
+
+    #[cold]
+    fn start(&self) -> Result<(), RedisError> {
+        let runtime = Handle::try_current().map_err(|_| {
+            let problem = "there is no tokio runtime to connect in: await decisions inside of one";
+            RedisError::Config(problem.to_owned())
+        })?;
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_running() {
+            let task = Task(runtime.spawn((self.make)()));
+            self.task.store(Some(task.into()));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background")
+            .field("running", &self.is_running())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task that ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Task<T = ()>(pub(super) JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::pending,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn task_begins_at_its_first_use_and_again_when_its_runtime_has_ended() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&begun);
+        let background = Background::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            pending()
+        });
+        let begun = || begun.load(Ordering::Relaxed);
+        assert!(matches!(background.ensure(), Err(RedisError::Config(_))));
+        assert_eq!(begun(), 0);
+        for expected in [1, 2] {
+            let runtime = runtime();
+            for _ in 0..3 {
+                runtime.block_on(async { background.ensure() }).unwrap();
+                assert_eq!(begun(), expected);
+            }
+            // From outside too, since it runs.
+            background.ensure().unwrap();
+        }
+    }
+}

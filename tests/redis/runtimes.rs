@@ -1,0 +1,89 @@
+//! Backends that are built outside of the runtime in which they decide.
+
+use tokio::runtime::{Builder, Runtime};
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction,
+    backend::{Backend, DenyCache, FailurePolicy, redis::RedisError},
+};
+
+use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT};
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn backend(url: String, connections: usize) -> RedisBackend {
+    let backend = RedisBackend::builder(url).timeout(TIMEOUT);
+    backend.connections(connections).build().unwrap()
+}
+
+fn limiter(backend: impl Backend) -> Limiter {
+    let limits = Limits::builder().limit("runtimes", Limit::per_day(1000));
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+/// What is left for a client after some decisions in one runtime. Not one of them fails.
+fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
+    runtime().block_on(async {
+        let mut left = None;
+        for _ in 0..decisions {
+            let decision = limiter.spend(&Transaction::new("runtimes", id)).await;
+            left = decision.unwrap().remaining();
+        }
+        left.unwrap()
+    })
+}
+
+#[test]
+fn backend_is_built_before_there_is_a_runtime() {
+    for (id, url, connections) in [
+        ("before-1", SERVER.url(), 1),
+        ("before-3", SERVER.url(), 3),
+        ("before-c", CLUSTER.url(), 1),
+    ] {
+        let limiter = limiter(backend(url, connections));
+        assert_eq!(left_after(5, &limiter, id), 995, "{id}");
+    }
+}
+
+#[test]
+fn wrapped_backend_is_built_before_there_is_a_runtime() {
+    let redis = DenyCache::new(backend(SERVER.url(), 1));
+    let limiter = limiter(FailurePolicy::new(redis).deadline(TIMEOUT));
+    assert_eq!(left_after(5, &limiter, "before-wrapped"), 995);
+}
+
+#[test]
+fn backend_is_used_in_one_runtime_after_another() {
+    for (id, url, connections) in [
+        ("after-1", SERVER.url(), 1),
+        ("after-3", SERVER.url(), 3),
+        ("after-c", CLUSTER.url(), 1),
+    ] {
+        let backend = runtime().block_on(async {
+            let backend = backend(url, connections);
+            backend.connected(PATIENCE).await.unwrap();
+            backend
+        });
+        let limiter = limiter(backend);
+        for left in [995, 990, 985] {
+            assert_eq!(left_after(5, &limiter, id), left, "{id}");
+        }
+    }
+}
+
+#[test]
+fn backend_waits_for_its_connection_in_the_runtime_that_asks() {
+    let backend = backend(CLUSTER.url(), 1);
+    runtime().block_on(backend.connected(PATIENCE)).unwrap();
+    runtime().block_on(backend.connected(PATIENCE)).unwrap();
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_that_says_so() {
+    let backend = backend(SERVER.url(), 1);
+    let connected = futures_util::future::FutureExt::now_or_never(backend.connected(PATIENCE));
+    let error = connected.unwrap().unwrap_err();
+    assert!(matches!(error, RedisError::Config(_)), "{error}");
+    assert!(error.to_string().contains("tokio runtime"), "{error}");
+}
