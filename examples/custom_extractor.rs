@@ -55,7 +55,7 @@ async fn main() -> Result<(), Failure> {
         .limit("per-key", Limit::per_second(5))
         .limit("per-tenant", Limit::per_minute(100).burst(10))
         .build()?;
-    let layer = RateLimitLayer::new(Limiter::new(limits, MemoryBackend::new()))
+    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
         .rule(Rule::new("per-key", ApiKey))
         .rule(Rule::new("per-tenant", tenant));
     let app = Router::new()

@@ -53,7 +53,7 @@ async fn app(url: &str) -> Result<Router, Box<dyn Error>> {
         .limit("requests", Limit::per_hour(20))
         .build()?;
     let limiter = Limiter::new(limits, redis);
-    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
     Ok(Router::new()
         .route("/", get(|| async { "hello\n" }))
         .layer(layer))

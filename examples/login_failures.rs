@@ -70,7 +70,9 @@ fn app() -> Result<Router, LimitsError> {
         .refund_if(|ending| ending.status().is_some_and(|status| status.is_success()));
     let per_ip = Rule::new("login-failures-per-ip", ClientIp::peer())
         .charge_if(|ending| ending.status() == Some(StatusCode::UNAUTHORIZED));
-    let layer = RateLimitLayer::new(limiter).rule(per_account).rule(per_ip);
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(per_account)
+        .rule(per_ip);
     // Around the handler alone: what the router refuses, such as another method, is no failure.
     Ok(Router::new().route("/login", post(login).route_layer(layer)))
 }

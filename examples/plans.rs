@@ -100,7 +100,7 @@ fn app() -> Result<Router, LimitsError> {
     });
     Ok(Router::new()
         .route("/", get(hello))
-        .layer(RateLimitLayer::new(limiter).rule(rule))
+        .layer(RateLimitLayer::with_limiter(limiter).rule(rule))
         // What is added last is outermost, and sees requests first.
         .layer(from_fn(authenticate)))
 }

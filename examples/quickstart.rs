@@ -12,20 +12,16 @@ use std::{env, net::SocketAddr};
 
 use axum::{Router, routing::get};
 use tokio::net::TcpListener;
-use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+use tollgate::{ClientIp, Limit, RateLimitLayer};
 
 use self::failure::Failure;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let limits = Limits::builder()
-        .limit("requests", Limit::per_second(10).burst(20))
-        .build()?;
-    let limiter = Limiter::new(limits, MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    let limit = Limit::per_second(10).burst(20);
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
-        .layer(layer);
+        .layer(RateLimitLayer::new(limit, ClientIp::peer()));
 
     let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;

@@ -81,8 +81,8 @@ fn app() -> Result<Router, LimitsError> {
         .cost_by(|request| max_tokens(&request.headers).unwrap_or(1).max(1))
         .settle_by(generated);
     let looks = Rule::new("tokens", account).cost(0).mode(Mode::Observe);
-    let spends = RateLimitLayer::new(limiter.clone()).rule(spends);
-    let looks = RateLimitLayer::new(limiter).rule(looks);
+    let spends = RateLimitLayer::with_limiter(limiter.clone()).rule(spends);
+    let looks = RateLimitLayer::with_limiter(limiter).rule(looks);
     // The last one added comes first.
     let chat = post(chat)
         .route_layer(spends)

@@ -67,7 +67,7 @@ pub(crate) fn app() -> Result<Router, LimitsError> {
     // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
     let rule = Rule::new("upload", ClientIp::peer()).cost_by(reservation);
-    let layer = RateLimitLayer::new(limiter).rule(rule.settle_by(read));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(rule.settle_by(read));
     // Around the handler alone: what the router refuses, such as another method, is not charged. The last one added comes first.
     let upload = post(upload)
         .route_layer(layer)

@@ -20,7 +20,7 @@ pub(crate) use self::{
 };
 pub use self::{
     outcome::{Answer, Outcome, State},
-    stored::Stored,
+    stored::{Stored, StoredError},
 };
 use crate::{
     clock::Timestamp,
@@ -389,6 +389,9 @@ pub(crate) trait Decisions {
 
     fn members(&self) -> &[Decision];
 
+    /// Which voting member is the strictest, if one votes.
+    fn strictest(&self) -> Option<usize>;
+
     /// Whether the request may proceed.
     fn allowed(&self) -> bool;
 }
@@ -406,38 +409,51 @@ impl Decisions for BatchDecision {
         &self.members
     }
 
+    fn strictest(&self) -> Option<usize> {
+        self.strictest
+    }
+
     fn allowed(&self) -> bool {
         self.allowed()
     }
 }
 
 /// The decision on a batch of one.
+#[derive(Default)]
 pub(crate) struct OneDecision {
-    pub(crate) decision: Decision,
+    decision: Option<Decision>,
     votes: bool,
 }
 
-impl Default for OneDecision {
+impl OneDecision {
     #[inline(always)]
-    fn default() -> Self {
-        Self {
-            decision: Decision::NOT_LIMITED,
-            votes: false,
-        }
+    pub(crate) fn into_decision(self) -> Decision {
+        self.decision.unwrap_or(Decision::NOT_LIMITED)
     }
 }
 
 impl Decisions for OneDecision {
     #[inline(always)]
     fn push(&mut self, decision: Decision, votes: bool) {
-        (self.decision, self.votes) = (decision, votes);
+        // There is nothing to drop: it is said once.
+        if self.decision.is_none() {
+            self.decision = Some(decision);
+            self.votes = votes;
+        }
     }
 
     fn members(&self) -> &[Decision] {
-        std::slice::from_ref(&self.decision)
+        self.decision.as_slice()
+    }
+
+    #[inline]
+    fn strictest(&self) -> Option<usize> {
+        let limited = self.decision.as_ref().is_some_and(Decision::limited);
+        (self.votes && limited).then_some(0)
     }
 
     fn allowed(&self) -> bool {
-        !(self.votes && self.decision.denied())
+        let denied = self.decision.as_ref().is_some_and(Decision::denied);
+        !(self.votes && denied)
     }
 }

@@ -241,7 +241,12 @@ impl Gcra {
             return self.burst;
         }
         let headroom = self.subtract(self.horizon(now), tat);
-        let tokens = self.units(headroom) / self.period_us();
+        let (headroom, period) = (self.units(headroom), self.period_us());
+        // A division of 128 bits takes ten times as long, and is hardly ever needed.
+        let tokens = match (u64::try_from(headroom), u64::try_from(period)) {
+            (Ok(headroom), Ok(period)) => u128::from(headroom / period),
+            _ => headroom / period,
+        };
         u32::try_from(tokens).unwrap_or(self.burst)
     }
 

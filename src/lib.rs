@@ -6,40 +6,38 @@
 //!
 //! ```
 //! use axum::{Router, routing::get};
-//! use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+//! use tollgate::{ClientIp, Limit, RateLimitLayer};
 //!
-//! # fn main() -> Result<(), tollgate::limit::LimitsError> {
 //! // 10 requests per second per client IP, bursts of 20, in memory.
-//! let limits = Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()?;
-//! let limiter = Limiter::new(limits, MemoryBackend::new());
-//! let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
-//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(layer);
-//! # Ok(()) }
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer()));
 //! ```
 //!
 //! Serve it with `app.into_make_service_with_connect_info::<SocketAddr>()`, so that it sees who is
-//! calling. [`Limiter`] does the same without HTTP.
+//! calling. For several limits, files of limits and Redis, see [`RateLimitLayer::with_limiter`]. [`Limiter`] does the same
+//! without HTTP.
 //!
 //! # The flow of a request
 //!
 //! Each step is a module, and imports point down this list only:
 //!
 //! ```text
-//! layer         a request comes in, a response goes out: tower
-//!   response      what a refused client sees, and how much is left
-//!   rule          which limits a request meets
-//!     key           who is asking
-//!   reload        limits that are read again when their files change
-//!   limiter       the engine: names to members, answers to decisions
-//!     limit         what is allowed: names, limits, overrides, files
-//!   backend       where buckets are kept, and decided in one atomic step
-//!     decision      judges a batch; computes what people are told
-//!     transaction   what is asked of a backend
-//!       gcra, tiers   the arithmetic, pure
-//!       id            whose bucket it is, and what ids look like
-//!       clock         what time it is
-//!       check         mistakes that only traffic shows
-//!       metrics       what operators count
+//! layer           a request comes in, a response goes out: tower
+//!   response        what a refused client sees, and how much is left
+//!   rule            which limits a request meets
+//!     key             who is asking
+//!   reload          limits that are read again when their files change
+//!   limiter         the engine: names to members, answers to decisions
+//!     limit           what is allowed: names, limits, overrides, files
+//!   backend         where buckets are kept, and decided in one atomic step
+//!     metrics         what operators count
+//!     decision        judges a batch; computes what people are told
+//!     transaction     what is asked of a backend
+//!       tiers, gcra     the arithmetic, pure
+//!       check           mistakes that only traffic shows
+//!       id              whose bucket it is, and what ids look like
+//!       clock           what time it is
 //! ```
 //!
 //! # Features
@@ -84,6 +82,7 @@ pub mod rule;
 mod stats;
 pub mod tiers;
 pub mod transaction;
+mod varint;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;

@@ -17,7 +17,7 @@ mod transaction;
 pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
-    limit_ref::{LimitLookup, LimitPlace},
+    limit_ref::LimitPlace,
 };
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},

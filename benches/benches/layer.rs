@@ -59,7 +59,7 @@ fn answer(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
 
 fn tollgate(rate: Rate) -> RateLimitLayer {
     let limiter = Limiter::new(rate.limits(), MemoryBackend::new());
-    RateLimitLayer::new(limiter).rule(Rule::new(LIMIT, ClientIp::peer()))
+    RateLimitLayer::with_limiter(limiter).rule(Rule::new(LIMIT, ClientIp::peer()))
 }
 
 fn tower_governor(

@@ -42,13 +42,13 @@ pub(crate) struct Clients {
 
 pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
     // A client is charged for its address and its range together, or for neither.
-    let accounts = RateLimitLayer::new(limiter.clone())
+    let accounts = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("NewRegistrationsPerIPAddress", clients.address))
         .rule(Rule::new("NewRegistrationsPerIPv6Range", clients.range))
         .respond_with(Problem::acme());
     // In production, the account is who has signed the request, not what a header says.
     let account = HeaderId::new("x-account-id");
-    let orders = RateLimitLayer::new(limiter.clone())
+    let orders = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("NewOrdersPerAccount", account))
         .respond_with(Problem::acme());
     Router::new()

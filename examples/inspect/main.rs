@@ -75,7 +75,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let limiter = Limiter::new(limits()?, MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("requests", ClientIp::peer()))
         .rule(Rule::new("ranges", Ipv6Range::peer()).on_missing(OnMissing::Skip));
     let app = Router::new()

@@ -114,7 +114,7 @@ async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
 fn app(limiter: Limiter) -> Result<Router, Box<dyn Error>> {
     // Whoever authenticates sets it, and removes what clients have sent.
     let account = || HeaderId::new("x-account");
-    let limits = RateLimitLayer::new(limiter)
+    let limits = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
         .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
         .rule(Rule::new("exports", account()).only_if(paths(["/export"])));

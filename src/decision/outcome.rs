@@ -185,28 +185,25 @@ impl Outcome {
         &self.answers
     }
 
-    /// The decisions on the batch's members, in their order.
+    /// The decision on the member at this index.
     #[inline(always)]
-    pub(crate) fn decisions<'a>(
-        &'a self,
-        batch: &'a Batch<'_>,
-    ) -> impl Iterator<Item = Decision> + 'a {
-        let passes = self.passes(batch);
-        let members = batch.members.iter().zip(&self.answers).enumerate();
-        members.map(move |(i, (member, answer))| {
-            let other = self.algorithms.as_ref().and_then(|others| others.get(i));
-            Decision::new(
-                batch.action(member),
-                member,
-                other.unwrap_or(member.algorithm),
-                answer,
-                Circumstances {
-                    now: self.now,
-                    passes,
-                    source: self.source,
-                },
-            )
-        })
+    pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
+        let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
+        else {
+            return Decision::NOT_LIMITED;
+        };
+        let other = self.algorithms.as_ref().and_then(|all| all.get(index));
+        Decision::new(
+            batch.action(member),
+            member,
+            other.unwrap_or(member.algorithm),
+            answer,
+            Circumstances {
+                now: self.now,
+                passes,
+                source: self.source,
+            },
+        )
     }
 
     /// Whether no voting member of `batch` is denied.
@@ -251,7 +248,8 @@ pub(crate) fn judge_gcra(
         Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
         Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
         Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
-        Action::Keep | Action::Reset => None,
+        Action::Keep => None,
+        Action::Reset => return Answer::new(State::MISSING, true),
     };
     let probes = matches!(action, Action::Probe | Action::ProbeDebit);
     let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));

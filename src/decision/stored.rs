@@ -1,3 +1,6 @@
+mod bytes;
+
+pub use self::bytes::StoredError;
 use super::outcome::{Answer, State};
 use crate::{
     clock::Timestamp,
@@ -32,6 +35,20 @@ pub(crate) enum BucketView<'a> {
 }
 
 impl Stored {
+    /// From when on it may be forgotten, because it is a full bucket's by this algorithm; `None` if that does not come.
+    ///
+    /// A store that removes it then, or later, decides as one that keeps it for ever, unless the clock steps back or the
+    /// limit changes to one with longer periods.
+    #[must_use]
+    pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
+        let us = match (self, algorithm) {
+            (Self::Gcra(tat), Algorithm::Gcra(_)) => tat.storable().ceil_micros(),
+            (Self::Tiers(history), Algorithm::Tiers(tiers)) => history.lapses_at(tiers),
+            _ => 0,
+        };
+        (us < u64::MAX).then_some(Timestamp::from_micros(us))
+    }
+
     pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> BucketView<'_> {
         match (self, algorithm) {
             (Self::Gcra(tat), _) => BucketView::Gcra(tat.storable()),

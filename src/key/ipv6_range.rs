@@ -23,7 +23,7 @@ use crate::id::{IdFormat, network};
 /// #     .build()?;
 /// # let limiter = Limiter::new(limits, MemoryBackend::new());
 ///
-/// let layer = RateLimitLayer::new(limiter)
+/// let layer = RateLimitLayer::with_limiter(limiter)
 ///     .rule(Rule::new("PerAddress", ClientIp::peer().exact()))
 ///     .rule(Rule::new("PerRange", Ipv6Range::peer()));
 /// # Ok::<_, tollgate::limit::LimitsError>(())

@@ -1,5 +1,5 @@
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     id::CanonicalId,
     metrics::Meter,
-    transaction::{LimitLookup, LimitRef, LimitSeed},
+    transaction::{Algorithm, LimitRef, LimitSeed},
 };
 
 /// The generation of the limits that are built next. The first is 1.
@@ -49,34 +49,18 @@ impl Limits {
     /// The limit that is referred to, by its index where that is known for these limits.
     #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
-        let index = match limit.place() {
-            LimitLookup::At { generation, index } => {
-                (generation == self.generation).then_some(index)
-            }
-            LimitLookup::Remembered(place) => match place.within(self.generation) {
-                Some(index) => Some(index),
-                None => {
-                    let index = self.named.get_index_of(limit.as_str())?;
-                    place.remember(self.generation, index);
-                    Some(index)
-                }
-            },
-            LimitLookup::Unknown => None,
+        let Some(place) = limit.place() else {
+            return self.get(limit.as_str());
         };
-        match index {
-            Some(index) => self.named.get_index(index).map(|(_, named)| named),
-            None => self.get(limit.as_str()),
-        }
-    }
-
-    /// Where the limit of this name is, for as long as these limits are in force.
-    pub(crate) fn place(&self, name: &str) -> LimitLookup<'static> {
-        let generation = self.generation;
-        let index = self.named.get_index_of(name);
-        index.map_or(LimitLookup::Unknown, |index| LimitLookup::At {
-            generation,
-            index,
-        })
+        let index = match place.within(self.generation) {
+            Some(index) => index,
+            None => {
+                let index = self.named.get_index_of(limit.as_str())?;
+                place.remember(self.generation, index);
+                index
+            }
+        };
+        self.named.get_index(index).map(|(_, named)| named)
     }
 
     /// All limits, in the order in which they were defined.
@@ -140,6 +124,7 @@ impl Limits {
         let key = name.as_str().into();
         let named = NamedLimit {
             seed: LimitSeed::of(name.key()),
+            words: OnceLock::new(),
             name,
             limit: None,
             is_defined: false,
@@ -154,6 +139,7 @@ impl Limits {
         if let Some(named) = self.named.get_mut(said.as_str()) {
             named.name.adopt(said);
             (named.limit, named.is_defined) = (limit, true);
+            named.words = OnceLock::new();
         }
     }
 
@@ -191,6 +177,8 @@ pub struct NamedLimit {
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
+    /// The default in words, once it was asked for.
+    words: OnceLock<Box<str>>,
 }
 
 impl NamedLimit {
@@ -225,6 +213,13 @@ impl NamedLimit {
     /// The override of the client with a folded id.
     pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
         self.overrides.get(folded)
+    }
+
+    /// The default in words, if it decides by this algorithm.
+    pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
+        let default = self.limit.as_ref()?;
+        let words = || default.to_string().into();
+        (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
     }
 
     /// The part of fingerprints that all its buckets share.

@@ -36,9 +36,16 @@ pub(super) struct StoredOverride {
 
 impl Overrides {
     /// The limit of a client, if it has one of its own.
-    #[inline]
+    #[inline(always)]
     pub(super) fn limit_of(&self, folded: &str) -> Option<&Limit> {
-        if self.map.is_empty() || !self.filter.may_hold(self.hash(folded)) {
+        match self.map.is_empty() {
+            true => None,
+            false => self.look_up(folded),
+        }
+    }
+
+    fn look_up(&self, folded: &str) -> Option<&Limit> {
+        if !self.filter.may_hold(self.hash(folded)) {
             return None;
         }
         self.map.get(folded).map(|stored| &*stored.limit)

@@ -160,7 +160,7 @@ impl<'a, C: Capacity> Prepared<'a, C> {
     /// Gathers the decisions where no backend is asked.
     #[cold]
     pub(super) fn finish_alone(&self, decisions: &mut impl Decisions) {
-        self.gather(|| None, decisions);
+        self.gather(|_| Decision::NOT_LIMITED, decisions);
     }
 
     /// Gathers the decisions that follow from the backend's outcome. A backend that breaks its contract is an error, and
@@ -176,23 +176,20 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         if members != answers {
             return Err(broken_contract(members, answers));
         }
-        let mut members = outcome.decisions(batch);
-        self.gather(|| members.next(), decisions);
+        let passes = outcome.passes(batch);
+        self.gather(|i| outcome.decision(batch, i, passes), decisions);
         Ok(())
     }
 
     #[inline(always)]
-    fn gather(
-        &self,
-        mut next_member: impl FnMut() -> Option<Decision>,
-        decisions: &mut impl Decisions,
-    ) {
+    fn gather(&self, member: impl Fn(usize) -> Decision, decisions: &mut impl Decisions) {
+        let mut members = 0;
         for lookup in self.lookups.as_slice() {
             match *lookup {
-                Lookup::Member { votes } => match next_member() {
-                    Some(decision) => decisions.push(decision, votes),
-                    None => decisions.push(Decision::NOT_LIMITED, false),
-                },
+                Lookup::Member { votes } => {
+                    decisions.push(member(members), votes);
+                    members += 1;
+                }
                 Lookup::Off => decisions.push(Decision::NOT_LIMITED, false),
                 Lookup::Refused { votes, shadow } => {
                     decisions.push(Decision::refused(self.operation, shadow), votes);

@@ -3,7 +3,7 @@ use std::{fmt, time::Duration};
 use crate::{
     decision::Decision,
     id::Id,
-    limit::{Limit, Limits},
+    limit::{Limit, Limits, NamedLimit},
     transaction::Algorithm,
 };
 
@@ -23,6 +23,8 @@ pub struct Denial<'a> {
     pub docs: Option<&'a str>,
     /// The decision on it.
     pub decision: &'a Decision,
+    /// The limit, if it is defined.
+    named: Option<&'a NamedLimit>,
 }
 
 impl<'a> Denial<'a> {
@@ -33,8 +35,10 @@ impl<'a> Denial<'a> {
         cost: u32,
         decision: &'a Decision,
     ) -> Self {
-        let name = limits.get(limit).map(|named| &named.name);
+        let named = limits.get(limit);
+        let name = named.map(|named| &named.name);
         Self {
+            named,
             limit,
             id,
             cost,
@@ -69,28 +73,45 @@ impl<'a> Denial<'a> {
         (self.cost > most).then_some(most)
     }
 
-    /// The limit as it was in force for this client.
-    fn in_force(&self) -> Option<Limit> {
-        match self.decision.algorithm()? {
+    /// Writes the limit as it was in force for this client. Most have the default, whose words are known.
+    fn write_limit(&self, text: &mut impl fmt::Write) -> fmt::Result {
+        let Some(algorithm) = self.decision.algorithm() else {
+            return Ok(());
+        };
+        if let Some(words) = self.named.and_then(|named| named.words(&algorithm)) {
+            return write_all(text, &[" (", words, ")"]);
+        }
+        let limit = match algorithm {
             Algorithm::Gcra(gcra) => Limit::new(gcra.burst(), gcra.count(), gcra.period()).ok(),
             Algorithm::Tiers(tiers) => Some(tiers.into()),
-        }
+        };
+        limit.map_or(Ok(()), |limit| write!(text, " ({limit})"))
     }
+
+    /// Writes what [`Display`](fmt::Display) says, without the machinery of formatting: this is on the path of a denial.
+    pub(super) fn write(&self, text: &mut impl fmt::Write) -> fmt::Result {
+        let what = self.description.unwrap_or(self.limit);
+        if self.decision.blocked() {
+            write_all(text, &[what, " are blocked"])?;
+            return self
+                .client()
+                .map_or(Ok(()), |id| write_all(text, &[" for ", id]));
+        }
+        write_all(text, &["too many ", what])?;
+        self.write_limit(text)?;
+        self.client()
+            .map_or(Ok(()), |id| write_all(text, &[" from ", id]))
+    }
+}
+
+pub(super) fn write_all(text: &mut impl fmt::Write, parts: &[&str]) -> fmt::Result {
+    parts.iter().try_for_each(|part| text.write_str(part))
 }
 
 impl fmt::Display for Denial<'_> {
     /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = self.description.unwrap_or(self.limit);
-        if self.decision.blocked() {
-            write!(f, "{what} are blocked")?;
-            return self.client().map_or(Ok(()), |id| write!(f, " for {id}"));
-        }
-        write!(f, "too many {what}")?;
-        if let Some(limit) = self.in_force() {
-            write!(f, " ({limit})")?;
-        }
-        self.client().map_or(Ok(()), |id| write!(f, " from {id}"))
+        self.write(f)
     }
 }
 

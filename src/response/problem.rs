@@ -1,6 +1,5 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use serde::Serialize;
 
 use super::{
     ResponseFormat,
@@ -11,7 +10,7 @@ use super::{
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), of the types that the `RateLimit` draft registers, or
-/// of ACME's.
+/// of ACME's. Those of the draft are the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Problem {
     types: Types,
@@ -44,39 +43,63 @@ impl Problem {
     }
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    r#type: &'a str,
-    title: &'a str,
-    status: u16,
-    detail: &'a str,
-    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
-    violated: Vec<&'a str>,
-}
-
 impl ResponseFormat for Problem {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let (r#type, title) = match self.types {
             Types::Registered => registered(refusal),
             Types::Acme => acme(refusal),
         };
-        let violated = match refusal.denial() {
-            Some(_) => refusal.denials().map(|denial| denial.limit).collect(),
-            None => Vec::new(),
-        };
-        let document = Document {
+        let status = refusal.status.as_u16();
+        // Written by hand: this is on the path of a denial, and only the detail can hold anything to be escaped.
+        let mut body = Vec::with_capacity(384);
+        let mut digits = itoa::Buffer::new();
+        let head = [
+            "{\"type\":\"",
             r#type,
+            "\",\"title\":\"",
             title,
-            status: refusal.status.as_u16(),
-            detail: &refusal.message(),
-            violated,
-        };
-        let body = serde_json::to_vec(&document).expect("text is always JSON");
+            "\",\"status\":",
+            digits.format(status),
+            ",\"detail\":",
+        ];
+        head.iter()
+            .for_each(|part| body.extend_from_slice(part.as_bytes()));
+        push_string(&mut body, &refusal.message());
+        if refusal.denial().is_some() {
+            push_violated(&mut body, refusal);
+        }
+        body.push(b'}');
         respond(refusal.status, MEDIA_TYPE, body.into())
     }
 
     fn media_type(&self) -> Option<&'static str> {
         Some(MEDIA_TYPE)
+    }
+}
+
+/// The names of the limits that deny, which need no escaping.
+fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
+    body.extend_from_slice(b",\"violated-policies\":[");
+    for (i, denial) in refusal.denials().enumerate() {
+        body.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
+        body.extend_from_slice(denial.limit.as_bytes());
+        body.push(b'"');
+    }
+    body.push(b']');
+}
+
+/// Writes a JSON string.
+fn push_string(body: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if text
+        .bytes()
+        .fold(true, |plain, byte| plain & is_plain(byte))
+    {
+        body.push(b'"');
+        body.extend_from_slice(text.as_bytes());
+        body.push(b'"');
+    } else {
+        serde_json::to_writer(body, text).expect("a Vec takes all that is written");
     }
 }
 

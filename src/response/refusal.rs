@@ -1,11 +1,11 @@
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 use smallvec::SmallVec;
 
 use super::{
     ceil_secs,
-    denial::{Denial, Excess},
+    denial::{Denial, Excess, write_all},
 };
 use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
 
@@ -133,16 +133,31 @@ impl<'a> Refusal<'a> {
     /// once) from 12345678: retry in 36 s, see https://example.com/limits`.
     #[must_use]
     pub fn message(&self) -> String {
-        let what = self.reason.message();
-        let then = match (&self.reason, self.retry_after_secs()) {
-            (Reason::OverLimit(_), Some(secs)) => format!(": retry in {secs} s"),
-            (Reason::OverLimit(_), None) => ": no more can pass".into(),
-            _ => String::new(),
-        };
-        let see = self
-            .docs()
-            .map_or_else(String::new, |docs| format!(", see {docs}"));
-        what + &then + &see
+        let mut text = String::with_capacity(160);
+        let written = self.write_message(&mut text);
+        written.expect("a String takes all that is written");
+        text
+    }
+
+    fn write_message(&self, text: &mut String) -> fmt::Result {
+        match &self.reason {
+            Reason::OverLimit(denial) => {
+                denial.write(text)?;
+                match self.retry_after_secs() {
+                    Some(secs) => {
+                        let mut digits = itoa::Buffer::new();
+                        write_all(text, &[": retry in ", digits.format(secs), " s"])?;
+                    }
+                    None => text.push_str(": no more can pass"),
+                }
+            }
+            Reason::Blocked(denial) => denial.write(text)?,
+            reason => text.push_str(&reason.message()),
+        }
+        match self.docs() {
+            Some(docs) => write_all(text, &[", see ", docs]),
+            None => Ok(()),
+        }
     }
 }
 

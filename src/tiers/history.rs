@@ -1,3 +1,5 @@
+mod bytes;
+
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
@@ -168,14 +170,12 @@ impl Log {
 
     /// Keeps the last `used` units, and adds those of now: never more than the limit.
     fn log(&mut self, span: &Span, used: u32, units: u32, now: u64) {
-        let mut times = match std::mem::take(&mut self.units) {
-            Units::Logged(times) => times,
-            Units::Counted(_) => {
-                std::iter::repeat_n(self.entry.unwrap_or(now), used as usize).collect()
-            }
-        };
         let (limit, units) = (span.limit as usize, units as usize);
         let kept = (used as usize).min(limit.saturating_sub(units));
+        let mut times = match std::mem::take(&mut self.units) {
+            Units::Logged(times) => times,
+            Units::Counted(_) => std::iter::repeat_n(self.entry.unwrap_or(now), kept).collect(),
+        };
         times.drain(..times.len() - kept);
         if times.capacity() < kept + units {
             let wanted = (2 * (kept + units)).min(limit);
@@ -191,5 +191,29 @@ fn live(times: &[u64], is_out: impl Fn(u64) -> bool) -> &[u64] {
     match times {
         [oldest, ..] if is_out(*oldest) => &times[times.partition_point(|time| is_out(*time))..],
         times => times,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tiers::Tier;
+
+    #[test]
+    fn history_of_a_limit_that_counted_takes_no_more_room_than_one_that_slides() {
+        let second = Duration::from_secs(1);
+        let counts = Tiers::new([Tier::new(1_000_000, second).active(second).cooldown(second)]);
+        let above = Tier::new(10, second).active(second);
+        let slides = Tiers::new([Tier::new(4, second).active(2 * second), above]).unwrap();
+        let mut history = History::default();
+        let all = 1_000_000..=1_000_000;
+        counts.unwrap().request(&mut history, 1, all).unwrap();
+        let grant = slides.request(&mut history, 2, 1..=1).unwrap();
+        assert_eq!(grant.split(&slides).collect::<Vec<_>>(), [(1, 1)]);
+        assert_eq!(slides.remaining(&history, 2), 9);
+        let most = slides.max_heap_bytes();
+        assert!(history.heap_bytes() <= most, "{history:?}");
     }
 }

@@ -84,41 +84,22 @@ impl Load {
     /// Waits until so many more calls have been answered.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.calls() + calls;
-        self.until("more calls are answered", || self.calls() >= enough)
-            .await;
+        until("more calls are answered", || self.calls() >= enough).await;
     }
 
     /// Waits until the breaker has opened, and so many calls were answered after that.
     pub(crate) async fn more_without_the_store(&self, calls: usize) {
-        self.until("the breaker opens", || self.stack.opened() > 0)
-            .await;
+        until("the breaker opens", || self.stack.opened() > 0).await;
         self.more(calls).await;
     }
 
     /// Waits until the store decides again, and says how long that has taken.
     pub(crate) async fn returns_after(&self, fault: Instant) -> Duration {
-        self.until("the store decides again", || {
+        until("the store decides again", || {
             self.returned_after(fault).is_some()
         })
         .await;
         self.returned_after(fault).unwrap() - fault
-    }
-
-    /// Waits until `condition` holds, while the load goes on.
-    #[track_caller]
-    pub(crate) fn until(
-        &self,
-        what: &str,
-        condition: impl Fn() -> bool,
-    ) -> impl Future<Output = ()> {
-        let caller = Location::caller();
-        async move {
-            let begun = Instant::now();
-            while !condition() {
-                assert!(begun.elapsed() < PATIENCE, "{caller}: in vain: {what}");
-                sleep(PAUSE).await;
-            }
-        }
     }
 
     /// Whether a call was seen to be answered without the store.
@@ -160,6 +141,19 @@ impl Load {
             }
         }
         None
+    }
+}
+
+/// Waits until `condition` holds, while the load goes on.
+#[track_caller]
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let caller = Location::caller();
+    async move {
+        let begun = Instant::now();
+        while !condition() {
+            assert!(begun.elapsed() < PATIENCE, "{caller}: in vain: {what}");
+            sleep(PAUSE).await;
+        }
     }
 }
 

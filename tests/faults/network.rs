@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    load::Load,
+    load::{Load, until},
     redis_support::{Proxy, Server},
     report::{Report, always, away},
     stack::{DEADLINE, LONG, PATIENCE, Stack},
@@ -19,8 +19,7 @@ async fn replies_that_are_lost_are_charged_once() {
     // Until one of them was not of `local`, whose calls do not show it.
     for cut in 1.. {
         proxy.cut_next_reply();
-        load.until("a reply is cut", || proxy.replies_cut() >= cut)
-            .await;
+        until("a reply is cut", || proxy.replies_cut() >= cut).await;
         load.more(50).await;
         if cut >= 15 && load.any_without() {
             break;

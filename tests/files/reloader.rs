@@ -152,7 +152,7 @@ fn last_good_limits_stay() {
 fn files_that_would_break_a_rule_are_refused() {
     let files = Files::new("rule");
     let limiter = files.limiter();
-    let _layer = RateLimitLayer::new(limiter.clone())
+    let _layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("orders", HeaderId::new("x-account")).cost(8));
     files.write(
         "overrides.yml",

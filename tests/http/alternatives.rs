@@ -36,7 +36,7 @@ fn limiter() -> Limiter {
 }
 
 fn layer(rule: Rule) -> RateLimitLayer {
-    RateLimitLayer::new(limiter()).rule(rule)
+    RateLimitLayer::with_limiter(limiter()).rule(rule)
 }
 
 fn key() -> HeaderId {
@@ -72,6 +72,7 @@ async fn status(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
 
 /// The limit, the id and the cost of each charge of a request.
 async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
+    let layer = layer.clone().response_extension(true);
     let response = layer.layer(Hello).oneshot(request).await.unwrap();
     let assessment = response.extensions().get::<Assessment>();
     let assessed = assessment.into_iter().flat_map(Assessment::iter);
@@ -283,7 +284,7 @@ async fn failure_policy_is_that_of_the_rule_that_applies() {
     let limiter = Limiter::new(limits().build().unwrap(), FailurePolicy::new(Broken));
     let refuses = per_key().on_failure(OnFailure::Refuse);
     let allows = per_ip().cost(10).on_failure(OnFailure::Allow);
-    let layer = RateLimitLayer::new(limiter).rule(refuses.or_else(allows));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(refuses.or_else(allows));
     for _ in 0..3 {
         let with_key = request(&[("x-api-key", b"k")]);
         assert_eq!(status(&layer, with_key).await, 503);
@@ -303,7 +304,7 @@ async fn charge_of_another_rule_in_the_same_bucket_is_added() {
 
 #[test]
 fn each_rule_of_a_chain_is_checked_at_start() {
-    let layer = || RateLimitLayer::new(limiter());
+    let layer = || RateLimitLayer::with_limiter(limiter());
     let error = |rule: Rule| layer().try_rule(rule).unwrap_err();
     for rule in [
         per_key().cost(6).or_else(per_ip()),
@@ -340,7 +341,7 @@ fn part_of_a_pair_has_no_alternatives() {
     let name = LimitName::new("pairs", 1, IdFormat::RegIdDomain);
     let limits = Limits::builder().limit(name, Limit::per_hour(5));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let layer = || RateLimitLayer::new(limiter.clone());
+    let layer = || RateLimitLayer::with_limiter(limiter.clone());
     let x = |name| HeaderId::new(name);
     let inside = (x("x-account").or_else(x("x-other")), x("x-domain"));
     let error = layer().try_rule(Rule::new("pairs", inside)).unwrap_err();
@@ -354,7 +355,7 @@ fn part_of_a_pair_has_no_alternatives() {
 async fn limits_of_all_rules_of_a_chain_outlive_a_reload() {
     let limiter = limiter();
     let rule = per_account().or_else(per_key()).or_else(per_ip().cost(3));
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let account = LimitName::new("per-account", 1, IdFormat::RegId);
     let others = || Limits::builder().limit(account.clone(), Limit::per_hour(5));
     let without_key = others().limit("per-ip", Limit::per_hour(10));

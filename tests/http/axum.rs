@@ -68,11 +68,9 @@ async fn twenty_pass_and_the_next_is_refused() {
     let denied = fetch(address, request("/")).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(denied.headers()["retry-after"], "1");
-    assert!(
-        denied
-            .body()
-            .starts_with(b"{\"errors\":[{\"code\":\"TOOMANYREQUESTS\"")
-    );
+    assert!(denied.body().starts_with(
+        b"{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\""
+    ));
 }
 
 #[tokio::test]
@@ -162,7 +160,7 @@ async fn two_accounts_have_two_buckets() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
     let by_account = Rule::new("requests", HeaderId::new("x-account-id"));
     let app = Router::new().route("/", get(|| async { "hello" }));
-    let address = serve(app.layer(RateLimitLayer::new(limiter).rule(by_account))).await;
+    let address = serve(app.layer(RateLimitLayer::with_limiter(limiter).rule(by_account))).await;
     let as_account = |account: &str| {
         let mut request = request("/");
         request
@@ -183,7 +181,7 @@ async fn two_accounts_have_two_buckets() {
 async fn each_route_has_a_bucket_of_its_own() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(2));
     let by_route = Rule::new("requests", (ClientIp::peer(), MatchedPath));
-    let layer = RateLimitLayer::new(limiter.clone()).rule(by_route);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(by_route);
     let app = Router::new()
         .route("/users/{id}", get(|| async { "a user" }))
         .nest(

@@ -203,7 +203,7 @@ fn closures_are_extractors() {
 }
 
 async fn statuses(rule: Rule, requests: usize) -> Vec<StatusCode> {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default())).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default())).rule(rule);
     let mut statuses = Vec::new();
     for _ in 0..requests {
         let request = Request::new(http_body_util::Full::<bytes::Bytes>::default());

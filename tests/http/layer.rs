@@ -71,7 +71,7 @@ async fn rules_of_a_layer_are_charged_together_or_not_at_all() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("per-ip", ClientIp::peer()))
         .rule(Rule::new("all", Everyone));
     for _ in 0..3 {
@@ -86,7 +86,7 @@ async fn rules_of_a_layer_are_charged_together_or_not_at_all() {
 
 #[tokio::test]
 async fn rules_that_meet_in_one_bucket_add_their_costs() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", Everyone).cost(2))
         .rule(Rule::new("requests", Everyone).cost(3))
         .rule(Rule::new("requests", ClientIp::peer()));
@@ -96,15 +96,15 @@ async fn rules_that_meet_in_one_bucket_add_their_costs() {
 }
 
 #[test]
-#[should_panic(expected = "unknown limit `request`: known are requests")]
+#[should_panic(expected = "no limit is named `request`: did you mean `requests`?")]
 fn rule_of_an_unknown_limit_panics_at_start() {
-    let _ =
-        RateLimitLayer::new(limiter(&ManualClock::default())).rule(Rule::new("request", Everyone));
+    let _ = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
+        .rule(Rule::new("request", Everyone));
 }
 
 #[test]
 fn rules_that_do_not_fit_are_errors() {
-    let layer = || RateLimitLayer::new(limiter(&ManualClock::default()));
+    let layer = || RateLimitLayer::with_limiter(limiter(&ManualClock::default()));
     let error = |rule| layer().try_rule(rule).unwrap_err().to_string();
     let above = error(Rule::new("requests", Everyone).cost(21));
     assert!(
@@ -143,7 +143,10 @@ async fn nested_layers_add_to_headers_and_extensions() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let of = |limit: &str| RateLimitLayer::new(limiter.clone()).rule(Rule::new(limit, Everyone));
+    let of = |limit: &str| {
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).response_extension(true);
+        layer.rule(Rule::new(limit, Everyone))
+    };
     let names = |assessment: &Assessment| -> Vec<String> {
         assessment
             .iter()
@@ -187,6 +190,7 @@ async fn same_layer_twice_charges_twice() {
 #[tokio::test]
 async fn denial_carries_its_assessment() {
     let layer = layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    let layer = layer.response_extension(true);
     send(&layer, "203.0.113.7").await;
     let denied = send(&layer, "203.0.113.7").await;
     let assessment = denied.extensions().get::<Assessment>().unwrap();
@@ -196,14 +200,38 @@ async fn denial_carries_its_assessment() {
         ("requests", "203.0.113.7")
     );
     assert!(!assessed.decision.allowed());
-    let silent = layer.extensions(false);
-    assert!(
-        send(&silent, "203.0.113.7")
-            .await
-            .extensions()
-            .get::<Assessment>()
-            .is_none()
-    );
+}
+
+#[tokio::test]
+async fn assessment_is_where_it_is_asked_for() {
+    let layer = || layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    for (layer, on_request, on_response) in [
+        (layer(), true, false),
+        (layer().extensions(false), false, false),
+        (layer().response_extension(true), true, true),
+        (
+            layer().extensions(false).response_extension(true),
+            false,
+            true,
+        ),
+    ] {
+        let handler = service_fn(move |request: Request<Full<Bytes>>| {
+            let assessment = request.extensions().get::<Assessment>();
+            assert_eq!(assessment.is_some(), on_request);
+            async { Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())) }
+        });
+        let service = layer.layer(handler);
+        for expected in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+            let response = service
+                .clone()
+                .oneshot(from_ip("203.0.113.7"))
+                .await
+                .unwrap();
+            assert_eq!(response.status(), expected);
+            let assessment = response.extensions().get::<Assessment>();
+            assert_eq!(assessment.is_some(), on_response);
+        }
+    }
 }
 
 #[tokio::test]
@@ -240,7 +268,8 @@ async fn refund_of_a_denied_request_gives_nothing() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
+        .response_extension(true)
         .rule(Rule::new("a", Everyone))
         .rule(Rule::new("b", Everyone));
     send(&layer, "203.0.113.7").await;
@@ -285,7 +314,8 @@ fn slow() -> (RateLimitLayer, Arc<Notify>) {
         .build()
         .unwrap();
     (
-        RateLimitLayer::new(Limiter::new(limits, backend)).rule(Rule::new("requests", Everyone)),
+        RateLimitLayer::with_limiter(Limiter::new(limits, backend))
+            .rule(Rule::new("requests", Everyone)),
         gate,
     )
 }
@@ -386,7 +416,7 @@ async fn request_that_cannot_be_decided_is_refused() {
         .limit("a", Limit::per_minute(9))
         .limit("b", Limit::per_minute(9));
     let limiter = Limiter::new(limits.build().unwrap(), Broken);
-    let one = RateLimitLayer::new(limiter).rule(Rule::new("a", Everyone));
+    let one = RateLimitLayer::with_limiter(limiter).rule(Rule::new("a", Everyone));
     let two = one.clone().rule(Rule::new("b", Everyone));
     for layer in [one, two] {
         let response = send(&layer, "203.0.113.7").await;
@@ -398,7 +428,7 @@ async fn request_that_cannot_be_decided_is_refused() {
 #[tokio::test]
 async fn request_without_an_id_is_charged_by_other_rules() {
     let limiter = limiter(&ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("requests", Everyone))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
     assert_eq!(

@@ -110,7 +110,7 @@ async fn denial_by_the_second_limit_leaves_the_first_uncharged() {
         .limit("b", Limit::per_minute(1));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let limiter = limiter.with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("a", ClientIp::peer()))
         .rule(Rule::new("b", Everyone));
     for _ in 0..5 {

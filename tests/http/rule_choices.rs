@@ -46,6 +46,7 @@ async fn answer(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
 
 /// The ids that requests are counted by, with what they are charged.
 async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
+    let layer = layer.clone().response_extension(true);
     let response: Response<_> = layer.layer(Hello).oneshot(request).await.unwrap();
     let assessment = response.extensions().get::<Assessment>();
     let assessed = assessment.into_iter().flat_map(Assessment::iter);
@@ -56,7 +57,7 @@ async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String,
 
 fn is_for(rule: Rule) -> RateLimitLayer {
     let limits = Limits::builder().limit("free", Limit::per_hour(100));
-    RateLimitLayer::new(limiter(&limits)).rule(rule)
+    RateLimitLayer::with_limiter(limiter(&limits)).rule(rule)
 }
 
 #[tokio::test]
@@ -212,8 +213,10 @@ async fn addresses_within_a_list_are_not_limited() {
     let within = || ClientIp::peer().within(list).unwrap();
     let limits = || limiter(&Limits::builder().limit("free", Limit::per_hour(100)));
     let rule = || Rule::new("free", ClientIp::peer());
-    let by_rule = RateLimitLayer::new(limits()).rule(rule().skip_if(within()));
-    let by_layer = RateLimitLayer::new(limits()).rule(rule()).skip_if(within());
+    let by_rule = RateLimitLayer::with_limiter(limits()).rule(rule().skip_if(within()));
+    let by_layer = RateLimitLayer::with_limiter(limits())
+        .rule(rule())
+        .skip_if(within());
     for (ip, counts) in [
         ("192.0.2.9", false),
         ("::ffff:192.0.2.9", false),
@@ -236,7 +239,7 @@ async fn addresses_within_a_list_are_not_limited() {
 #[tokio::test]
 async fn addresses_on_a_deny_list_are_not_let_in() {
     let limiter = limiter(&Limits::builder().limit("free", Limit::per_hour(100)));
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("free", ClientIp::peer()))
         .deny_if(
             "abusers",
@@ -280,7 +283,7 @@ fn plan(parts: &Parts) -> Option<&str> {
 async fn limit_is_chosen_for_each_request() {
     let limiter = limiter(&plans());
     let rule = Rule::new("free", HeaderId::new("x-account")).limit_by(["pro"], plan);
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let as_plan = |plan| request(Method::GET, "/", &[("x-account", "a"), ("x-plan", plan)]);
     let without = || request(Method::GET, "/", &[("x-account", "a")]);
     for status in [200, 200, 429] {
@@ -298,13 +301,15 @@ async fn limit_is_chosen_for_each_request() {
 
 #[test]
 fn limits_to_choose_from_are_all_checked_at_start() {
-    let layer = || RateLimitLayer::new(limiter(&plans()));
+    let layer = || RateLimitLayer::with_limiter(limiter(&plans()));
     let rule = |others: &'static [&'static str]| {
         Rule::new("free", Everyone).limit_by(others.iter().copied(), plan)
     };
     let error = layer().try_rule(rule(&["pro", "gold"])).unwrap_err();
     assert!(
-        error.to_string().starts_with("unknown limit `gold`"),
+        error
+            .to_string()
+            .starts_with("no limit is named `gold`: known are free, pro"),
         "{error}"
     );
     let error = layer().try_rule(rule(&["pro"]).cost(3)).unwrap_err();
@@ -357,7 +362,7 @@ async fn ids_are_joined_so_that_no_client_writes_its_way_into_anothers_bucket() 
 async fn joined_ids_fit_formats_of_pairs() {
     let name = LimitName::new("l", 1, IdFormat::RegIdDomain);
     let limits = Limits::builder().limit(name, Limit::per_hour(5));
-    let layer = || RateLimitLayer::new(limiter(&limits));
+    let layer = || RateLimitLayer::with_limiter(limiter(&limits));
     let domain = || HeaderId::new("x-domain");
     let fits = Rule::new("l", (HeaderId::new("x-account"), domain()));
     let layer_of_pair = layer().rule(fits);
@@ -385,7 +390,7 @@ async fn part_that_a_client_sent_wrongly_is_its_own_fault() {
     let limits = Limits::builder().limit(name, Limit::per_hour(5));
     let site = ExtensionId::new(|site: &Site| site.0);
     let rule = Rule::new("l", (HeaderId::new("x-account"), site));
-    let layer = RateLimitLayer::new(limiter(&limits)).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter(&limits)).rule(rule);
     for (account, status) in [("7", 200), ("seven", 400)] {
         let mut request = request(Method::GET, "/", &[("x-account", account)]);
         request.extensions_mut().insert(Site("example.com"));
@@ -398,7 +403,7 @@ async fn rule_without_a_vote_refuses_nobody() {
     let limiter = limiter(&Limits::builder().limit("free", Limit::per_hour(10)));
     for mode in [Mode::SpendOnly, Mode::Observe] {
         let rule = Rule::new("free", Everyone).cost_by(|_| 20).mode(mode);
-        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
         let status = answer(&layer, request(Method::GET, "/", &[])).await;
         assert_eq!(status, 200, "{mode:?}");
     }
@@ -409,7 +414,7 @@ async fn shared_bucket_is_that_of_the_rules_own_limit() {
     let rule = Rule::new("free", HeaderId::new("x-account"))
         .limit_by(["pro"], plan)
         .on_missing(OnMissing::Shared);
-    let layer = RateLimitLayer::new(limiter(&plans())).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter(&plans())).rule(rule);
     let unknown = || request(Method::GET, "/", &[("x-account", "a"), ("x-plan", "gold")]);
     for status in [200, 200, 429] {
         assert_eq!(answer(&layer, unknown()).await, status);
@@ -447,7 +452,7 @@ mod failing {
         let limiter = Limiter::new(limits.build().unwrap(), backend);
         rules
             .into_iter()
-            .fold(RateLimitLayer::new(limiter), RateLimitLayer::rule)
+            .fold(RateLimitLayer::with_limiter(limiter), RateLimitLayer::rule)
     }
 
     async fn statuses(rules: impl IntoIterator<Item = Rule>) -> [u16; 3] {
@@ -540,7 +545,7 @@ mod failing {
         let rule = || Rule::new("free", Everyone).mode(Mode::Observe);
         let careful = rule().on_failure(OnFailure::Refuse);
         for (rule, status) in [(rule(), 200), (careful, 503)] {
-            let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+            let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
             assert_eq!(answer(&layer, request(Method::GET, "/", &[])).await, status);
         }
     }

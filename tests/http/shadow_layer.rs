@@ -43,7 +43,7 @@ fn layer(limits: &LimitsBuilder, backend: impl Backend) -> RateLimitLayer {
     let limiter = Limiter::new(limits.build().unwrap(), backend);
     let limiter = limiter.with_clock(ManualClock::default());
     let account = || HeaderId::new("x-account");
-    RateLimitLayer::new(limiter)
+    RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", Everyone).cost_by(|parts| {
             let cost = parts
                 .headers
@@ -122,6 +122,7 @@ async fn handler_and_operator_see_what_would_have_been_denied() {
         Limits::builder().limit(LimitName::from("requests").shadow(true), Limit::per_hour(2));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let layer = support::layer(&limiter.with_clock(ManualClock::default()));
+    let layer = layer.response_extension(true);
     for would_be_denied in [false, false, true] {
         let response = support::send(&layer, "203.0.113.7").await;
         let assessment = response.extensions().get::<Assessment>().unwrap();
@@ -141,7 +142,7 @@ async fn plan_in_shadow_mode_refuses_nobody() {
         let plan = parts.headers.get("x-plan")?;
         plan.to_str().ok()
     });
-    let layer = RateLimitLayer::new(limiter).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
     for (plan, status) in [("pro", 200), ("free", 400), ("gold", 500)] {
         let mut request = request(None, None);
         request

@@ -96,6 +96,6 @@ fn layers_response_future_can_be_spawned() {
     let inner = service_fn(|_: Request<String>| async {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
-    let mut service = RateLimitLayer::new(limiter).layer(inner);
+    let mut service = RateLimitLayer::with_limiter(limiter).layer(inner);
     spawnable(service.call(Request::new(String::new())));
 }

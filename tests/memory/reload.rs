@@ -112,7 +112,7 @@ fn limiter_with_a_layer() -> (Limiter, RateLimitLayer) {
     let (limiter, _) = limiter(limits(
         &Limits::builder().limit("a", TWENTY).limit("b", TWENTY),
     ));
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("a", Everyone).cost(5))
         .rule(Rule::new("a", Everyone).cost(3))
         .rule(Rule::new("b", Everyone).cost(9).mode(Mode::Debit));
@@ -130,7 +130,7 @@ fn reload_that_would_break_a_rule_is_refused() {
     expect_refusal(
         &limiter,
         one("b", TWENTY),
-        "a rule does not fit the new limits: no limit is named `a`: did you mean `b`?",
+        "a rule does not fit the new limits: no limit is named `a`: known are b",
     );
     expect_refusal(
         &limiter,
@@ -175,7 +175,7 @@ fn rule_that_does_not_fit_an_override_is_an_error_at_start() {
         .limit("a", TWENTY)
         .override_for("a", "x", Limit::per_second(4));
     let (limiter, _) = limiter(limits(&recipe));
-    let error = RateLimitLayer::new(limiter).try_rule(Rule::new("a", Everyone).cost(5));
+    let error = RateLimitLayer::with_limiter(limiter).try_rule(Rule::new("a", Everyone).cost(5));
     assert_eq!(
         error.unwrap_err().to_string(),
         "cost 5 is above the burst of limit `a` for `x`, 4: lower the cost, raise the burst, or make \

@@ -225,7 +225,7 @@ where
 fn layer_adds_no_allocation() {
     for peer in ["203.0.113.7:4000", "[2001:db8:1:2::3]:4000"] {
         let plain = allocations_of(&mut service_fn(bare), peer, StatusCode::OK);
-        let mut limited = RateLimitLayer::new(limiter())
+        let mut limited = RateLimitLayer::with_limiter(limiter())
             .rule(Rule::new("requests", ClientIp::peer()))
             .headers(Headers::None)
             .extensions(false)
@@ -242,7 +242,7 @@ fn layer_adds_no_allocation() {
 fn layer_with_two_rules_adds_no_allocation() {
     let peer = "203.0.113.7:4000";
     let plain = allocations_of(&mut service_fn(bare), peer, StatusCode::OK);
-    let mut limited = RateLimitLayer::new(limiter())
+    let mut limited = RateLimitLayer::with_limiter(limiter())
         .rule(Rule::new("requests", ClientIp::peer()))
         .rule(Rule::new("debits", ClientIp::peer()).mode(Mode::Debit))
         .headers(Headers::None)
@@ -255,7 +255,7 @@ fn layer_with_two_rules_adds_no_allocation() {
 fn layer_with_three_rules_adds_no_allocation() {
     let peer = "203.0.113.7:4000";
     let plain = allocations_of(&mut service_fn(bare), peer, StatusCode::OK);
-    let mut limited = RateLimitLayer::new(limiter())
+    let mut limited = RateLimitLayer::with_limiter(limiter())
         .rule(Rule::new("requests", ClientIp::peer()))
         .rule(Rule::new("debits", ClientIp::peer()).mode(Mode::Debit))
         .rule(Rule::new("one", ClientIp::peer()).mode(Mode::SpendOnly))

@@ -24,7 +24,7 @@ fn limiter() -> Limiter {
 }
 
 fn by(rule: Rule) -> RateLimitLayer {
-    RateLimitLayer::new(limiter()).rule(rule)
+    RateLimitLayer::with_limiter(limiter()).rule(rule)
 }
 
 async fn send(layer: &RateLimitLayer, request: Request<Body>) {
@@ -187,7 +187,7 @@ async fn rule_in_two_layers_is_told_once() {
     let (log, _guard) = Log::capture();
     let limiter = limiter();
     let rule = || Rule::new("requests", ClientIp::peer());
-    let layer = |rule| RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let twice = layer(rule()).layer(layer(rule()).layer(Hello));
     for _ in 0..3 {
         twice.clone().oneshot(from_ip("10.0.0.1")).await.unwrap();
@@ -199,7 +199,7 @@ async fn rule_in_two_layers_is_told_once() {
 async fn other_rules_in_nested_layers_are_ordinary() {
     let (log, _guard) = Log::capture();
     let shared = limiter();
-    let layer = |limiter: &Limiter, rule| RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = |limiter: &Limiter, rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let rule = |limit: &'static str| Rule::new(limit, ClientIp::peer());
     let nested = [
         layer(&shared, rule("others")).layer(layer(&shared, rule("requests")).layer(Hello)),
@@ -229,7 +229,7 @@ fn trust_in_everyone_is_told_once_or_refused() {
     assert_eq!(told(&log, Check::EveryoneTrusted), 1, "{log:?}");
     // It may be switched off after the rule, too.
     let _ = by(gullible()).checks(Checks::none()).layer(Hello);
-    let strict = RateLimitLayer::new(limiter()).checks(Checks::new().strict());
+    let strict = RateLimitLayer::with_limiter(limiter()).checks(Checks::new().strict());
     let error = strict.clone().try_rule(gullible()).unwrap_err();
     assert!(matches!(error, RuleError::Check(_)));
     assert!(
@@ -237,7 +237,7 @@ fn trust_in_everyone_is_told_once_or_refused() {
         "{error}"
     );
     let checks = Checks::new().strict().without(Check::EveryoneTrusted);
-    let layer = RateLimitLayer::new(limiter()).checks(checks);
+    let layer = RateLimitLayer::with_limiter(limiter()).checks(checks);
     assert!(layer.try_rule(gullible()).is_ok());
     let proxies = Proxies::hops(1, ProxyHeader::XForwardedFor);
     assert!(

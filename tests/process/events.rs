@@ -27,7 +27,7 @@ async fn nothing_that_goes_wrong_logs_an_id() {
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let by_user = ExtensionId::new(|user: &User| user.0);
     let rule = || Rule::new("l", by_user.clone());
-    let layer = |rule| RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let layers = [
         layer(rule()),
         layer(rule().mode(Mode::Debit).cost(20).refund_if(|_| true)),
@@ -61,7 +61,7 @@ async fn shadow_is_not_blamed_for_what_another_limit_denies() {
         .limit("requests", Limit::per_hour(1));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let rule = |limit: &'static str| Rule::new(limit, Everyone);
-    let layer = RateLimitLayer::new(limiter)
+    let layer = RateLimitLayer::with_limiter(limiter)
         .rule(rule("shady"))
         .rule(rule("requests"));
     for status in [200, 429] {

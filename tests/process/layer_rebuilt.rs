@@ -18,7 +18,7 @@ fn limiter() -> Limiter {
 }
 
 fn layer(limiter: Limiter) -> RateLimitLayer {
-    RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()))
+    RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()))
 }
 
 async fn send(layer: &RateLimitLayer) {

@@ -26,7 +26,7 @@ use crate::support::{Hello, Log, OnEvent, from_ip, limiter, send, text};
 
 /// Sends five requests without a peer, and returns their statuses.
 async fn statuses_without_a_peer(rule: Rule) -> Vec<StatusCode> {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default())).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default())).rule(rule);
     let mut statuses = Vec::new();
     for _ in 0..5 {
         let request = Request::new(http_body_util::Full::<bytes::Bytes>::default());
@@ -74,7 +74,7 @@ async fn id_that_the_server_makes_wrongly_is_told_to_nobody_but_what_is_wrong_is
         .build()
         .unwrap();
     let rule = Rule::new("l", ExtensionId::new(|user: &User| user.0));
-    let layer = RateLimitLayer::new(Limiter::new(limits, MemoryBackend::new())).rule(rule);
+    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new())).rule(rule);
     for _ in 0..3 {
         let mut request = from_ip("203.0.113.7");
         request.extensions_mut().insert(User("internal-7"));
@@ -99,7 +99,8 @@ fn override_that_a_rule_never_meets_is_told() {
     let told = "an override is for an id that a rule of its limit never finds";
     let met = recipe(&["10.0.0.2", "2001:db8:1:2::", Id::MISSING]);
     let limiter = Limiter::new(met, MemoryBackend::new());
-    let _layer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("l", ClientIp::peer()));
+    let _layer =
+        RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("l", ClientIp::peer()));
     assert_eq!(log.count(told), 0);
     limiter
         .reload(recipe(&["2001:db8:1:2::5", "2001:db8:1:2::6", "10.0.0.2"]))
@@ -107,7 +108,7 @@ fn override_that_a_rule_never_meets_is_told() {
     assert_eq!(log.count(told), 1);
     assert_eq!(log.count("id=\"2001:db8:1:2::5\" more=1"), 1);
     let exact = Rule::new("l", ClientIp::peer().exact());
-    let _layer = RateLimitLayer::new(limiter).rule(exact);
+    let _layer = RateLimitLayer::with_limiter(limiter).rule(exact);
     assert_eq!(log.count(told), 1);
 }
 
@@ -135,7 +136,7 @@ async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
         .limit("requests", Limit::per_minute(9))
         .build()
         .unwrap();
-    let layer = RateLimitLayer::new(Limiter::new(limits, Flaky::default()))
+    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, Flaky::default()))
         .rule(Rule::new("requests", ClientIp::peer()));
     for _ in 0..8 {
         send(&layer, "203.0.113.7").await;
@@ -155,7 +156,7 @@ async fn subscriber_may_send_requests_when_a_layer_fails_and_recovers() {
         .limit("requests", Limit::per_minute(9))
         .build()
         .unwrap();
-    let layer = RateLimitLayer::new(Limiter::new(limits, Flaky::default()))
+    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, Flaky::default()))
         .rule(Rule::new("requests", ClientIp::peer()));
     let lines = Arc::<AtomicU32>::default();
     let (caller, count) = (layer.clone(), Arc::clone(&lines));
@@ -180,7 +181,7 @@ fn layer_that_limits_nobody_is_told_once() {
         .name("off")
         .limit("on", Limit::per_minute(1));
     let limiter = || Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let idle = RateLimitLayer::new(limiter());
+    let idle = RateLimitLayer::with_limiter(limiter());
     for _ in 0..3 {
         let _ = idle.layer(Hello);
     }
@@ -189,14 +190,14 @@ fn layer_that_limits_nobody_is_told_once() {
         1
     );
     // One that has nothing but a deny list does something.
-    let _ = RateLimitLayer::new(limiter())
+    let _ = RateLimitLayer::with_limiter(limiter())
         .deny_if("all", |_| true)
         .layer(Hello);
     assert_eq!(
         log.count("a RateLimitLayer without rules limits nothing"),
         1
     );
-    let _ = RateLimitLayer::new(limiter()).rule(Rule::new("off", ClientIp::peer()));
+    let _ = RateLimitLayer::with_limiter(limiter()).rule(Rule::new("off", ClientIp::peer()));
     assert_eq!(
         log.count("the limit has no values, so that its rule limits nobody"),
         1

@@ -73,7 +73,7 @@ async fn all_hide(source: impl Into<ConnectionSource>) {
         Err(error) => error_hides(&error),
     }
     hides(&limiter);
-    let layer = RateLimitLayer::new(limiter).rule(Rule::new("one", Everyone));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("one", Everyone));
     hides(&layer);
     hides(&layer.layer("service"));
 }

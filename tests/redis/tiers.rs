@@ -84,9 +84,7 @@ fn left(server: &Server) -> i64 {
 #[tokio::test]
 async fn bucket_is_one_string_that_expires_when_nothing_depends_on_it() {
     let (server, limiter) = start(limits(penalty())).await;
-    let before = now_ms(&server);
-    limiter.spend(&bucket().cost(7)).await.unwrap();
-    let after = now_ms(&server);
+    let [before, expires, after] = expiry(&server, limiter.spend(&bucket().cost(7))).await;
     assert_eq!(server.command(&["KEYS", "*"]).array()[0].text(), KEY);
     assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
     assert_eq!(server.command(&["TYPE", KEY]).text(), "string");
@@ -100,7 +98,6 @@ async fn bucket_is_one_string_that_expires_when_nothing_depends_on_it() {
     // Five seconds in the burst and fifteen of cooldown; the microsecond after that is in the millisecond that has begun.
     #[expect(clippy::cast_possible_truncation, reason = "it is a time")]
     let ends = ((entered + 20_000_001.0) / 1000.0).ceil() as i64;
-    let expires = server.command(&["PEXPIRETIME", KEY]).integer();
     assert!(
         (ends..=ends + 100).contains(&expires),
         "{expires} for {ends}"
@@ -115,6 +112,17 @@ fn now_ms(server: &Server) -> i64 {
     let time = server.command(&["TIME"]);
     let [secs, us] = [0, 1].map(|i| time.array()[i].text().parse::<i64>().unwrap());
     secs * 1000 + us / 1000
+}
+
+/// When the bucket expires, -1 if it does not, between what the server's clock shows before and after it was written.
+async fn expiry(
+    server: &Server,
+    spend: impl Future<Output = Result<Decision, LimiterError>>,
+) -> [i64; 3] {
+    let before = now_ms(server);
+    spend.await.unwrap();
+    let at = server.command(&["PEXPIRETIME", KEY]).integer();
+    [before, at, now_ms(server)]
 }
 
 #[tokio::test]
@@ -152,17 +160,11 @@ async fn only_what_does_not_end_stays_for_ever() {
     ];
     for (case, list, cost, expires) in cases {
         let (server, limiter) = start(limits(Limit::tiers(list).unwrap())).await;
-        let before = now_ms(&server);
-        limiter.spend(&bucket().cost(cost)).await.unwrap();
-        let after = now_ms(&server);
-        let at = server.command(&["PEXPIRETIME", KEY]).integer();
-        if expires {
-            let lasts = 10_001 + i64::from(case == "a burst");
-            let ends = before + lasts - 1..=after + lasts;
-            assert!(ends.contains(&at), "{case}: {at} in {ends:?}");
-        } else {
-            assert_eq!(at, -1, "{case}");
-        }
+        let [before, at, after] = expiry(&server, limiter.spend(&bucket().cost(cost))).await;
+        let lasts = 10_001 + i64::from(case == "a burst");
+        let ends = before + lasts - 1..=after + lasts;
+        assert_eq!(at != -1, expires, "{case}");
+        assert!(!expires || ends.contains(&at), "{case}: {at} in {ends:?}");
     }
 }
 
@@ -216,10 +218,7 @@ async fn under_a_clients_clock_a_bucket_stays_ten_minutes_longer() {
     let (server, limiter) = start(limits(penalty())).await;
     let limiter = limiter.with_clock(ManualClock::default());
     for (cost, lasts) in [(3, 1_001), (3, 20_001)] {
-        let before = now_ms(&server);
-        limiter.spend(&bucket().cost(cost)).await.unwrap();
-        let after = now_ms(&server);
-        let at = server.command(&["PEXPIRETIME", KEY]).integer();
+        let [before, at, after] = expiry(&server, limiter.spend(&bucket().cost(cost))).await;
         let all = 600_000 + lasts;
         let ends = before + all - 1..=after + all;
         assert!(ends.contains(&at), "{at} in {ends:?} after {cost}");

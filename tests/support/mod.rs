@@ -42,7 +42,7 @@ pub(crate) fn limiter_of(clock: &ManualClock, limit: Limit) -> Limiter {
 
 /// The limit `requests` by the peer's address.
 pub(crate) fn layer(limiter: &Limiter) -> RateLimitLayer {
-    RateLimitLayer::new(limiter.clone()).rule(Rule::new("requests", ClientIp::peer()))
+    RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("requests", ClientIp::peer()))
 }
 
 /// A request from `ip`.

@@ -9,7 +9,7 @@ mod row;
 mod shard;
 mod table;
 
-use std::{fmt, slice};
+use std::fmt;
 
 use async_trait::async_trait;
 use smallvec::SmallVec;
@@ -158,7 +158,7 @@ impl MemoryBackend {
         answer: &Answer,
         now: Timestamp,
     ) {
-        let members = slice::from_ref(member);
+        let members = std::slice::from_ref(member);
         LockedBuckets::new(&self.rows, &self.histories, members).write(action, member, answer, now);
         self.histories.trim(members, now);
     }

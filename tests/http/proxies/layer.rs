@@ -16,7 +16,7 @@ async fn statuses(rule: Rule, requests: &[Parts]) -> Vec<StatusCode> {
     let limit = Limit::per_second(1).burst(2);
     let limits = Limits::builder().limit("requests", limit).build().unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
     let answer = |_| async { Ok::<_, Infallible>(Response::new(String::new())) };
     let mut statuses = Vec::new();
     for parts in requests {

@@ -75,7 +75,7 @@ async fn epoch_does_not_move_while_the_bucket_is_not_used() {
     for _ in 0..8 {
         let _ = sent(&spend).await;
     }
-    let probe = RateLimitLayer::new(limiter)
+    let probe = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", ClientIp::peer()).cost(0))
         .headers(Headers::XRateLimitEpoch);
     // 8/3 s after 0.4 s: 3.0666 s.
@@ -107,7 +107,7 @@ async fn strictest_limit_is_shown() {
         .limit("mute", Limit::per_minute(1))
         .limit(LimitName::from("shadow").shadow(true), Limit::per_hour(1));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new()).with_clock(clock());
-    let layer = RateLimitLayer::new(limiter)
+    let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("loose", Everyone))
         .rule(Rule::new("strict", ClientIp::peer()))
         .rule(Rule::new("mute", Everyone).mode(Mode::SpendOnly))

@@ -46,7 +46,7 @@ async fn allowed_response_carries_the_fields_and_its_own_body() {
 }
 
 #[tokio::test]
-async fn denied_response_is_the_registrys() {
+async fn denied_response_is_a_problem_document() {
     let layer = layer(&limiter(&ManualClock::default()));
     for _ in 0..20 {
         assert_eq!(send(&layer, "172.16.123.1").await.status(), StatusCode::OK);
@@ -56,7 +56,10 @@ async fn denied_response_is_the_registrys() {
     let headers = response.headers().clone();
     assert_eq!(value(&headers, "retry-after"), Some("1"));
     assert_eq!(value(&headers, "cache-control"), Some("no-store"));
-    assert_eq!(value(&headers, "content-type"), Some("application/json"));
+    assert_eq!(
+        value(&headers, "content-type"),
+        Some("application/problem+json")
+    );
     assert_eq!(value(&headers, "ratelimit"), Some("\"requests\";r=0;t=1"));
     assert_eq!(
         value(&headers, "ratelimit-policy"),
@@ -65,11 +68,13 @@ async fn denied_response_is_the_registrys() {
     let body = text(response).await;
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&body).unwrap(),
-        serde_json::json!({"errors": [{
-            "code": "TOOMANYREQUESTS",
-            "message": "too many requests",
-            "detail": {"limiter": "requests", "entity": "172.16.123.1"},
-        }]})
+        serde_json::json!({
+            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "title": "Quota Exceeded",
+            "status": 429,
+            "detail": "too many requests (10 per 1s, 20 at once) from 172.16.123.1: retry in 1 s",
+            "violated-policies": ["requests"],
+        })
     );
     assert_eq!(send(&layer, "172.16.123.2").await.status(), StatusCode::OK);
 }
@@ -97,7 +102,7 @@ async fn retry_after_rounds_up_and_is_at_least_one() {
 
 #[tokio::test]
 async fn full_bucket_promises_no_more() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", ClientIp::peer()).cost(0));
     let response = send(&layer, "203.0.113.7").await;
     assert_eq!(
@@ -126,7 +131,7 @@ fn two_limits() -> Limiter {
 
 #[tokio::test]
 async fn every_limit_is_listed_and_a_denial_names_the_one_that_denies() {
-    let layer = RateLimitLayer::new(two_limits())
+    let layer = RateLimitLayer::with_limiter(two_limits())
         .rule(Rule::new("per-ip", ClientIp::peer()))
         .rule(Rule::new("off", ClientIp::peer()))
         .rule(Rule::new("all", Everyone));
@@ -157,7 +162,7 @@ async fn every_limit_is_listed_and_a_denial_names_the_one_that_denies() {
 
 #[tokio::test]
 async fn limit_that_is_off_says_nothing() {
-    let layer = RateLimitLayer::new(two_limits()).rule(Rule::new("off", Everyone));
+    let layer = RateLimitLayer::with_limiter(two_limits()).rule(Rule::new("off", Everyone));
     let response = send(&layer, "203.0.113.7").await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(value(response.headers(), "ratelimit"), None);
@@ -166,10 +171,10 @@ async fn limit_that_is_off_says_nothing() {
 #[tokio::test]
 async fn retry_after_is_never_before_the_next_token() {
     let limiter = two_limits();
-    let debit = RateLimitLayer::new(limiter.clone())
+    let debit = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("per-ip", Everyone).cost(10).mode(Mode::Debit));
     assert_eq!(send(&debit, "203.0.113.7").await.status(), StatusCode::OK);
-    let probe = RateLimitLayer::new(limiter).rule(Rule::new("per-ip", Everyone).cost(0));
+    let probe = RateLimitLayer::with_limiter(limiter).rule(Rule::new("per-ip", Everyone).cost(0));
     let denied = send(&probe, "203.0.113.7").await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(
@@ -316,15 +321,15 @@ async fn layer_says_which_requests_are_grpc() {
 
 #[tokio::test]
 async fn missing_id_is_refused_with_the_reason() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
     let refused = send(&layer, "203.0.113.7").await;
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     assert_eq!(value(refused.headers(), "cache-control"), Some("no-store"));
     assert_eq!(value(refused.headers(), "ratelimit"), None);
     let body: serde_json::Value = serde_json::from_str(&text(refused).await).unwrap();
-    assert_eq!(body["errors"][0]["code"], "BADREQUEST");
-    let message = body["errors"][0]["message"].as_str().unwrap();
+    assert_eq!(body["title"], "Bad Request");
+    let message = body["detail"].as_str().unwrap();
     assert!(
         message.starts_with("header `x-account-id` is missing"),
         "{message}"
@@ -333,7 +338,7 @@ async fn missing_id_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn missing_id_of_grpc_is_an_invalid_argument() {
-    let layer = RateLimitLayer::new(limiter(&ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", HeaderId::new("x-account-id")));
     let request = as_grpc(from_ip("203.0.113.7"), "application/grpc");
     let response = layer.layer(Hello).oneshot(request).await.unwrap();
@@ -350,7 +355,7 @@ async fn rules_that_do_not_vote_neither_deny_nor_hide_others() {
         .build()
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::new(limiter)
+    let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("votes", Everyone))
         .rule(Rule::new("extra", Everyone).mode(Mode::SpendOnly))
         .rule(Rule::new("debt", Everyone).mode(Mode::Debit));

@@ -58,7 +58,7 @@ async fn denial_names_all_limits_that_deny_and_no_others() {
         .limit("all", Limit::per_hour(2))
         .limit("mute", Limit::per_hour(1));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter.with_clock(ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
         .rule(Rule::new("per-ip", ClientIp::peer()))
         .rule(Rule::new("loose", ClientIp::peer()))
         .rule(Rule::new("all", Everyone))
@@ -103,7 +103,7 @@ async fn blocked_client_is_told_so_without_a_time() {
 async fn missing_id_is_a_problem_of_its_status() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
     let rule = Rule::new("requests", HeaderId::new("x-account-id"));
-    let layer = RateLimitLayer::new(limiter).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
     let (status, _, document) = problem(&layer.respond_with(Problem::new()), 1).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert_eq!(document["type"], "about:blank");
@@ -120,7 +120,7 @@ async fn acme_client_is_told_as_boulder_would() {
     let limits = Limits::builder().limit(name, limit).build().unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new());
     let account = |_: &http::request::Parts| Some("12345678".to_owned());
-    let layer = RateLimitLayer::new(limiter.with_clock(ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
         .rule(Rule::new("NewOrdersPerAccount", account))
         .respond_with(Problem::acme());
     let (status, headers, document) = problem(&layer, 301).await;

@@ -120,7 +120,7 @@ async fn lists_of_several_limits_and_layers_are_one_list() {
         let limits = Limits::builder().limit(names[0], Limit::per_minute(3));
         let limits = limits.limit(names[1], Limit::per_minute(2)).build();
         let limiter = Limiter::new(limits.unwrap(), MemoryBackend::new());
-        RateLimitLayer::new(limiter.with_clock(ManualClock::default()))
+        RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
             .rule(Rule::new(names[0], Everyone))
             .rule(Rule::new(names[1], ClientIp::peer()))
     };
@@ -147,7 +147,7 @@ async fn limit_in_shadow_is_nowhere() {
         .limit("real", Limit::per_minute(2))
         .limit(LimitName::from("shadow").shadow(true), Limit::per_minute(1));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter.with_clock(ManualClock::default()))
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
         .rule(Rule::new("shadow", Everyone))
         .rule(Rule::new("real", Everyone))
         .respond_with(tollgate::response::Problem::new());

@@ -76,7 +76,7 @@ async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
 async fn redacted_ids_are_the_same_each_time_and_nowhere_as_they_are() {
     let (trace, _guard) = Trace::capture();
     let limiter = limiter(&limits().redact_ids(true), MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("two", HeaderId::new("x-account")))
         .rule(Rule::new("shadow", HeaderId::new("x-account")));
     for id in ["alice", "alice", "spammer", "alice"] {
@@ -89,7 +89,7 @@ async fn redacted_ids_are_the_same_each_time_and_nowhere_as_they_are() {
         .redact_ids(true);
     let accounts = self::limiter(&accounts, MemoryBackend::new());
     let rule = Rule::new("accounts", HeaderId::new("x-account"));
-    let layer = RateLimitLayer::new(accounts).rule(rule);
+    let layer = RateLimitLayer::with_limiter(accounts).rule(rule);
     assert!(send(&layer, "alice").await >= 400);
     // A limiter of the same process calls them the same.
     let other = self::limiter(
@@ -136,9 +136,9 @@ async fn span_of_a_request_says_what_was_decided() {
     let (trace, _guard) = Trace::capture();
     let limiter = limiter(&limits(), MemoryBackend::new());
     let account = || HeaderId::new("x-account");
-    let two = RateLimitLayer::new(limiter.clone()).rule(Rule::new("two", account()));
-    let shadow = RateLimitLayer::new(limiter.clone()).rule(Rule::new("shadow", account()));
-    let unlimited = RateLimitLayer::new(limiter);
+    let two = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("two", account()));
+    let shadow = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("shadow", account()));
+    let unlimited = RateLimitLayer::with_limiter(limiter);
     for (layer, id, status) in [
         (&two, "alice", 200),
         (&two, "alice", 200),

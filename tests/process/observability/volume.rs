@@ -83,7 +83,7 @@ async fn minute(limiter: &Limiter) {
 
 /// A minute of requests to a layer.
 async fn minute_of_requests(limiter: Limiter) {
-    let layer = RateLimitLayer::new(limiter).rule(Rule::new("requests", ClientIp::peer()));
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
     let requests = scaled(6000);
     for _ in 0..requests {
         send(&layer, "203.0.113.7").await;

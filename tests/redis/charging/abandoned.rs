@@ -169,7 +169,7 @@ async fn handler_that_was_abandoned_is_charged_what_it_has_used(backend: impl Ba
     });
     // The second one keeps its reservation.
     for (rule, expected) in [(by_use, 4), (by_bytes, 0)] {
-        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
         let request = Request::builder().extension(Used::default());
         let request = request.body(Full::default()).unwrap();
         let request = tokio::spawn(layer.layer(works.clone()).oneshot(request));
@@ -196,7 +196,7 @@ async fn remaining(limiter: &Limiter) -> u32 {
 async fn error_of_the_service_is_told_and_passes_through() {
     let limiter = limiter(MemoryBackend::new());
     let rule = Rule::new("l", Everyone).refund_if(|ending| ending.failed());
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let service = layer.layer(service_fn(|request: Request<()>| async move {
         match request.uri().path() {
             "/" => Ok(Response::new(Full::<Bytes>::default())),
@@ -215,7 +215,7 @@ async fn error_of_the_service_is_told_and_passes_through() {
 async fn closure_that_panics_on_an_abandoned_request_ends_nothing_else() {
     let limiter = limiter(MemoryBackend::new());
     let rule = Rule::new("l", Everyone).refund_if(|ending| panic!("{:?}", ending.status()));
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let service = layer.layer(service_fn(|_: Request<()>| async move {
         std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>().await
     }));
@@ -235,7 +235,7 @@ async fn client_that_goes_away_while_redis_decides_is_given_back() {
         tell(ending);
         ending.is_abandoned()
     });
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let service = layer.layer(service_fn(|_: Request<()>| async move {
         Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
     }));

@@ -35,7 +35,7 @@ fn app(rule: Rule, limiter: &Limiter) -> Router {
     Router::new()
         .route("/settle/{cost}", get(settle))
         .route("/refund", get(refund))
-        .layer(RateLimitLayer::new(limiter.clone()).rule(rule))
+        .layer(RateLimitLayer::with_limiter(limiter.clone()).rule(rule))
 }
 
 async fn settle(
@@ -107,7 +107,7 @@ async fn what_the_handler_settled_is_corrected_from_there(backend: impl Backend)
 
 async fn nested_layers_are_all_found(backend: impl Backend) {
     let limiter = limiter(backend);
-    let outer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("outer", Everyone));
+    let outer = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("outer", Everyone));
     let app = app(Rule::new("l", Everyone), &limiter).layer(outer);
     get_path(&app, "/settle/1").await;
     assert_eq!(remaining(&limiter, "outer").await, 9);
@@ -123,7 +123,7 @@ async fn rules_that_would_give_back_to_tiers_are_errors_at_start() {
     let limiter = Limiter::new(limits, tollgate::MemoryBackend::new());
     let rule = || Rule::new("l", Everyone);
     let refused = |rule| {
-        RateLimitLayer::new(limiter.clone())
+        RateLimitLayer::with_limiter(limiter.clone())
             .try_rule(rule)
             .unwrap_err()
     };
@@ -135,7 +135,7 @@ async fn rules_that_would_give_back_to_tiers_are_errors_at_start() {
         );
     }
     let charges = rule().charge_if(|_| true);
-    let layer = RateLimitLayer::new(limiter.clone()).rule(charges);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(charges);
     assert!(
         layer.try_rule(rule()).is_err(),
         "two rules that cannot be added up"

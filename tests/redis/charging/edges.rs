@@ -50,7 +50,7 @@ async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 }
 
 async fn status(limiter: &Limiter, rules: impl IntoIterator<Item = Rule>) -> StatusCode {
-    let layer = RateLimitLayer::new(limiter.clone());
+    let layer = RateLimitLayer::with_limiter(limiter.clone());
     let layer = rules.into_iter().fold(layer, RateLimitLayer::rule);
     let service = layer.layer(service_fn(hello));
     service.oneshot(Request::default()).await.unwrap().status()
@@ -92,7 +92,7 @@ async fn what_a_handler_settled_into_debt_is_given_back() {
         }
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule());
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule());
     layer
         .layer(handler)
         .oneshot(Request::default())
@@ -105,7 +105,7 @@ async fn what_a_handler_settled_into_debt_is_given_back() {
 async fn burst_that_is_lowered_meanwhile_keeps_refunds() {
     let limiter = limiter(Limit::per_hour(10).burst(100));
     let rule = rule().cost_by(|_| 60).refund_if(|_| true);
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let reloading = &limiter;
     let handler = service_fn(|_: Request<Body>| async move {
         let lower = limits(Limit::per_hour(10).burst(50));
@@ -133,7 +133,7 @@ async fn tiers_that_give_nothing_back_are_not_charged_twice() {
         assessed.settle(12).await.unwrap();
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule().cost(10));
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().cost(10));
     layer
         .layer(handler)
         .oneshot(Request::default())
@@ -160,7 +160,7 @@ async fn panic_on_an_abandoned_request_keeps_no_other_from_its_refund() {
     let limiter = limiter(Limit::per_hour(10));
     let panics = rule().refund_if(|ending| panic!("{:?}", ending.status()));
     let refunds = Rule::new("other", Everyone).refund_if(|_| true);
-    let layer = RateLimitLayer::new(limiter.clone())
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(panics)
         .rule(refunds);
     let service = layer.layer(service_fn(|_: Request<Body>| async move {
@@ -179,8 +179,8 @@ async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
     let limiter = limiter(Limit::per_hour(10));
     let gives_back =
         |ending: &Ending<'_>| ending.status().is_some_and(|status| status.is_success());
-    let outer = RateLimitLayer::new(limiter.clone()).rule(rule().refund_if(gives_back));
-    let inner = RateLimitLayer::new(limiter.clone()).deny_if("all", |_| true);
+    let outer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().refund_if(gives_back));
+    let inner = RateLimitLayer::with_limiter(limiter.clone()).deny_if("all", |_| true);
     let service = outer.layer(inner.layer(service_fn(hello)));
     for (content_type, status) in [("application/json", 403), ("application/grpc", 200)] {
         let request = Request::post("/").version(Version::HTTP_2);
@@ -200,7 +200,7 @@ async fn body_with_a_length_is_complete_over_http_1() {
         tell.send((ending.sent(), ending.is_complete())).unwrap();
         None
     });
-    let layer = RateLimitLayer::new(limiter(Limit::per_hour(10))).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter(Limit::per_hour(10))).rule(rule);
     let body = || {
         let frames = ["hello", "world"].map(|text| Ok::<_, Infallible>(Bytes::from(text)));
         Body::from_stream(futures_util::stream::iter(frames))
@@ -250,7 +250,7 @@ async fn what_was_decided_locally_is_not_given_back_to_the_store() {
     let ours = Limiter::new(limit(), FailurePolicy::new(store.clone()));
     let five = Transaction::new("l", "everyone").cost(5);
     direct.spend(&five).await.unwrap();
-    let layer = RateLimitLayer::new(ours).rule(rule().cost(3).refund_if(|_| true));
+    let layer = RateLimitLayer::with_limiter(ours).rule(rule().cost(3).refund_if(|_| true));
     let is_away = &store.is_away;
     is_away.store(true, Ordering::SeqCst);
     let handler = service_fn(|request: Request<Body>| async move {

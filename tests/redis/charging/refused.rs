@@ -47,7 +47,7 @@ fn account() -> Rule {
 }
 
 fn layer(limiter: &Limiter, rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
-    let layer = RateLimitLayer::new(limiter.clone());
+    let layer = RateLimitLayer::with_limiter(limiter.clone());
     rules.into_iter().fold(layer, RateLimitLayer::rule)
 }
 

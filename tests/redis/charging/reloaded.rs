@@ -41,7 +41,7 @@ async fn expect_remaining(backend: impl Backend, rule: Rule, does_handler_refund
             own.refund().await.unwrap();
         }
     };
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule.cost(10));
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule.cost(10));
     let app = Router::new().route("/{reload}", get(handler)).layer(layer);
     for (per_second, remaining) in RELOADS {
         let before = Transaction::new("l", "everyone").cost(5);

@@ -72,7 +72,7 @@ impl Stack {
         let limits = Limits::builder().limit("l", limit).build().unwrap();
         let limiter = Limiter::new(limits, backend).with_clock(ManualClock::default());
         let rule = rule(Rule::new("l", Everyone));
-        let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
         let gate = Arc::new(Semaphore::new(0));
         let app = router(&gate).layer(layer);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -52,7 +52,7 @@ async fn echo(mut request: Request<Body>, settled: UnboundedSender<()>) -> Respo
 }
 
 async fn serve(limiter: &Limiter, rule: Rule, settled: UnboundedSender<()>) -> TcpStream {
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let echo = any(move |request| echo(request, settled.clone()));
     let app = Router::new().route("/", echo).layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -116,7 +116,7 @@ async fn refund_of_an_upgrade_is_by_its_head(backend: impl Backend) {
 async fn tunnel_keeps_its_reservation_and_a_refused_one_does_not() {
     let limiter = limiter(MemoryBackend::new());
     let rule = Rule::new("l", Everyone).cost(40).settle_by(|_| 1);
-    let layer = RateLimitLayer::new(limiter.clone()).rule(rule);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     for (method, status, expected) in [
         (Method::CONNECT, StatusCode::BAD_GATEWAY, 99),
         (Method::GET, StatusCode::OK, 98),
