@@ -23,6 +23,7 @@
 //! Each step is a module, and imports point down this list only:
 //!
 //! ```text
+//! testing         what every backend has to keep, as a suite of tests
 //! layer           a request comes in, a response goes out: tower
 //!   response        what a refused client sees, and how much is left
 //!   rule            which limits a request meets
@@ -51,6 +52,7 @@
 //! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
+//! | `testing` | | the conformance suite, for tests of a backend of your own |
 //! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
 //! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService`, writes details of a gRPC status |
 //! | `tonic-tls` | | the same on TLS connections |
@@ -80,6 +82,8 @@ pub mod reload;
 pub mod response;
 pub mod rule;
 mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;

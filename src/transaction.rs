@@ -11,6 +11,7 @@ mod fingerprint;
 mod limit_ref;
 mod mode;
 mod on_failure;
+mod owned;
 mod receipt;
 mod transaction;
 
@@ -25,6 +26,7 @@ pub use self::{
     limit_ref::LimitRef,
     mode::Mode,
     on_failure::OnFailure,
+    owned::OwnedBatch,
     receipt::Receipt,
     transaction::Transaction,
 };

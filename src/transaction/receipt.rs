@@ -38,6 +38,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// The same receipt on another thread, where the batch is decided that refunds it.
+    pub(super) const fn copied(&self) -> Self {
+        Self { ..*self }
+    }
+
     pub(crate) const fn new(
         bucket: Fingerprint,
         gcra: Gcra,

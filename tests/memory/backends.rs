@@ -5,21 +5,23 @@
 use std::sync::Arc;
 
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, backend::DenyCache, key::Everyone,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    backend::DenyCache,
+    key::Everyone,
     limit::Language,
+    testing::{
+        MapBackend,
+        cases::{history, tiers_history},
+        conformance,
+    },
 };
 
-use crate::{
-    conformance::{conformance, figures, history, map_backend::MapBackend, tiers_history},
-    support::scale::scaled,
-};
+use crate::support::scale::scaled;
 
 conformance!(memory, MemoryBackend::new());
 conformance!(memory_of_one_shard, MemoryBackend::with_max_buckets(4000));
 conformance!(map, MapBackend::default());
-figures!(memory_figures, MemoryBackend::new());
-figures!(map_figures, MapBackend::default());
-conformance!(deny_cache, DenyCache::new(MapBackend::default()));
+conformance!(deny_cache, DenyCache::new(MapBackend::default()), without: [figures]);
 
 #[tokio::test]
 async fn memory_and_map_agree_on_random_histories() {

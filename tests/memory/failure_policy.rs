@@ -17,23 +17,20 @@ use tollgate::{
     decision::Outcome,
     limit::LimitName,
     limiter::LimiterError,
+    testing::{MapBackend, conformance},
     tiers::Tier,
     transaction::{Batch, Mode, OnFailure},
 };
 
-use crate::{
-    conformance::{conformance, decisions, figures, map_backend::MapBackend},
-    support::{Log, OnEvent},
-};
+use crate::support::{Log, OnEvent};
 
 conformance!(working, FailurePolicy::new(MapBackend::default()));
-figures!(working_figures, FailurePolicy::new(MapBackend::default()));
 conformance!(
     around_a_deny_cache,
-    FailurePolicy::new(DenyCache::new(MapBackend::default()))
+    FailurePolicy::new(DenyCache::new(MapBackend::default())),
+    without: [figures],
 );
-decisions!(lost, FailurePolicy::new(Store::lost()));
-figures!(lost_figures, FailurePolicy::new(Store::lost()));
+conformance!(lost, FailurePolicy::new(Store::lost()), without: [refunds]);
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq)]

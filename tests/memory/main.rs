@@ -5,8 +5,6 @@
 mod auto_traits;
 mod backends;
 mod concurrency;
-#[path = "../conformance/mod.rs"]
-mod conformance;
 mod deny_cache;
 mod failure_policy;
 mod gcra_model;

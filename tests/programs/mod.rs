@@ -235,7 +235,8 @@ fn read_chunk(stream: &mut impl BufRead) -> Option<String> {
     Some(chunk).filter(|_| size > 0)
 }
 
-fn command(name: &str) -> Command {
+/// An example that is not started yet, and reads nothing.
+pub(crate) fn command(name: &str) -> Command {
     let test = std::env::current_exe().expect("tests have a path");
     let profile = test.ancestors().nth(2).expect("it is target/profile/deps");
     let program = profile.join("examples").join(name);

@@ -5,9 +5,6 @@
 #[cfg(feature = "axum")]
 mod charging;
 mod checks;
-#[path = "../conformance/mod.rs"]
-#[allow(dead_code, reason = "the map is for other tests")]
-mod conformance;
 mod connection;
 mod docs;
 mod failover;
@@ -31,12 +28,10 @@ use std::{sync::LazyLock, time::Duration};
 use tollgate::{
     RedisBackend,
     backend::{DenyCache, FailurePolicy},
+    testing::conformance,
 };
 
-use self::{
-    conformance::{conformance, figures},
-    redis_support::{Cluster, Server},
-};
+use self::redis_support::{Cluster, Server};
 
 /// A server that the tests share, each with ids of its own. It ends with the process.
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
@@ -60,9 +55,8 @@ async fn connect(url: String) -> RedisBackend {
 
 conformance!(by_tcp, connect(SERVER.url()).await);
 conformance!(cluster, connect(CLUSTER.url()).await);
-figures!(figures_of_one, connect(SERVER.url()).await);
-figures!(figures_of_a_cluster, connect(CLUSTER.url()).await);
 conformance!(
     wrapped,
-    FailurePolicy::new(DenyCache::new(connect(SERVER.url()).await)).deadline(TIMEOUT)
+    FailurePolicy::new(DenyCache::new(connect(SERVER.url()).await)).deadline(TIMEOUT),
+    without: [figures],
 );

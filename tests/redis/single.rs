@@ -18,12 +18,12 @@ use tollgate::{
     clock::{ManualClock, Timestamp},
     id::IdFormat,
     limit::LimitName,
+    testing::cases::history,
     transaction::Mode,
 };
 
 use crate::{
-    CLUSTER, SERVER, conformance::history, connect, redis_support::Server, support::Log,
-    support::scale::scaled,
+    CLUSTER, SERVER, connect, redis_support::Server, support::Log, support::scale::scaled,
 };
 
 fn limits(limit: Limit) -> Limits {

@@ -10,17 +10,13 @@ use tollgate::{
     id::IdFormat,
     limit::LimitName,
     limiter::LimiterError,
+    testing::cases::{tiers_history, tiers_single::penalty},
     tiers::Tier,
     transaction::Mode::CheckOnly,
 };
 
 use crate::{
-    CLUSTER, SERVER,
-    conformance::{tiers_history, tiers_single::penalty},
-    connect,
-    redis_support::Server,
-    spread::pair,
-    support::scale::scaled,
+    CLUSTER, SERVER, connect, redis_support::Server, spread::pair, support::scale::scaled,
 };
 
 fn secs(secs: u64) -> Duration {

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Decision, Limit, Limits, Transaction,
+use crate::{
+    decision::Decision,
+    limit::{Limit, Limits},
     limiter::LimiterError,
     tiers::Tier,
-    transaction::Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+    transaction::{
+        Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+        Transaction,
+    },
 };
 
 use super::world::World;
@@ -18,14 +22,14 @@ fn secs(secs: u64) -> Duration {
 }
 
 /// Five a second; fifty more in a burst of five seconds, and then fifteen without another.
-pub(crate) fn penalty() -> Limit {
+pub fn penalty() -> Limit {
     let lowest = Tier::new(5, secs(1)).active(secs(1));
     let burst = Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15));
     Limit::tiers([lowest, burst]).unwrap()
 }
 
 /// Five a second; whoever exceeds that gets one more, and then nothing for fifteen seconds.
-pub(crate) fn prison() -> Limit {
+pub fn prison() -> Limit {
     let lowest = Tier::new(5, secs(1)).active(secs(1));
     let prison = Tier::new(1, secs(15)).active(secs(15));
     Limit::tiers([lowest, prison]).unwrap()
@@ -50,7 +54,7 @@ fn micros(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-pub(crate) async fn group_gets_what_there_is_and_at_least_its_least(world: World) {
+pub async fn group_gets_what_there_is_and_at_least_its_least(world: World) {
     let limiter = world.limiter([("tiers", penalty())]);
     let id = world.id("a");
     let bucket = Transaction::new("tiers", &id);
@@ -80,7 +84,7 @@ pub(crate) async fn group_gets_what_there_is_and_at_least_its_least(world: World
     assert_eq!(granted(&lowest), (5, Some(0), vec![(0, 5)]));
 }
 
-pub(crate) async fn check_grants_what_a_spend_would_and_enters_nothing(world: World) {
+pub async fn check_grants_what_a_spend_would_and_enters_nothing(world: World) {
     let limiter = world.limiter([("tiers", penalty())]);
     for mode in [CheckAndSpend, CheckOnly, SpendOnly] {
         let id = world.id(&format!("{mode:?}"));
@@ -107,7 +111,7 @@ pub(crate) async fn check_grants_what_a_spend_would_and_enters_nothing(world: Wo
     }
 }
 
-pub(crate) async fn what_tiers_cannot_do_is_refused(world: World) {
+pub async fn what_tiers_cannot_do_is_refused(world: World) {
     let limiter = world.limiter([("tiers", penalty())]);
     let id = world.id("a");
     let bucket = Transaction::new("tiers", &id);
@@ -130,7 +134,7 @@ pub(crate) async fn what_tiers_cannot_do_is_refused(world: World) {
     assert_eq!(whole.granted(), 55, "nothing was taken before");
 }
 
-pub(crate) async fn groups_of_nothing_and_groups_without_tiers_are_refused(world: World) {
+pub async fn groups_of_nothing_and_groups_without_tiers_are_refused(world: World) {
     let limits = [("tiers", penalty()), ("gcra", Limit::per_second(5))];
     let limiter = world.limiter(limits);
     let id = world.id("a");
@@ -159,7 +163,7 @@ pub(crate) async fn groups_of_nothing_and_groups_without_tiers_are_refused(world
     assert_eq!(whole.granted(), 55, "nothing was taken before");
 }
 
-pub(crate) async fn cost_above_all_limits_is_denied_for_ever(world: World) {
+pub async fn cost_above_all_limits_is_denied_for_ever(world: World) {
     let limiter = world.limiter([("tiers", penalty())]);
     let id = world.id("a");
     for cost in [56, u32::MAX] {
@@ -176,7 +180,7 @@ pub(crate) async fn cost_above_all_limits_is_denied_for_ever(world: World) {
     }
 }
 
-pub(crate) async fn reset_frees_a_prisoner(world: World) {
+pub async fn reset_frees_a_prisoner(world: World) {
     let limiter = world.limiter([("tiers", prison())]);
     let id = world.id("a");
     let bucket = Transaction::new("tiers", &id);
@@ -192,7 +196,7 @@ pub(crate) async fn reset_frees_a_prisoner(world: World) {
     }
 }
 
-pub(crate) async fn clock_that_steps_back_frees_no_prisoner(world: World) {
+pub async fn clock_that_steps_back_frees_no_prisoner(world: World) {
     let limiter = world.limiter([("tiers", prison())]);
     let id = world.id("a");
     let bucket = Transaction::new("tiers", &id);
@@ -214,7 +218,7 @@ pub(crate) async fn clock_that_steps_back_frees_no_prisoner(world: World) {
     assert_eq!(rest.reset_after(), lasts);
 }
 
-pub(crate) async fn prisoner_stays_one_when_the_limit_changes(world: World) {
+pub async fn prisoner_stays_one_when_the_limit_changes(world: World) {
     let limiter = world.limiter([("tiers", prison())]);
     let harsher = Limit::tiers([
         Tier::new(9, secs(2)).active(secs(2)).cooldown(secs(2)),
@@ -244,7 +248,7 @@ pub(crate) async fn prisoner_stays_one_when_the_limit_changes(world: World) {
     );
 }
 
-pub(crate) async fn units_are_kept_when_a_window_begins_to_slide(world: World) {
+pub async fn units_are_kept_when_a_window_begins_to_slide(world: World) {
     let tiers = |active| {
         Limit::tiers([Tier::new(5, secs(10))
             .active(secs(active))
@@ -267,7 +271,7 @@ pub(crate) async fn units_are_kept_when_a_window_begins_to_slide(world: World) {
     assert_eq!(denied.retry_after(), micros(10 * SECOND + 1));
 }
 
-pub(crate) async fn bucket_of_the_other_kind_counts_as_nothing(world: World) {
+pub async fn bucket_of_the_other_kind_counts_as_nothing(world: World) {
     let tiers = world.limiter([("limit", prison())]);
     let gcra = world.limiter([("limit", Limit::per_day(4))]);
     let [a, b] = [world.id("a"), world.id("b")];
@@ -284,7 +288,7 @@ pub(crate) async fn bucket_of_the_other_kind_counts_as_nothing(world: World) {
     assert!(!tiers.spend(&b).await.unwrap().allowed());
 }
 
-pub(crate) async fn own_clock_of_a_backend_decides_on_tiers(world: World) {
+pub async fn own_clock_of_a_backend_decides_on_tiers(world: World) {
     let day = secs(86_400);
     let limits = Limits::builder().limit("tiers", Limit::tiers([Tier::new(2, day)]).unwrap());
     let limiter = world.limiter_without_clock(limits.build().unwrap());
@@ -299,7 +303,7 @@ pub(crate) async fn own_clock_of_a_backend_decides_on_tiers(world: World) {
     assert!(denied.retry_after() <= day + micros(1) && denied.retry_after() > day - hour);
 }
 
-pub(crate) async fn simultaneous_requests_fill_each_tier_exactly(world: World) {
+pub async fn simultaneous_requests_fill_each_tier_exactly(world: World) {
     let limiter = world.limiter([("tiers", penalty())]);
     let id = world.id("a");
     let tasks: Vec<_> = (0..200_u32)
@@ -322,4 +326,4 @@ pub(crate) async fn simultaneous_requests_fill_each_tier_exactly(world: World) {
 }
 
 /// A mode in which tiers take part.
-pub(crate) const MODES: [Mode; 3] = [CheckAndSpend, CheckOnly, SpendOnly];
+pub const MODES: [Mode; 3] = [CheckAndSpend, CheckOnly, SpendOnly];

@@ -2,25 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollgate::{
-    Decision, Limit, Limiter, Limits, Transaction,
+use crate::{
     backend::Backend,
     clock::{Clock, ManualClock, Timestamp},
-    decision::BatchDecision,
-    limiter::LimiterError,
-    transaction::Mode,
+    decision::{BatchDecision, Decision},
+    limit::{Limit, Limits},
+    limiter::{Limiter, LimiterError},
+    transaction::{Algorithm, Mode, Transaction},
 };
 
-use super::map_backend::MapBackend;
+use super::world::World;
+use crate::testing::map_backend::MapBackend;
+
+pub async fn random_histories_are_decided_as_by_a_map(world: World) {
+    live_through(2000, 7, &[world.backend()], &world.id("")).await;
+}
 
 /// Lets the backends live through so many random operations, each of which they must answer as the map
 /// does, to the microsecond.
-pub(crate) async fn live_through(
-    operations: u32,
-    seed: u64,
-    backends: &[Arc<dyn Backend>],
-    ids: &str,
-) {
+pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
     let (mut random, mut side) = (Random(seed), Side::new(backends, ids));
     let (mut allowed, mut denied, mut errors) = (0, 0, 0);
     for _ in 0..operations {
@@ -42,18 +42,18 @@ pub(crate) async fn live_through(
 }
 
 /// Small random numbers, the same in each run.
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
     /// A number below `n`, by SplitMix64.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % n
     }
 
-    pub(crate) fn cost(&mut self, below: u64) -> u32 {
+    pub fn cost(&mut self, below: u64) -> u32 {
         u32::try_from(self.below(below)).unwrap()
     }
 }
@@ -97,7 +97,11 @@ impl Side {
     fn step(&mut self, random: &mut Random) {
         let now = self.clock.now();
         if random.below(8) == 0 {
-            let earliest = self.map.latest_full(self.latest).as_micros();
+            let limits = self.limiters[0].0.limits();
+            let earliest = self
+                .map
+                .latest_full(self.latest, |name| algorithm(&limits, name))
+                .as_micros();
             let reach = now.as_micros().saturating_sub(earliest);
             let back = random.below(reach.min(500_000) + 1);
             self.clock
@@ -211,4 +215,9 @@ fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
         batch.push(Transaction::new(*name, id).cost(cost).mode(mode));
     }
     batch
+}
+
+/// How the buckets of a limit are decided, if it is not off.
+pub(super) fn algorithm<'a>(limits: &'a Limits, name: &str) -> Option<&'a Algorithm> {
+    limits.get(name)?.limit.as_ref()?.algorithm()
 }

@@ -8,24 +8,24 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tollgate::{
-    Decision, Limit, Limiter, Limits,
+use crate::{
     backend::Backend,
     clock::{Clock, ManualClock, Timestamp},
-    decision::BatchDecision,
-    limit::LimitName,
+    decision::{BatchDecision, Decision},
+    limit::{Limit, LimitName, Limits},
+    limiter::Limiter,
 };
 
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
-pub(crate) struct World {
-    pub(crate) clock: ManualClock,
+pub struct World {
+    pub clock: ManualClock,
     backend: Arc<dyn Backend>,
     prefix: String,
 }
 
 impl World {
-    pub(crate) fn new(backend: impl Backend) -> Self {
+    pub fn new(backend: impl Backend) -> Self {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let number = WORLDS.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -36,12 +36,12 @@ impl World {
     }
 
     /// An id that no other test has, on a store that outlives the test.
-    pub(crate) fn id(&self, name: &str) -> String {
+    pub fn id(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
 
     /// A limiter with these limits on the world's backend and clock.
-    pub(crate) fn limiter<N: Into<LimitName>, const LEN: usize>(
+    pub fn limiter<N: Into<LimitName>, const LEN: usize>(
         &self,
         limits: [(N, Limit); LEN],
     ) -> Limiter {
@@ -54,40 +54,44 @@ impl World {
     }
 
     /// A limiter with these limits on the world's backend and clock.
-    pub(crate) fn limiter_of(&self, limits: Limits) -> Limiter {
+    pub fn limiter_of(&self, limits: Limits) -> Limiter {
         self.limiter_without_clock(limits)
             .with_clock(self.clock.clone())
     }
 
     /// A limiter that decides by the backend's own clock.
-    pub(crate) fn limiter_without_clock(&self, limits: Limits) -> Limiter {
+    pub fn limiter_without_clock(&self, limits: Limits) -> Limiter {
         Limiter::new(limits, Arc::clone(&self.backend))
     }
 
-    pub(crate) fn advance(&self, us: u64) {
+    pub(super) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend)
+    }
+
+    pub fn advance(&self, us: u64) {
         self.clock.advance(Duration::from_micros(us));
     }
 
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.clock.now().as_micros()
     }
 
-    pub(crate) fn set(&self, us: u64) {
+    pub fn set(&self, us: u64) {
         self.clock.set(Timestamp::from_micros(us));
     }
 }
 
 /// Everything that a decision tells, spans in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub(crate) allowed: bool,
-    pub(crate) remaining: u32,
-    pub(crate) next_after: u128,
-    pub(crate) reset_after: u128,
+pub struct Figures {
+    pub allowed: bool,
+    pub remaining: u32,
+    pub next_after: u128,
+    pub reset_after: u128,
 }
 
 /// Shorthand for tables.
-pub(crate) const fn figures(
+pub const fn figures(
     allowed: bool,
     remaining: u32,
     next_after: u128,
@@ -121,6 +125,6 @@ impl From<&Decision> for Figures {
 
 /// The figures of each member of a batch.
 #[track_caller]
-pub(crate) fn members(batch: &BatchDecision) -> Vec<Figures> {
+pub fn members(batch: &BatchDecision) -> Vec<Figures> {
     batch.members().iter().map(Figures::from).collect()
 }

@@ -1,9 +1,12 @@
 //! Limits that refuse nobody, and clients who are always refused.
 
-use tollgate::{
-    Decision, Limit, Limits, Transaction,
-    limit::LimitName,
-    transaction::Mode::{CheckOnly, Observe},
+use crate::{
+    decision::Decision,
+    limit::{Limit, LimitName, Limits},
+    transaction::{
+        Mode::{CheckOnly, Observe},
+        Transaction,
+    },
 };
 
 use super::{
@@ -11,7 +14,7 @@ use super::{
     world::World,
 };
 
-pub(crate) async fn observed_bucket_neither_votes_nor_is_charged(world: World) {
+pub async fn observed_bucket_neither_votes_nor_is_charged(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let (a, b) = (world.id("a"), world.id("b"));
     let batch = [
@@ -33,7 +36,7 @@ pub(crate) async fn observed_bucket_neither_votes_nor_is_charged(world: World) {
     assert_eq!(held(&limiter, &[&b]).await, [Some(3)]);
 }
 
-pub(crate) async fn limit_in_shadow_mode_is_charged_and_refuses_nobody(world: World) {
+pub async fn limit_in_shadow_mode_is_charged_and_refuses_nobody(world: World) {
     let shadow = LimitName::from("shadow").shadow(true);
     let limits = Limits::builder()
         .limit(shadow, Limit::per_hour(2))
@@ -54,7 +57,7 @@ pub(crate) async fn limit_in_shadow_mode_is_charged_and_refuses_nobody(world: Wo
     assert!(alone.allowed() && alone.would_be_denied());
 }
 
-pub(crate) async fn blocked_client_denies_its_batch_and_takes_nothing(world: World) {
+pub async fn blocked_client_denies_its_batch_and_takes_nothing(world: World) {
     let (id, blocked) = (world.id("a"), world.id("b"));
     let limits = Limits::builder()
         .limit("l", TEN)

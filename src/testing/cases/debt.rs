@@ -1,6 +1,9 @@
 //! Section 3 of the design: what is given back, and what is owed beyond the burst.
 
-use tollgate::{Limit, Transaction, transaction::Mode};
+use crate::{
+    limit::Limit,
+    transaction::{Mode, Transaction},
+};
 
 use super::world::{Figures, World, figures};
 
@@ -10,7 +13,7 @@ const TEN: Limit = Limit::per_second(1).burst(10);
 const SEVEN: Limit = Limit::per_second(7);
 const DEEPEST: u128 = 1 << 51;
 
-pub(crate) async fn tat_far_ahead_is_never_clamped(world: World) {
+pub async fn tat_far_ahead_is_never_clamped(world: World) {
     let slow = world.limiter([("l", Limit::per_day(1))]);
     let fast = world.limiter([("l", Limit::per_second(1))]);
     let id = world.id("a");
@@ -30,7 +33,7 @@ pub(crate) async fn tat_far_ahead_is_never_clamped(world: World) {
     assert_eq!(denied.retry_after().as_micros(), debt);
 }
 
-pub(crate) async fn refund_gives_back_up_to_full(world: World) {
+pub async fn refund_gives_back_up_to_full(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -59,7 +62,7 @@ pub(crate) async fn refund_gives_back_up_to_full(world: World) {
     );
 }
 
-pub(crate) async fn refund_is_exact_in_fractions(world: World) {
+pub async fn refund_is_exact_in_fractions(world: World) {
     let limiter = world.limiter([("l", SEVEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -72,7 +75,7 @@ pub(crate) async fn refund_is_exact_in_fractions(world: World) {
     }
 }
 
-pub(crate) async fn refund_depends_on_the_mode(world: World) {
+pub async fn refund_depends_on_the_mode(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let cases = [
         (Mode::CheckAndSpend, figures(true, 6, 0, 4_000_000)),
@@ -92,7 +95,7 @@ pub(crate) async fn refund_depends_on_the_mode(world: World) {
     }
 }
 
-pub(crate) async fn debit_goes_into_debt_and_heals(world: World) {
+pub async fn debit_goes_into_debt_and_heals(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -117,7 +120,7 @@ pub(crate) async fn debit_goes_into_debt_and_heals(world: World) {
     assert_eq!(refunded.reset_after().as_micros(), 0);
 }
 
-pub(crate) async fn debt_stops_at_its_bound(world: World) {
+pub async fn debt_stops_at_its_bound(world: World) {
     let limiter = world.limiter([("l", Limit::per_day(1)), ("max", Limit::per_day(1))]);
     let id = world.id("a");
     for name in ["l", "max"] {
@@ -138,7 +141,7 @@ pub(crate) async fn debt_stops_at_its_bound(world: World) {
     }
 }
 
-pub(crate) async fn reset_makes_full(world: World) {
+pub async fn reset_makes_full(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Decision, Limit, Limits, Transaction, id::IdFormat, limit::LimitName, limiter::LimiterError,
-    transaction::Mode,
+use crate::{
+    decision::Decision,
+    id::IdFormat,
+    limit::{Limit, LimitName, Limits},
+    limiter::LimiterError,
+    transaction::{Mode, Transaction},
 };
 
 use super::world::{Figures, World, figures};
@@ -12,7 +15,7 @@ use super::world::{Figures, World, figures};
 /// T is 1 s, τ is 10 s.
 const TEN: Limit = Limit::per_second(1).burst(10);
 
-pub(crate) async fn off_limits_are_dropped(world: World) {
+pub async fn off_limits_are_dropped(world: World) {
     let limits = Limits::builder()
         .name("off")
         .limit("l", TEN)
@@ -54,7 +57,7 @@ pub(crate) async fn off_limits_are_dropped(world: World) {
     assert_eq!(all_off.members(), [Decision::NOT_LIMITED]);
 }
 
-pub(crate) async fn unknown_limits_and_empty_ids_are_errors(world: World) {
+pub async fn unknown_limits_and_empty_ids_are_errors(world: World) {
     let limits = Limits::builder()
         .name("off")
         .limit("l", TEN)
@@ -92,7 +95,7 @@ pub(crate) async fn unknown_limits_and_empty_ids_are_errors(world: World) {
     );
 }
 
-pub(crate) async fn ids_and_limits_do_not_mix(world: World) {
+pub async fn ids_and_limits_do_not_mix(world: World) {
     let limiter = world.limiter([
         (LimitName::from("a"), TEN),
         (LimitName::from("ab"), TEN),
@@ -122,7 +125,7 @@ pub(crate) async fn ids_and_limits_do_not_mix(world: World) {
     assert_eq!(held, [9, 8, 7, 6]);
 }
 
-pub(crate) async fn renamed_limit_keeps_its_buckets(world: World) {
+pub async fn renamed_limit_keeps_its_buckets(world: World) {
     let before = world.limiter([(LimitName::new("old", 77, IdFormat::Opaque), TEN)]);
     let after = world.limiter([(LimitName::new("new", 77, IdFormat::Opaque), TEN)]);
     let id = world.id("a");
@@ -140,7 +143,7 @@ pub(crate) async fn renamed_limit_keeps_its_buckets(world: World) {
     );
 }
 
-pub(crate) async fn changed_limit_keeps_the_tat(world: World) {
+pub async fn changed_limit_keeps_the_tat(world: World) {
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
     world
@@ -180,7 +183,7 @@ pub(crate) async fn changed_limit_keeps_the_tat(world: World) {
     }
 }
 
-pub(crate) async fn fraction_of_a_larger_count_is_cut(world: World) {
+pub async fn fraction_of_a_larger_count_is_cut(world: World) {
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
     let sevenths = world.limiter([("l", Limit::per_second(7))]);

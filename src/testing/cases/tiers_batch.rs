@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Decision, Limit, Limiter, Transaction,
+use crate::{
+    decision::Decision,
+    limit::Limit,
+    limiter::Limiter,
     tiers::Tier,
-    transaction::Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+    transaction::{
+        Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+        Transaction,
+    },
 };
 
 use super::{
@@ -34,7 +39,7 @@ async fn held(limiter: &Limiter, id: &str) -> Option<u32> {
     limiter.check(&probe).await.unwrap().remaining()
 }
 
-pub(crate) async fn tiers_are_untouched_when_another_denies(world: World) {
+pub async fn tiers_are_untouched_when_another_denies(world: World) {
     let limiter = limiter(&world);
     for (i, mode) in [CheckAndSpend, CheckOnly].into_iter().enumerate() {
         let [a, b, c] = ["a", "b", "c"].map(|id| world.id(&format!("{id}{i}")));
@@ -57,7 +62,7 @@ pub(crate) async fn tiers_are_untouched_when_another_denies(world: World) {
     }
 }
 
-pub(crate) async fn nothing_is_charged_when_tiers_deny(world: World) {
+pub async fn nothing_is_charged_when_tiers_deny(world: World) {
     let limiter = limiter(&world);
     for (i, mode) in [CheckAndSpend, CheckOnly].into_iter().enumerate() {
         let [a, b] = ["a", "b"].map(|id| world.id(&format!("{id}{i}")));
@@ -83,7 +88,7 @@ pub(crate) async fn nothing_is_charged_when_tiers_deny(world: World) {
     }
 }
 
-pub(crate) async fn mixed_batch_that_passes_takes_from_all(world: World) {
+pub async fn mixed_batch_that_passes_takes_from_all(world: World) {
     let limiter = limiter(&world);
     let [a, b] = ["a", "b"].map(|id| world.id(id));
     let batch = [
@@ -105,7 +110,7 @@ pub(crate) async fn mixed_batch_that_passes_takes_from_all(world: World) {
     assert_eq!(would_be(&limiter, "prison", &b).await, (1, Some(1)));
 }
 
-pub(crate) async fn check_only_tiers_vote_and_are_not_entered(world: World) {
+pub async fn check_only_tiers_vote_and_are_not_entered(world: World) {
     let limiter = limiter(&world);
     let id = world.id("a");
     let batch = [
@@ -123,7 +128,7 @@ pub(crate) async fn check_only_tiers_vote_and_are_not_entered(world: World) {
     assert_eq!(held(&limiter, &id).await, Some(8));
 }
 
-pub(crate) async fn spend_only_tiers_never_vote_and_are_skipped_whole(world: World) {
+pub async fn spend_only_tiers_never_vote_and_are_skipped_whole(world: World) {
     let limiter = limiter(&world);
     let id = world.id("a");
     let batch = [
@@ -163,7 +168,7 @@ async fn strictest(world: &World, case: &str, pair: Pair) -> usize {
     found[0]
 }
 
-pub(crate) async fn strictest_is_found_across_kinds(world: World) {
+pub async fn strictest_is_found_across_kinds(world: World) {
     let cases: [(&str, Pair, usize); 6] = [
         ("never is longest", [("gcra", 10, 10), ("tiers", 0, 56)], 1),
         ("denied by tiers", [("gcra", 0, 1), ("prison", 6, 1)], 1),
@@ -177,7 +182,7 @@ pub(crate) async fn strictest_is_found_across_kinds(world: World) {
     }
 }
 
-pub(crate) async fn many_tiers_of_many_buckets_are_one_batch(world: World) {
+pub async fn many_tiers_of_many_buckets_are_one_batch(world: World) {
     let tiers = (0..16).map(|_| {
         let tier = Tier::new(1, Duration::from_secs(60)).active(Duration::from_secs(60));
         tier.cooldown(Duration::from_secs(60))
@@ -197,7 +202,7 @@ pub(crate) async fn many_tiers_of_many_buckets_are_one_batch(world: World) {
     assert_eq!(would_be(&limiter, "tiers", &ids[1]).await, (16, Some(15)));
 }
 
-pub(crate) async fn denied_batch_shows_tiers_as_they_stand(world: World) {
+pub async fn denied_batch_shows_tiers_as_they_stand(world: World) {
     let limiter = limiter(&world);
     let modes: [Mode; 3] = super::tiers_single::MODES;
     for mode in modes {

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Limit, Limits, Transaction, clock::Timestamp, limiter::LimiterError, transaction::Mode,
+use crate::{
+    clock::Timestamp,
+    limit::{Limit, Limits},
+    limiter::LimiterError,
+    transaction::{Mode, Transaction},
 };
 
 use super::world::{Figures, World, figures};
@@ -16,7 +19,7 @@ const SEVEN: Limit = Limit::per_second(7);
 const END: u64 = Timestamp::END.as_micros();
 const DEEPEST: u128 = 1 << 51;
 
-pub(crate) async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(world: World) {
+pub async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(world: World) {
     let limiter = world.limiter([("l", TWENTY)]);
     let id = world.id("a");
     let one = Transaction::new("l", &id);
@@ -39,7 +42,7 @@ pub(crate) async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(wo
     }
 }
 
-pub(crate) async fn sixty_per_minute_lets_a_hundred_and_first_pass_after_a_second(world: World) {
+pub async fn sixty_per_minute_lets_a_hundred_and_first_pass_after_a_second(world: World) {
     let limiter = world.limiter([("l", Limit::per_minute(60).burst(100))]);
     let id = world.id("a");
     let one = Transaction::new("l", &id);
@@ -54,7 +57,7 @@ pub(crate) async fn sixty_per_minute_lets_a_hundred_and_first_pass_after_a_secon
     assert!(limiter.spend(&one).await.unwrap().allowed());
 }
 
-pub(crate) async fn figures_follow_the_walkthrough(world: World) {
+pub async fn figures_follow_the_walkthrough(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let steps = [
@@ -76,7 +79,7 @@ pub(crate) async fn figures_follow_the_walkthrough(world: World) {
     }
 }
 
-pub(crate) async fn equality_passes_and_a_microsecond_less_does_not(world: World) {
+pub async fn equality_passes_and_a_microsecond_less_does_not(world: World) {
     // (limit, spent at first, cost, when it passes: its instant, rounded up)
     let cases = [
         (TWENTY, 20, 20, 1_000_000),
@@ -107,7 +110,7 @@ pub(crate) async fn equality_passes_and_a_microsecond_less_does_not(world: World
     }
 }
 
-pub(crate) async fn fractions_of_a_microsecond_never_drift(world: World) {
+pub async fn fractions_of_a_microsecond_never_drift(world: World) {
     let limiter = world.limiter([("l", SEVEN)]);
     let id = world.id("a");
     let one = Transaction::new("l", &id);
@@ -130,7 +133,7 @@ pub(crate) async fn fractions_of_a_microsecond_never_drift(world: World) {
     }
 }
 
-pub(crate) async fn cost_zero_probes(world: World) {
+pub async fn cost_zero_probes(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -150,7 +153,7 @@ pub(crate) async fn cost_zero_probes(world: World) {
     }
 }
 
-pub(crate) async fn cost_above_the_burst_is_an_error(world: World) {
+pub async fn cost_above_the_burst_is_an_error(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -187,7 +190,7 @@ pub(crate) async fn cost_above_the_burst_is_an_error(world: World) {
     );
 }
 
-pub(crate) async fn denied_request_spends_nothing(world: World) {
+pub async fn denied_request_spends_nothing(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -202,7 +205,7 @@ pub(crate) async fn denied_request_spends_nothing(world: World) {
     assert!(limiter.spend(&bucket.cost(3)).await.unwrap().allowed());
 }
 
-pub(crate) async fn idleness_saves_up_nothing(world: World) {
+pub async fn idleness_saves_up_nothing(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -219,7 +222,7 @@ pub(crate) async fn idleness_saves_up_nothing(world: World) {
     }
 }
 
-pub(crate) async fn missing_bucket_is_full(world: World) {
+pub async fn missing_bucket_is_full(world: World) {
     let limiter = world.limiter([("l", SEVEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -237,7 +240,7 @@ pub(crate) async fn missing_bucket_is_full(world: World) {
     );
 }
 
-pub(crate) async fn check_answers_what_spend_would_and_writes_nothing(world: World) {
+pub async fn check_answers_what_spend_would_and_writes_nothing(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let modes = [
         Mode::CheckAndSpend,
@@ -269,7 +272,7 @@ pub(crate) async fn check_answers_what_spend_would_and_writes_nothing(world: Wor
     }
 }
 
-pub(crate) async fn clock_that_steps_back_frees_nobody(world: World) {
+pub async fn clock_that_steps_back_frees_nobody(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -298,7 +301,7 @@ pub(crate) async fn clock_that_steps_back_frees_nobody(world: World) {
     );
 }
 
-pub(crate) async fn instants_at_and_beyond_the_end_are_errors(world: World) {
+pub async fn instants_at_and_beyond_the_end_are_errors(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -329,7 +332,7 @@ pub(crate) async fn instants_at_and_beyond_the_end_are_errors(world: World) {
     assert_eq!(Figures::from(&spent), figures(true, 9, 0, 1_000_000));
 }
 
-pub(crate) async fn next_token_is_counted_from_now(world: World) {
+pub async fn next_token_is_counted_from_now(world: World) {
     let limiter = world.limiter([("l", SEVEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
@@ -351,7 +354,7 @@ pub(crate) async fn next_token_is_counted_from_now(world: World) {
     assert_eq!(next().await, Some(600_000));
 }
 
-pub(crate) async fn backends_own_clock_decides_without_another(world: World) {
+pub async fn backends_own_clock_decides_without_another(world: World) {
     let limits = Limits::builder()
         .limit("l", Limit::per_day(1))
         .build()
@@ -368,7 +371,7 @@ pub(crate) async fn backends_own_clock_decides_without_another(world: World) {
     assert!(denied.retry_after() <= day && denied.retry_after() > day - hour);
 }
 
-pub(crate) async fn simultaneous_spends_admit_the_burst(world: World) {
+pub async fn simultaneous_spends_admit_the_burst(world: World) {
     let limiter = world.limiter([("l", TWENTY)]);
     let id = world.id("a");
     let tasks: Vec<_> = (0..200)

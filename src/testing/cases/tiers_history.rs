@@ -2,26 +2,29 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollgate::{
-    Decision, Limit, Limiter, Limits, Transaction,
+use crate::{
     backend::Backend,
     clock::{Clock, ManualClock, Timestamp},
-    decision::BatchDecision,
-    limiter::LimiterError,
-    tiers::{Tier, Tiers},
-    transaction::{Algorithm, Mode},
+    decision::{BatchDecision, Decision},
+    limit::{Limit, Limits},
+    limiter::{Limiter, LimiterError},
+    tiers::Tier,
+    transaction::{Algorithm, Mode, Transaction},
 };
 
-use super::{history::Random, map_backend::MapBackend};
+use super::{
+    history::{Random, algorithm},
+    world::World,
+};
+use crate::testing::map_backend::MapBackend;
+
+pub async fn random_tiers_are_decided_as_by_a_map(world: World) {
+    live_through(1000, 7, &[world.backend()], &world.id("")).await;
+}
 
 /// Lets new backends live through so many random operations on random tiers, each of which they must answer as the map
 /// does, to the microsecond.
-pub(crate) async fn live_through(
-    operations: u32,
-    seed: u64,
-    backends: &[Arc<dyn Backend>],
-    ids: &str,
-) {
+pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
     let mut random = Random(seed);
     let mut side = Side::new(&mut random, backends, ids);
     let (mut granted, mut denied) = (0, 0);
@@ -82,8 +85,10 @@ impl Side {
         let now = self.clock.now();
         if random.below(8) == 0 {
             let limits = self.limiters[0].0.limits();
-            let lapsed = self.map.latest_lapse(self.latest, &limits);
-            let earliest = self.map.latest_full(self.latest).max(lapsed).as_micros();
+            let earliest = self
+                .map
+                .latest_full(self.latest, |name| algorithm(&limits, name))
+                .as_micros();
             let reach = now.as_micros().saturating_sub(earliest);
             let back = random.below(reach.min(50) + 1);
             self.clock
@@ -247,12 +252,4 @@ fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
         }
     });
     members.collect()
-}
-
-/// The tiers of a limit.
-pub(crate) fn tiers_of<'a>(limits: &'a Limits, name: &str) -> Option<&'a Tiers> {
-    match limits.get(name)?.limit.as_ref()?.algorithm() {
-        Some(Algorithm::Tiers(tiers)) => Some(tiers),
-        _ => None,
-    }
 }

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Decision, Limit, Limiter, Transaction,
-    limiter::LimiterError,
-    transaction::Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+use crate::{
+    decision::Decision,
+    limit::Limit,
+    limiter::{Limiter, LimiterError},
+    transaction::{
+        Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+        Transaction,
+    },
 };
 
 use super::world::{Figures, World, figures, members};
@@ -23,7 +27,7 @@ pub(super) async fn held(limiter: &Limiter, ids: &[&String]) -> Vec<Option<u32>>
     held
 }
 
-pub(crate) async fn check_only_votes_and_is_never_charged(world: World) {
+pub async fn check_only_votes_and_is_never_charged(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let (a, b) = (world.id("a"), world.id("b"));
     let batch = [
@@ -42,7 +46,7 @@ pub(crate) async fn check_only_votes_and_is_never_charged(world: World) {
     assert_eq!(held(&limiter, &[&a, &b]).await, [Some(9), Some(3)]);
 }
 
-pub(crate) async fn spend_only_never_votes_and_is_skipped_whole(world: World) {
+pub async fn spend_only_never_votes_and_is_skipped_whole(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let (a, b) = (world.id("a"), world.id("b"));
     let batch = [
@@ -76,7 +80,7 @@ pub(crate) async fn spend_only_never_votes_and_is_skipped_whole(world: World) {
     );
 }
 
-pub(crate) async fn debit_never_votes(world: World) {
+pub async fn debit_never_votes(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let (a, b) = (world.id("a"), world.id("b"));
     let batch = [
@@ -100,7 +104,7 @@ pub(crate) async fn debit_never_votes(world: World) {
     assert!(!probe.allowed());
 }
 
-pub(crate) async fn denied_batch_writes_nothing_for_anyone(world: World) {
+pub async fn denied_batch_writes_nothing_for_anyone(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let modes = [CheckAndSpend, CheckOnly, SpendOnly, Debit];
     let ids: Vec<_> = (0..5).map(|i| world.id(&i.to_string())).collect();
@@ -129,7 +133,7 @@ pub(crate) async fn denied_batch_writes_nothing_for_anyone(world: World) {
     }
 }
 
-pub(crate) async fn batch_shows_every_member_as_it_stands(world: World) {
+pub async fn batch_shows_every_member_as_it_stands(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let ids: Vec<_> = (0..6).map(|i| world.id(&i.to_string())).collect();
     for (id, spent) in ids.iter().zip([0, 2, 3, 9, 4, 9]) {
@@ -169,7 +173,7 @@ pub(crate) async fn batch_shows_every_member_as_it_stands(world: World) {
     assert_eq!(members(&passed), after);
 }
 
-pub(crate) async fn checked_batch_shows_what_a_spend_would_leave(world: World) {
+pub async fn checked_batch_shows_what_a_spend_would_leave(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let ids: Vec<_> = (0..4).map(|i| world.id(&i.to_string())).collect();
     let modes = [CheckAndSpend, CheckOnly, SpendOnly, Debit];
@@ -209,7 +213,7 @@ async fn strictest(world: &World, case: &str, limits: [Limit; 2], costs: [[u32; 
     found[0]
 }
 
-pub(crate) async fn strictest_is_denied_then_waits_longer_then_has_fewer(world: World) {
+pub async fn strictest_is_denied_then_waits_longer_then_has_fewer(world: World) {
     const SLOW: Limit = Limit::per_minute(1).burst(10);
     // (case, limits, what is spent before and then, the strictest)
     let cases = [
@@ -227,7 +231,7 @@ pub(crate) async fn strictest_is_denied_then_waits_longer_then_has_fewer(world: 
     }
 }
 
-pub(crate) async fn strictest_compares_fractions_exactly(world: World) {
+pub async fn strictest_compares_fractions_exactly(world: World) {
     let limit = |count, us| Limit::new(1, count, Duration::from_micros(us)).unwrap();
     // Waits that round up to the same microsecond: 333 333 1/3, 333 333 1/2 and so on.
     let third = limit(3, 1_000_000);
@@ -249,7 +253,7 @@ pub(crate) async fn strictest_compares_fractions_exactly(world: World) {
     }
 }
 
-pub(crate) async fn batch_without_a_vote_is_not_limited(world: World) {
+pub async fn batch_without_a_vote_is_not_limited(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let (a, b) = (world.id("a"), world.id("b"));
     let batch = [
@@ -266,7 +270,7 @@ pub(crate) async fn batch_without_a_vote_is_not_limited(world: World) {
     }
 }
 
-pub(crate) async fn batch_refunds_and_resets_each_member(world: World) {
+pub async fn batch_refunds_and_resets_each_member(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let ids: Vec<_> = (0..5).map(|i| world.id(&i.to_string())).collect();
     let plan: [(u32, Mode, Figures); 5] = [
@@ -294,7 +298,7 @@ pub(crate) async fn batch_refunds_and_resets_each_member(world: World) {
     assert!(!limiter.refund_batch(&batch).await.unwrap().refunded());
 }
 
-pub(crate) async fn duplicates_are_errors_at_any_size(world: World) {
+pub async fn duplicates_are_errors_at_any_size(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     for len in [2, 3, 16, 17, 18, 2000] {
         let mut ids: Vec<_> = (0..len).map(|i| world.id(&format!("{len}-{i}"))).collect();
@@ -321,7 +325,7 @@ pub(crate) async fn duplicates_are_errors_at_any_size(world: World) {
     }
 }
 
-pub(crate) async fn two_thousand_members_are_one_batch(world: World) {
+pub async fn two_thousand_members_are_one_batch(world: World) {
     let limiter = world.limiter([("l", Limit::per_hour(2))]);
     let ids: Vec<_> = (0..2000).map(|i| world.id(&i.to_string())).collect();
     let mut batch: Vec<_> = ids.iter().map(|id| Transaction::new("l", id)).collect();
@@ -347,7 +351,7 @@ pub(crate) async fn two_thousand_members_are_one_batch(world: World) {
     );
 }
 
-pub(crate) async fn empty_batch_is_allowed(world: World) {
+pub async fn empty_batch_is_allowed(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     for decided in [
         limiter.spend_batch(&[]).await.unwrap(),

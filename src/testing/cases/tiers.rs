@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::{decision::Decision, limit::Limit, tiers::Tier, transaction::Transaction};
 use serde::Deserialize;
-use tollgate::{Decision, Limit, Transaction, tiers::Tier};
 
 use super::world::World;
 
@@ -48,8 +48,8 @@ impl Scenario {
 }
 
 /// What Charon's own simulator does, played by a backend.
-pub(crate) async fn charons_scenarios_play_out(world: World) {
-    let file: File = serde_json::from_str(include_str!("../data/charon.json")).unwrap();
+pub async fn charons_scenarios_play_out(world: World) {
+    let file: File = serde_json::from_str(include_str!("../charon.json")).unwrap();
     let start = world.now();
     for scenario in file.scenarios {
         let limiter = world.limiter([("tiers", scenario.limit())]);

@@ -1,0 +1,180 @@
+//! The database, and what blocks: buckets by their keys, and when each is full.
+
+use std::path::Path;
+
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
+};
+use tollgate::{
+    backend::BackendError,
+    clock::{Clock, SystemClock, Timestamp},
+    decision::{Outcome, Stored, StoredError},
+    transaction::{Batch, OwnedBatch},
+};
+
+/// A bucket's key, when it is full (µs since the epoch, `u64::MAX` for never), and its bytes.
+pub(crate) const BUCKETS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("buckets");
+
+/// When a bucket is full, and its key.
+const FULL: TableDefinition<'_, (u64, &str), ()> = TableDefinition::new("full");
+
+/// How many full buckets are removed for each decision that is written: more than one, so that they get fewer.
+const REMOVED_PER_DECISION: usize = 2;
+
+/// Why the file does not do its part.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// The database has an error.
+    #[error("the file of buckets cannot be used")]
+    Database(#[source] Box<redb::Error>),
+    /// A bucket is not what was written.
+    #[error("the bucket `{0}` cannot be read")]
+    Bucket(String, #[source] StoredError),
+}
+
+impl<E: Into<redb::Error>> From<E> for StoreError {
+    fn from(error: E) -> Self {
+        Self::Database(Box::new(error.into()))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    database: Database,
+    clock: SystemClock,
+}
+
+impl Buckets {
+    /// Opens a file, or makes a new one.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let database = Database::create(path)?;
+        // A table that is missing is an error for those who only read.
+        let transaction = database.begin_write()?;
+        transaction.open_table(BUCKETS)?;
+        transaction.open_table(FULL)?;
+        transaction.commit()?;
+        let clock = SystemClock::new();
+        Ok(Self { database, clock })
+    }
+
+    /// How many buckets there are, of which some may be full.
+    pub(crate) fn len(&self) -> Result<usize, StoreError> {
+        let table = self.database.begin_read()?.open_table(BUCKETS)?;
+        Ok(usize::try_from(table.len()?).unwrap_or(usize::MAX))
+    }
+
+    /// Decides batches in their order, and stores what changed by one transaction: all of it or, with an error, nothing.
+    pub(crate) fn decide<'a>(
+        &self,
+        batches: impl Iterator<Item = &'a OwnedBatch>,
+    ) -> Result<Vec<Result<Outcome, BackendError>>, StoreError> {
+        let transaction = self.database.begin_write()?;
+        let (mut outcomes, mut written) = (Vec::new(), false);
+        {
+            let mut open = OpenBuckets {
+                buckets: transaction.open_table(BUCKETS)?,
+                full: transaction.open_table(FULL)?,
+            };
+            for batch in batches {
+                let outcome = batch.lend(|batch| {
+                    let now = batch.now.unwrap_or_else(|| self.clock.now());
+                    open.decide(batch, now, &mut written)
+                });
+                outcomes.push(match outcome {
+                    Ok(outcome) => outcome,
+                    Err(error @ StoreError::Bucket(..)) => Err(BackendError::unavailable(error)),
+                    Err(error) => return Err(error),
+                });
+            }
+        }
+        // What denies or only looks changes nothing, and does not wait for the disk.
+        match written {
+            true => transaction.commit()?,
+            false => transaction.abort()?,
+        }
+        Ok(outcomes)
+    }
+}
+
+/// The tables in a transaction.
+struct OpenBuckets<'t> {
+    buckets: Table<'t, &'static str, (u64, &'static [u8])>,
+    full: Table<'t, (u64, &'static str), ()>,
+}
+
+impl OpenBuckets<'_> {
+    fn decide(
+        &mut self,
+        batch: &Batch<'_>,
+        now: Timestamp,
+        written: &mut bool,
+    ) -> Result<Result<Outcome, BackendError>, StoreError> {
+        let keys = batch.members.iter().map(|member| member.key.to_string());
+        let keys: Vec<_> = keys.collect();
+        let before = keys.iter().map(|key| self.load(key));
+        let before = before.collect::<Result<Vec<_>, _>>()?;
+        let mut after = before.clone();
+        let outcome = match Outcome::decide(batch, now, &mut after) {
+            Ok(outcome) => outcome,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        for (i, member) in batch.members.iter().enumerate() {
+            if after[i] != before[i] {
+                self.store(&keys[i], &after[i], after[i].full_at(member.algorithm))?;
+                self.remove_full(now)?;
+                *written = true;
+            }
+        }
+        Ok(Ok(outcome))
+    }
+
+    /// A bucket that is missing is full.
+    fn load(&self, key: &str) -> Result<Stored, StoreError> {
+        let Some(found) = self.buckets.get(key)? else {
+            return Ok(Stored::Nothing);
+        };
+        let (_, bytes) = found.value();
+        Stored::from_bytes(bytes).map_err(|error| StoreError::Bucket(key.to_owned(), error))
+    }
+
+    fn store(
+        &mut self,
+        key: &str,
+        stored: &Stored,
+        full_at: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        self.remove(key)?;
+        if *stored == Stored::Nothing {
+            return Ok(());
+        }
+        let full_at = full_at.map_or(u64::MAX, Timestamp::as_micros);
+        self.buckets.insert(key, (full_at, &*stored.to_bytes()))?;
+        self.full.insert((full_at, key), ())?;
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &str) -> Result<(), StoreError> {
+        let removed = self.buckets.remove(key)?;
+        if let Some(full_at) = removed.map(|removed| removed.value().0) {
+            self.full.remove((full_at, key))?;
+        }
+        Ok(())
+    }
+
+    /// Removes some of the buckets that are full at `now`.
+    fn remove_full(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        for _ in 0..REMOVED_PER_DECISION {
+            let Some(first) = self.full.first()? else {
+                break;
+            };
+            let (full_at, key) = first.0.value();
+            if full_at > now.as_micros() {
+                break;
+            }
+            let key = key.to_owned();
+            drop(first);
+            self.remove(&key)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! The cases of the suite, by topic. Each fails by a panic.
+
+#![allow(missing_docs, reason = "the names of the cases say what they ask for")]
+#![allow(missing_debug_implementations, reason = "nobody keeps a world")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a case panics to fail"
+)]
+
+pub mod batch;
+pub mod debt;
+pub mod exceptions;
+pub mod history;
+pub mod limits;
+pub mod single;
+pub mod tiers;
+pub mod tiers_batch;
+pub mod tiers_history;
+pub mod tiers_single;
+pub mod world;

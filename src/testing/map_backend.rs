@@ -1,0 +1,62 @@
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    backend::{Backend, BackendError, async_trait},
+    clock::{Clock, SystemClock, Timestamp},
+    decision::{Outcome, Stored},
+    transaction::{Algorithm, Batch},
+};
+
+/// The simplest backend, that which [`backend`](crate::backend) shows: a map that forgets nothing.
+///
+/// Others are compared with it. It grows without bound.
+#[derive(Debug, Default)]
+pub struct MapBackend {
+    buckets: Mutex<HashMap<String, Stored>>,
+    clock: SystemClock,
+}
+
+impl MapBackend {
+    /// The latest instant, not after `now`, at which a bucket has become full by its algorithm. A backend that forgets
+    /// full buckets may differ from this one only if the clock steps back behind that.
+    pub(super) fn latest_full<'a>(
+        &self,
+        now: Timestamp,
+        algorithm: impl Fn(&str) -> Option<&'a Algorithm>,
+    ) -> Timestamp {
+        let buckets = self.buckets();
+        let full = buckets.iter().filter_map(|(key, stored)| {
+            let (name, _) = key.split_once(':')?;
+            stored.full_at(algorithm(name)?)
+        });
+        full.filter(|at| *at <= now).max().unwrap_or_default()
+    }
+
+    /// What a case leaves behind when it fails is still whole.
+    fn buckets(&self) -> MutexGuard<'_, HashMap<String, Stored>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Backend for MapBackend {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut buckets = self.buckets();
+        let now = batch.now.unwrap_or_else(|| self.clock.now());
+        let keys: Vec<_> = batch
+            .members
+            .iter()
+            .map(|member| member.key.to_string())
+            .collect();
+        let mut stored: Vec<_> = keys
+            .iter()
+            .map(|key| buckets.remove(key).unwrap_or_default())
+            .collect();
+        let outcome = Outcome::decide(batch, now, &mut stored);
+        buckets.extend(keys.into_iter().zip(stored));
+        Ok(outcome?)
+    }
+}

@@ -1,0 +1,132 @@
+use super::{
+    batch::{Algorithm, Batch, Member, Operation},
+    bucket_key::{BucketKey, LimitKey},
+    fingerprint::Fingerprint,
+    mode::Mode,
+    on_failure::OnFailure,
+    receipt::Receipt,
+};
+use crate::{clock::Timestamp, id::IdFormat};
+
+/// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, because its store blocks.
+///
+/// ```
+/// use tollgate::{
+///     Limit,
+///     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation, OwnedBatch},
+/// };
+///
+/// let limit = Limit::per_second(10);
+/// let key = BucketKey::new(LimitKey::Number(6), "12345678");
+/// let algorithm = limit.algorithm().expect("the client is not blocked");
+/// let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+/// let owned = OwnedBatch::from(&Batch::new(Operation::Spend, &members));
+/// let thread = std::thread::spawn(move || {
+///     owned.lend(|batch| batch.members[0].key.to_string())
+/// });
+/// assert_eq!(thread.join().ok().as_deref(), Some("6:12345678"));
+/// ```
+#[derive(Debug)]
+pub struct OwnedBatch {
+    operation: Operation,
+    now: Option<Timestamp>,
+    members: Box<[OwnedMember]>,
+}
+
+#[derive(Debug)]
+struct OwnedMember {
+    limit: OwnedLimitKey,
+    id: Box<str>,
+    algorithm: Algorithm,
+    cost: u32,
+    min_cost: u32,
+    mode: Mode,
+    format: IdFormat,
+    on_failure: Option<OnFailure>,
+    floor: Option<OnFailure>,
+    shadow: bool,
+    fingerprint: Fingerprint,
+    receipt: Option<Receipt>,
+}
+
+#[derive(Debug)]
+enum OwnedLimitKey {
+    Number(u32),
+    Name(Box<str>),
+}
+
+impl OwnedBatch {
+    /// Lends the batch, which is decided as the original would be.
+    pub fn lend<T>(&self, look: impl FnOnce(&Batch<'_>) -> T) -> T {
+        let members: Vec<_> = self.members.iter().map(OwnedMember::lend).collect();
+        look(&Batch::new(self.operation, &members).at(self.now))
+    }
+}
+
+impl From<&Batch<'_>> for OwnedBatch {
+    fn from(batch: &Batch<'_>) -> Self {
+        Self {
+            operation: batch.operation,
+            now: batch.now,
+            members: batch.members.iter().map(OwnedMember::from).collect(),
+        }
+    }
+}
+
+impl OwnedMember {
+    fn lend(&self) -> Member<'_> {
+        let limit = match &self.limit {
+            OwnedLimitKey::Number(number) => LimitKey::Number(*number),
+            OwnedLimitKey::Name(name) => LimitKey::Name(name),
+        };
+        Member {
+            key: BucketKey::new(limit, &self.id),
+            algorithm: &self.algorithm,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            mode: self.mode,
+            format: self.format,
+            on_failure: self.on_failure,
+            floor: self.floor,
+            shadow: self.shadow,
+            fingerprint: self.fingerprint,
+            receipt: self.receipt.as_ref(),
+        }
+    }
+}
+
+impl From<&Member<'_>> for OwnedMember {
+    fn from(member: &Member<'_>) -> Self {
+        // A field that is added to a member is missing here until it is copied.
+        let Member {
+            key: BucketKey { limit, id },
+            algorithm,
+            cost,
+            min_cost,
+            mode,
+            format,
+            on_failure,
+            floor,
+            shadow,
+            fingerprint,
+            receipt,
+        } = *member;
+        Self {
+            limit: match limit {
+                LimitKey::Number(number) => OwnedLimitKey::Number(number),
+                LimitKey::Name(name) => OwnedLimitKey::Name(name.into()),
+            },
+            id: id.into(),
+            algorithm: algorithm.clone(),
+            cost,
+            min_cost,
+            mode,
+            format,
+            on_failure,
+            floor,
+            shadow,
+            fingerprint,
+            receipt: receipt.map(Receipt::copied),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The example `embedded_store`: it is a backend like others, keeps what it has acknowledged and forgets what is full.
+
+mod killed;
+#[path = "../../../examples/embedded_store/store.rs"]
+mod store;
+#[path = "../../../examples/embedded_store/table.rs"]
+mod table;
+
+use std::{
+    env, fs,
+    ops::Range,
+    path::PathBuf,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tollgate::{
+    Limit, Limiter, Limits, Transaction,
+    backend::{Backend, BackendError, Stats, async_trait},
+    clock::ManualClock,
+    decision::Outcome,
+    testing::conformance,
+    transaction::Batch,
+};
+
+use self::store::EmbeddedStore;
+
+/// A folder that is removed when it is dropped.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static FOLDERS: AtomicU64 = AtomicU64::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tollgate-embedded-{}-{number}", process::id());
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("buckets.redb")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A store in a folder of its own. The store is dropped first.
+#[derive(Debug)]
+struct Temporary {
+    store: EmbeddedStore,
+    _folder: Folder,
+}
+
+impl Temporary {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let store = EmbeddedStore::open(folder.file()).unwrap();
+        Self {
+            store,
+            _folder: folder,
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Temporary {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.store.apply(batch).await
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+}
+
+conformance!(embedded_store, Temporary::new());
+
+fn per_minute() -> Limits {
+    let limits = Limits::builder().limit("l", Limit::per_minute(3));
+    limits.build().unwrap()
+}
+
+#[tokio::test]
+async fn buckets_survive_a_restart() {
+    let folder = Folder::new();
+    let clock = ManualClock::default();
+    let bucket = Transaction::new("l", "alice");
+    for left in [Some(2), Some(1), Some(0)] {
+        let store = EmbeddedStore::open(folder.file()).unwrap();
+        let limiter = Limiter::new(per_minute(), store).with_clock(clock.clone());
+        assert_eq!(limiter.spend(&bucket).await.unwrap().remaining(), left);
+    }
+}
+
+#[tokio::test]
+async fn full_buckets_are_removed_as_others_are_written() {
+    let (store, clock) = (Arc::new(Temporary::new()), ManualClock::default());
+    let limiter = Limiter::new(per_minute(), Arc::clone(&store)).with_clock(clock.clone());
+    let spend = async |ids: Range<u32>| {
+        for id in ids {
+            let id = id.to_string();
+            limiter.spend(&Transaction::new("l", &id)).await.unwrap();
+        }
+    };
+    spend(0..100).await;
+    assert_eq!(store.stats().buckets, Some(100));
+    clock.advance(Duration::from_secs(19));
+    spend(100..150).await;
+    assert_eq!(store.stats().buckets, Some(150), "none is full");
+    clock.advance(Duration::from_secs(1));
+    spend(150..200).await;
+    assert_eq!(store.stats().buckets, Some(100), "two for each");
+    let decided = limiter.check(&Transaction::new("l", "120")).await;
+    assert_eq!(decided.unwrap().remaining(), Some(1));
+}
+
+#[test]
+fn file_belongs_to_one_store() {
+    let folder = Folder::new();
+    let store = EmbeddedStore::open(folder.file()).unwrap();
+    assert!(EmbeddedStore::open(folder.file()).is_err());
+    drop(store);
+    EmbeddedStore::open(folder.file()).unwrap();
+    fs::write(folder.0.join("text"), "not a database, but a text").unwrap();
+    EmbeddedStore::open(folder.0.join("text")).unwrap_err();
+}
+
+#[tokio::test]
+async fn bucket_that_is_damaged_is_an_error_of_its_own() {
+    let folder = Folder::new();
+    let store = EmbeddedStore::open(folder.file()).unwrap();
+    drop(Limiter::new(per_minute(), store));
+    {
+        let database = redb::Database::create(folder.file()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let bad = [0x21, 5].as_slice();
+        let mut table = transaction.open_table(table::BUCKETS).unwrap();
+        table.insert("l:bad", (7, bad)).unwrap();
+        drop(table);
+        transaction.commit().unwrap();
+    }
+    let store = EmbeddedStore::open(folder.file()).unwrap();
+    let limiter = Limiter::new(per_minute(), store);
+    let (bad, good) = (Transaction::new("l", "bad"), Transaction::new("l", "good"));
+    let (bad, good) = tokio::join!(limiter.spend(&bad), limiter.spend(&good));
+    let error = format!("{:?}", bad.unwrap_err());
+    assert!(
+        error.contains("`l:bad`") && error.contains("version 2"),
+        "{error}"
+    );
+    assert!(good.unwrap().allowed());
+}
