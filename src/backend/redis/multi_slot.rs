@@ -91,7 +91,7 @@ struct MultiSlotBatch<'a> {
 }
 
 impl MultiSlotBatch<'_> {
-    /// The members that are meant, slot by slot, in the order of slots, so that all batches visit them in one order.
+    /// The members that are meant, slot by slot.
     fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
