@@ -23,21 +23,22 @@
 //! Each step is a module, and imports point down this list only:
 //!
 //! ```text
-//! layer         a request comes in, a response goes out: tower
-//!   response      what a refused client sees, and how much is left
-//!   rule          which limits a request meets
-//!     key           who is asking
-//!   reload        limits that are read again when their files change
-//!   limiter       the engine: names to members, answers to decisions
-//!     limit         what is allowed: names, limits, overrides, files
-//!   backend       where buckets are kept, and decided in one atomic step
-//!     decision      judges a batch; computes what people are told
-//!     transaction   what is asked of a backend
-//!       gcra, tiers   the arithmetic, pure
-//!       id            whose bucket it is, and what ids look like
-//!       clock         what time it is
-//!       check         mistakes that only traffic shows
-//!       metrics       what operators count
+//! testing         what every backend has to keep, as a suite of tests
+//! layer           a request comes in, a response goes out: tower
+//!   response        what a refused client sees, and how much is left
+//!   rule            which limits a request meets
+//!     key             who is asking
+//!   reload          limits that are read again when their files change
+//!   limiter         the engine: names to members, answers to decisions
+//!     limit           what is allowed: names, limits, overrides, files
+//!   backend         where buckets are kept, and decided in one atomic step
+//!     metrics         what operators count
+//!     decision        judges a batch; computes what people are told
+//!     transaction     what is asked of a backend
+//!       tiers, gcra     the arithmetic, pure
+//!       check           mistakes that only traffic shows
+//!       id              whose bucket it is, and what ids look like
+//!       clock           what time it is
 //! ```
 //!
 //! # Features

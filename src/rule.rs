@@ -4,6 +4,7 @@
 
 mod charge;
 mod charging;
+mod evaluation;
 mod path;
 mod predicate;
 mod rules;
@@ -12,10 +13,7 @@ mod source;
 use std::{
     borrow::Cow,
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use http::request::Parts;
@@ -27,11 +25,7 @@ pub(crate) use self::{
     predicate::Predicates,
     rules::Rules,
 };
-use self::{
-    charging::Charging,
-    predicate::Not,
-    source::{ClientId, NoId, Sources},
-};
+use self::{charging::Charging, predicate::Not, source::Sources};
 pub use self::{
     charging::Ending,
     path::{Paths, paths},
@@ -39,9 +33,7 @@ pub use self::{
     rules::RuleError,
 };
 use crate::{
-    id::{Id, IdFormat},
-    key::{KeyExtractor, Missing, Predicate},
-    limiter::RuleRequirement,
+    key::{KeyExtractor, Predicate},
     transaction::{Mode, OnFailure},
 };
 
@@ -347,94 +339,6 @@ impl Rule {
         self.others.iter_mut().for_each(&set);
         set(&mut self);
         self
-    }
-
-    /// The limits that it may charge, its own first.
-    fn limits(&self) -> impl Iterator<Item = &Arc<str>> {
-        let others = self.choice.iter().flat_map(|choice| choice.others.iter());
-        std::iter::once(&self.limit).chain(others)
-    }
-
-    fn chosen<'a>(&self, parts: &'a Parts) -> Option<&'a str> {
-        self.choice
-            .as_ref()
-            .and_then(|choice| (choice.choose)(parts))
-    }
-
-    fn skips(&self, parts: &Parts) -> bool {
-        self.skips.any(parts)
-    }
-
-    fn cost_of(&self, parts: &Parts) -> u32 {
-        match &self.cost {
-            Cost::Fixed(cost) => *cost,
-            Cost::By(cost) => cost(parts),
-        }
-    }
-
-    fn has_fixed_cost(&self) -> bool {
-        matches!(self.cost, Cost::Fixed(_))
-    }
-
-    /// The cost that is known at start.
-    fn fixed_cost(&self) -> u32 {
-        match self.cost {
-            Cost::Fixed(cost) => cost,
-            Cost::By(_) => 1,
-        }
-    }
-
-    fn claim(&self, limit: &Arc<str>, cost: u32) -> RuleRequirement {
-        let sources = self.sources.clone();
-        let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
-        let claim = RuleRequirement::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
-        match self.charging.corrects() {
-            true => claim.with_corrections(),
-            false => claim,
-        }
-    }
-
-    /// Finds the id, and by which of its extractors.
-    #[inline(always)]
-    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
-        let missed = |no_id: &NoId| self.fall_back(no_id);
-        self.sources.find(parts, format, missed)
-    }
-
-    /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
-    fn fall_back(&self, no_id: &NoId) {
-        if let NoId::Wrong(missing) = no_id {
-            self.log_once(missing, "are counted as `or_else` says");
-        }
-    }
-
-    /// What becomes of a request for which neither this rule nor another finds an id.
-    #[cold]
-    fn without_id(&self, no_id: NoId) -> Result<Option<ClientId>, Missing> {
-        let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
-            return Ok(None);
-        };
-        let consequence = match self.on_missing {
-            OnMissing::Refuse => "are refused",
-            OnMissing::Skip => "are not limited",
-            OnMissing::Shared => "share one bucket",
-        };
-        self.log_once(&missing, consequence);
-        match self.on_missing {
-            OnMissing::Refuse => Err(missing),
-            OnMissing::Skip => Ok(None),
-            OnMissing::Shared => Ok(Some(ClientId::missing())),
-        }
-    }
-
-    fn log_once(&self, missing: &Missing, consequence: &str) {
-        if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
-            let (limit, reason) = (&*self.limit, missing.reason());
-            tracing::error!(
-                limit,
-                "requests {consequence}, because they have no valid id: {reason}"
-            );
-        }
     }
 }
 

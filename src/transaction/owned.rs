@@ -1,8 +1,9 @@
 use super::{
-    Mode, OnFailure,
     batch::{Algorithm, Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
     fingerprint::Fingerprint,
+    mode::Mode,
+    on_failure::OnFailure,
     receipt::Receipt,
 };
 use crate::{clock::Timestamp, id::IdFormat};

@@ -8,6 +8,7 @@ mod checks;
 mod events;
 mod layer_rebuilt;
 mod logging;
+mod modules;
 mod observability;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]

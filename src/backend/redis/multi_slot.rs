@@ -1,17 +1,20 @@
-//! A batch whose buckets are in several slots of a cluster, where no script sees them all.
+//! A batch whose buckets are in several slots of a cluster. No script can see them all.
 //!
-//! All slots are checked; if the batch would pass, the members that vote are spent from, slot beside slot; and if
-//! one of those denies after all, because another request came between, the others are given back. The
-//! members that do not vote come last, once the batch has passed, and are never given back.
+//! The batch is decided in phases:
 //!
-//! So is a batch of which all buckets are in one slot, as long as that is being moved to another server.
+//! 1. All slots are checked. If a voting member is denied, nothing is charged.
+//! 2. The voting members are spent, all slots at once. If one is denied now, because another request came in between,
+//!    the others are refunded.
+//! 3. The members that do not vote are spent last, once the batch has passed. They are never refunded.
 //!
-//! Slots with tiers, which cannot be given back, are spent from last, one after the other, and the members without
-//! tiers are given back if one of those denies. If there are several, those before it stay charged.
+//! A batch within one slot takes the same way while that slot is being moved to another server, because a script cannot
+//! run on keys of which some have moved.
 //!
-//! Nothing is admitted too much. Until the others are given back, one round trip later, other requests of
-//! these clients find the cost of this batch taken, and may be denied for it. What is sent and not answered
-//! stays charged.
+//! Tiers cannot be refunded. Slots with tiers are therefore spent last, one after the other. If one of them is denied, the
+//! members without tiers are refunded, and the tiers that were spent before it stay charged.
+//!
+//! This never admits too much. Until the refunds arrive, one round trip later, other requests of the same clients find
+//! the batch charged and may be denied. A charge whose outcome is unknown stays.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -80,7 +83,7 @@ struct MultiSlotBatch<'a> {
     cluster: &'a Arc<Cluster>,
     batch: &'a Batch<'a>,
     form: &'a KeyForm,
-    /// Whether each member is asked for by itself, as long as its slot is being moved.
+    /// Whether each member has a script call of its own, because its slot is being moved.
     apart: bool,
     deadline: Deadline,
     /// How long giving back may take.
@@ -164,10 +167,10 @@ impl MultiSlotBatch<'_> {
             deadline: self.deadline,
             timeout: self.timeout,
         };
-        // It goes on if nobody waits for it any more: what is taken has to be given back.
+        // A task of its own: it must refund what it has charged even if the caller has left.
         let taken = self.deadline.limit(tokio::spawn(phase.run())).await?;
         let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
-        // What has been taken may have been charged, and is not asked for once more.
+        // An unknown outcome may be a charge, so it becomes an error that nobody retries.
         states.take(&votes, voted).map_err(RedisError::from)?;
         if let Some(offered) = offered {
             states.take(&others, offered).map_err(RedisError::from)?;
@@ -178,7 +181,7 @@ impl MultiSlotBatch<'_> {
 
 type Answers = Vec<Result<ScriptAnswer, Failure>>;
 
-/// The second half of a spend: from here on, what is taken has to be kept or given back.
+/// Phases 2 and 3 of a spend. From here on, each charge is either kept or refunded.
 struct SpendPhase {
     cluster: Arc<Cluster>,
     votes: Vec<(u16, ScriptCall)>,

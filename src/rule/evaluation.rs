@@ -1,0 +1,105 @@
+//! What a rule makes of one request: whether it applies, its cost, and whose bucket it is.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use http::request::Parts;
+
+use super::{
+    Cost, OnMissing, Rule,
+    source::{ClientId, NoId},
+};
+use crate::{
+    id::{Id, IdFormat},
+    key::Missing,
+    limiter::RuleRequirement,
+};
+
+impl Rule {
+    /// The limits that it may charge, its own first.
+    pub(super) fn limits(&self) -> impl Iterator<Item = &Arc<str>> {
+        let others = self.choice.iter().flat_map(|choice| choice.others.iter());
+        std::iter::once(&self.limit).chain(others)
+    }
+
+    pub(super) fn chosen<'a>(&self, parts: &'a Parts) -> Option<&'a str> {
+        self.choice
+            .as_ref()
+            .and_then(|choice| (choice.choose)(parts))
+    }
+
+    pub(super) fn skips(&self, parts: &Parts) -> bool {
+        self.skips.any(parts)
+    }
+
+    pub(super) fn cost_of(&self, parts: &Parts) -> u32 {
+        match &self.cost {
+            Cost::Fixed(cost) => *cost,
+            Cost::By(cost) => cost(parts),
+        }
+    }
+
+    pub(super) fn has_fixed_cost(&self) -> bool {
+        matches!(self.cost, Cost::Fixed(_))
+    }
+
+    /// The cost that is known at start.
+    pub(super) fn fixed_cost(&self) -> u32 {
+        match self.cost {
+            Cost::Fixed(cost) => cost,
+            Cost::By(_) => 1,
+        }
+    }
+
+    pub(super) fn claim(&self, limit: &Arc<str>, cost: u32) -> RuleRequirement {
+        let sources = self.sources.clone();
+        let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
+        let claim = RuleRequirement::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
+        match self.charging.corrects() {
+            true => claim.with_corrections(),
+            false => claim,
+        }
+    }
+
+    /// Finds the id, and by which of its extractors.
+    #[inline(always)]
+    pub(super) fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
+        let missed = |no_id: &NoId| self.fall_back(no_id);
+        self.sources.find(parts, format, missed)
+    }
+
+    /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
+    pub(super) fn fall_back(&self, no_id: &NoId) {
+        if let NoId::Wrong(missing) = no_id {
+            self.log_once(missing, "are counted as `or_else` says");
+        }
+    }
+
+    /// What becomes of a request for which neither this rule nor another finds an id.
+    #[cold]
+    pub(super) fn without_id(&self, no_id: NoId) -> Result<Option<ClientId>, Missing> {
+        let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
+            return Ok(None);
+        };
+        let consequence = match self.on_missing {
+            OnMissing::Refuse => "are refused",
+            OnMissing::Skip => "are not limited",
+            OnMissing::Shared => "share one bucket",
+        };
+        self.log_once(&missing, consequence);
+        match self.on_missing {
+            OnMissing::Refuse => Err(missing),
+            OnMissing::Skip => Ok(None),
+            OnMissing::Shared => Ok(Some(ClientId::missing())),
+        }
+    }
+
+    fn log_once(&self, missing: &Missing, consequence: &str) {
+        if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
+            let (limit, reason) = (&*self.limit, missing.reason());
+            tracing::error!(
+                limit,
+                "requests {consequence}, because they have no valid id: {reason}"
+            );
+        }
+    }
+}

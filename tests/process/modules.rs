@@ -1,0 +1,106 @@
+//! The picture of modules in the crate's documentation, held against what the files import.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Private modules that import nothing of the crate, so that the picture leaves them out.
+const LEAVES: [&str; 3] = ["outage_log", "stats", "varint"];
+
+/// The modules in the order of the picture.
+fn picture() -> Vec<String> {
+    let lib = fs::read_to_string("src/lib.rs").expect("it can be read");
+    let picture = lib.split("//! ```text\n").nth(1).expect("there is one");
+    let lines = picture
+        .lines()
+        .take_while(|line| !line.starts_with("//! ```"));
+    lines
+        .map(|line| {
+            let line = line.trim_start_matches("//!").trim_start();
+            // Two spaces end the names.
+            line.split("  ").next().unwrap_or(line).to_owned()
+        })
+        .flat_map(|names| names.split(", ").map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+fn files(dir: &Path, all: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("it can be read") {
+        let path = entry.expect("it can be read").path();
+        match path.is_dir() {
+            true => files(&path, all),
+            false => all.push(path),
+        }
+    }
+}
+
+/// The top-level modules that the code of a file imports, but not its tests or documentation.
+fn imports(text: &str) -> Vec<String> {
+    let code = text.split("\nmod tests {").next().unwrap_or(text);
+    let lines = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let mut names = Vec::new();
+    for after in code.split("crate::").skip(1) {
+        match after.strip_prefix('{') {
+            None => names.push(word(after)),
+            Some(group) => {
+                let mut depth = 0;
+                let mut start = true;
+                for (i, c) in group.char_indices() {
+                    match c {
+                        '}' if depth == 0 => break,
+                        '{' => depth += 1,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => start = true,
+                        c if start && !c.is_whitespace() => {
+                            names.push(word(&group[i..]));
+                            start = false;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    names
+}
+
+fn word(text: &str) -> String {
+    let is_of_word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    text.chars().take_while(is_of_word).collect()
+}
+
+#[test]
+fn imports_point_down_the_picture_of_modules() {
+    let picture = picture();
+    let place = |module: &str| picture.iter().position(|other| other == module);
+    let mut all = Vec::new();
+    files(Path::new("src"), &mut all);
+    let mut seen = 0;
+    for path in all {
+        let inner = path.strip_prefix("src").expect("it is in there");
+        let first = inner.iter().next().and_then(|name| name.to_str());
+        let module = first.expect("UTF-8").trim_end_matches(".rs").to_owned();
+        if module == "lib" || path.ends_with("tests.rs") {
+            continue;
+        }
+        for import in imports(&fs::read_to_string(&path).expect("UTF-8")) {
+            // Macros of the crate are at its root, whichever file defines them.
+            let is_macro = import.starts_with("__");
+            if import == module || is_macro || LEAVES.contains(&&*import) {
+                continue;
+            }
+            let (from, to) = (place(&module), place(&import));
+            assert!(
+                from.is_some() && to.is_some() && from < to,
+                "{}: `{import}` does not stand below `{module}`",
+                path.display()
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
