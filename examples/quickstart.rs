@@ -5,22 +5,18 @@
 //! for i in $(seq 30); do curl -s -o /dev/null -w '%{http_code} ' http://127.0.0.1:3000/; done
 //! ```
 
-use std::{env, error::Error, net::SocketAddr};
+use std::{env, io, net::SocketAddr};
 
 use axum::{Router, routing::get};
 use tokio::net::TcpListener;
-use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+use tollgate::{ClientIp, Limit, RateLimitLayer};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let limits = Limits::builder()
-        .limit("requests", Limit::per_second(10).burst(20))
-        .build()?;
-    let limiter = Limiter::new(limits, MemoryBackend::new());
-    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
+async fn main() -> io::Result<()> {
+    let limit = Limit::per_second(10).burst(20);
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
-        .layer(layer);
+        .layer(RateLimitLayer::new(limit, ClientIp::peer()));
 
     let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
@@ -29,6 +25,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
         listener,
         app.into_make_service_with_connect_info::<SocketAddr>(),
     )
-    .await?;
-    Ok(())
+    .await
 }

@@ -7,16 +7,12 @@
 
 use std::{env, error::Error, net::SocketAddr};
 
-use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+use tollgate::{ClientIp, Limit, RateLimitLayer};
 use tonic::transport::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let limits = Limits::builder()
-        .limit("calls", Limit::per_second(5))
-        .build()?;
-    let limiter = Limiter::new(limits, MemoryBackend::new());
-    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("calls", ClientIp::peer()));
+    let layer = RateLimitLayer::new(Limit::per_second(5), ClientIp::peer()).named("calls");
 
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter

@@ -389,6 +389,9 @@ pub(crate) trait Decisions {
 
     fn members(&self) -> &[Decision];
 
+    /// Which voting member is the strictest, if one votes.
+    fn strictest(&self) -> Option<usize>;
+
     /// Whether the request may proceed.
     fn allowed(&self) -> bool;
 }
@@ -404,6 +407,10 @@ impl Decisions for BatchDecision {
 
     fn members(&self) -> &[Decision] {
         &self.members
+    }
+
+    fn strictest(&self) -> Option<usize> {
+        self.strictest
     }
 
     fn allowed(&self) -> bool {
@@ -437,6 +444,12 @@ impl Decisions for OneDecision {
 
     fn members(&self) -> &[Decision] {
         self.decision.as_slice()
+    }
+
+    #[inline]
+    fn strictest(&self) -> Option<usize> {
+        let limited = self.decision.as_ref().is_some_and(Decision::limited);
+        (self.votes && limited).then_some(0)
     }
 
     fn allowed(&self) -> bool {

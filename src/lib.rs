@@ -6,19 +6,17 @@
 //!
 //! ```
 //! use axum::{Router, routing::get};
-//! use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+//! use tollgate::{ClientIp, Limit, RateLimitLayer};
 //!
-//! # fn main() -> Result<(), tollgate::limit::LimitsError> {
 //! // 10 requests per second per client IP, bursts of 20, in memory.
-//! let limits = Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()?;
-//! let limiter = Limiter::new(limits, MemoryBackend::new());
-//! let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
-//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(layer);
-//! # Ok(()) }
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer()));
 //! ```
 //!
 //! Serve it with `app.into_make_service_with_connect_info::<SocketAddr>()`, so that it sees who is
-//! calling. [`Limiter`] does the same without HTTP.
+//! calling. For several limits, files of limits and Redis, see [`RateLimitLayer::with_limiter`]. [`Limiter`] does the same
+//! without HTTP.
 //!
 //! # The flow of a request
 //!
@@ -102,6 +100,7 @@ mod outage_log;
 pub mod reload;
 pub mod response;
 pub mod rule;
+mod stats;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tiers;

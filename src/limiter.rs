@@ -10,17 +10,17 @@ mod reload;
 
 use std::{fmt, slice, sync::Arc};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 
+pub(crate) use self::capacity::{Capacity, Many, One};
 pub(crate) use self::reload::RuleRequirement;
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use self::{
-    capacity::{Capacity, Many, One},
     prepare::{CanonicalIds, Prepared},
     rebuilt::RebuildDetector,
     recorder::DecisionRecorder,
     reload::Claims,
 };
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
 use crate::{
     backend::{Backend, Stats},
     clock::{Clock, Timestamp},
@@ -123,6 +123,12 @@ impl Limiter {
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.load_full()
+    }
+
+    /// The limits in force, for the time of one decision.
+    #[inline]
+    pub(crate) fn in_force(&self) -> Guard<Arc<Limits>> {
+        self.shared.limits.load()
     }
 
     /// Answers what [`spend`](Self::spend) would, and writes nothing.

@@ -56,7 +56,7 @@ use metrics::{
 };
 use quanta::Clock;
 
-use crate::{backend::Stats, decision::ResultLabel, transaction::Operation};
+use crate::{decision::ResultLabel, stats::Stats, transaction::Operation};
 
 /// Transactions decided.
 pub const REQUESTS: &str = "rate_limiting.requests";

@@ -29,7 +29,7 @@ pub(crate) use self::{
 };
 use self::{
     charging::Charging,
-    source::{NoId, Sources},
+    source::{ClientId, NoId, Sources},
 };
 pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleError};
 use crate::{
@@ -100,6 +100,9 @@ pub enum OnMissing {
 impl Rule {
     /// A rule that charges 1 to the limit `limit` for each request, in the bucket of the id that
     /// `extractor` finds.
+    ///
+    /// The limit is given by its name, or by a [handle](crate::limiter::LimitHandle). Cost and mode are the rule's, not the
+    /// handle's.
     pub fn new(limit: impl Into<Arc<str>>, extractor: impl KeyExtractor) -> Self {
         Self {
             limit: limit.into(),
@@ -327,6 +330,14 @@ impl Rule {
         self
     }
 
+    /// The same rule of another limit.
+    pub(crate) fn of_limit(self, limit: &str) -> Self {
+        Self {
+            limit: limit.into(),
+            ..self
+        }
+    }
+
     /// Sets something for this rule and those that are asked after it.
     fn set(mut self, set: impl Fn(&mut Self)) -> Self {
         self.others.iter_mut().for_each(&set);
@@ -381,7 +392,7 @@ impl Rule {
 
     /// Finds the id, and by which of its extractors.
     #[inline]
-    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, Id), NoId> {
+    fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
         let missed = |no_id: &NoId| self.fall_back(no_id);
         self.sources.find(parts, format, missed)
     }
@@ -395,7 +406,7 @@ impl Rule {
 
     /// What becomes of a request for which neither this rule nor another finds an id.
     #[cold]
-    fn without_id(&self, no_id: NoId) -> Result<Option<Id>, Missing> {
+    fn without_id(&self, no_id: NoId) -> Result<Option<ClientId>, Missing> {
         let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
             return Ok(None);
         };
@@ -408,7 +419,7 @@ impl Rule {
         match self.on_missing {
             OnMissing::Refuse => Err(missing),
             OnMissing::Skip => Ok(None),
-            OnMissing::Shared => Ok(Some(Id::MISSING.into())),
+            OnMissing::Shared => Ok(Some(ClientId::missing())),
         }
     }
 

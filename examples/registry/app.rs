@@ -15,6 +15,7 @@ use tollgate::{
     id::IdFormat,
     key::Proxies,
     limit::LimitName,
+    response::Registry,
 };
 
 /// The only repository that there is.
@@ -47,7 +48,9 @@ pub(crate) fn layer(redis: RedisBackend) -> Result<RateLimitLayer, Box<dyn Error
     // The registry counts IPv6 addresses one by one.
     let client = ClientIp::behind(Proxies::registry()).exact();
     let limiter = Limiter::new(limits, redis);
-    Ok(RateLimitLayer::with_limiter(limiter).try_rule(Rule::new("ip", client))?)
+    let layer = RateLimitLayer::with_limiter(limiter).try_rule(Rule::new("ip", client))?;
+    // Its clients read the registry's JSON.
+    Ok(layer.respond_with(Registry))
 }
 
 async fn catalog() -> Json<Value> {

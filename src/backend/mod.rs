@@ -64,6 +64,7 @@ pub use self::failure::FailurePolicy;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
+pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
@@ -131,18 +132,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn stats(&self) -> Stats {
         Stats::default()
     }
-}
-
-/// How a backend stands, as far as it can tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// How many buckets are held in this process, among them such that are full again but not yet replaced.
-    pub buckets: Option<usize>,
-    /// How many buckets were forgotten for want of room, since the start.
-    pub evictions: Option<u64>,
-    /// Whether a breaker is open, so that a store is not asked.
-    pub is_open: Option<bool>,
 }
 
 #[async_trait]

@@ -68,6 +68,16 @@ impl<'a> CanonicalId<'a> {
         }
     }
 
+    /// The id, unless it is `written` already.
+    #[inline]
+    pub(crate) fn unless(self, written: &str) -> Option<Id> {
+        match self.text {
+            Text::Borrowed(text) if text.len() == written.len() => None,
+            Text::Borrowed(text) => Some(text.into()),
+            Text::Owned(id) => Some(id),
+        }
+    }
+
     /// The id.
     #[must_use]
     pub fn into_id(self) -> Id {

@@ -3,8 +3,10 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Description, Extracted, KeyExtractor, Predicate,
+    Predicate,
     address::{Address, Proxies, RangeError, Ranges},
+    extracted::Extracted,
+    extractor::{Description, KeyExtractor},
 };
 use crate::id::{Id, IdFormat, masked};
 

@@ -1,6 +1,9 @@
 use http::request::Parts;
 
-use super::{Description, Extracted, IdSource, KeyExtractor};
+use super::{
+    extracted::Extracted,
+    extractor::{Description, IdSource, KeyExtractor},
+};
 use crate::id::IdFormat;
 
 /// One bucket for all requests: what the server itself can bear.

@@ -2,7 +2,10 @@ use std::{any::type_name, fmt, sync::Arc};
 
 use http::request::Parts;
 
-use super::{Description, Extracted, KeyExtractor, Missing};
+use super::{
+    extracted::{Extracted, Missing},
+    extractor::{Description, KeyExtractor},
+};
 use crate::id::Id;
 
 /// An id from a value of type `T` that an outer layer, such as one that authenticates, has put into

@@ -1,6 +1,9 @@
 use http::{HeaderName, request::Parts};
 
-use super::{Description, Extracted, KeyExtractor, Missing};
+use super::{
+    extracted::{Extracted, Missing},
+    extractor::{Description, KeyExtractor},
+};
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///

@@ -3,8 +3,9 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    Description, Extracted, KeyExtractor,
     address::{Address, Proxies},
+    extracted::Extracted,
+    extractor::{Description, KeyExtractor},
 };
 use crate::id::{IdFormat, network};
 

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
-use super::{Description, Extracted, KeyExtractor, Missing};
+use super::{
+    extracted::{Extracted, Missing},
+    extractor::{Description, KeyExtractor},
+};
 use crate::id::IdFormat;
 
 macro_rules! joined {

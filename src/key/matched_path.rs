@@ -1,6 +1,9 @@
 use http::request::Parts;
 
-use super::{Description, Extracted, IdSource, KeyExtractor};
+use super::{
+    extracted::Extracted,
+    extractor::{Description, IdSource, KeyExtractor},
+};
 use crate::id::IdFormat;
 
 /// The route that axum has matched, as it is written in the router: `/users/{id}`. One bucket for each route or, with

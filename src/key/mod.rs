@@ -50,9 +50,10 @@
 
 mod address;
 mod client_ip;
-mod description;
 mod everyone;
 mod extension;
+mod extracted;
+mod extractor;
 mod header;
 mod ipv6_range;
 mod joined;
@@ -60,122 +61,21 @@ mod joined;
 mod matched_path;
 mod or_else;
 
-use std::borrow::Cow;
-
 use http::request::Parts;
-
-use crate::id::Id;
 
 #[cfg(feature = "axum")]
 pub use self::matched_path::MatchedPath;
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader, RangeError},
     client_ip::ClientIp,
-    description::{Description, IdSource},
     everyone::Everyone,
     extension::ExtensionId,
+    extracted::{Extracted, Missing},
+    extractor::{Description, IdSource, KeyExtractor},
     header::HeaderId,
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
 };
 
-/// Says who a request is from, by its head alone.
-///
-/// It runs for each request, before anything else, so it should neither block nor do much work, and
-/// must not panic whatever the request holds.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say who a request is from",
-    note = "a closure does: `|parts: &http::request::Parts| -> Option<String> {{ .. }}`",
-    note = "see `tollgate::key` for ready ones, such as `ClientIp::peer()`"
-)]
-pub trait KeyExtractor: Send + Sync + 'static {
-    /// Extracts the id from a request's head.
-    fn extract(&self, parts: &Parts) -> Extracted;
-
-    /// Describes the ids that it finds. It is asked once, when a rule is made of the extractor.
-    fn describe(&self) -> Description {
-        Description::default()
-    }
-}
-
-impl<F, R> KeyExtractor for F
-where
-    F: Fn(&Parts) -> R + Send + Sync + 'static,
-    R: Into<Extracted>,
-{
-    fn extract(&self, parts: &Parts) -> Extracted {
-        self(parts).into()
-    }
-}
-
 /// A question about requests, for what is skipped by the answer.
 pub type Predicate = Box<dyn Fn(&Parts) -> bool + Send + Sync>;
-
-/// What a [`KeyExtractor`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Extracted {
-    /// The request is from this client. An empty id is a missing one.
-    Id(Id),
-    /// The rule is not for this request.
-    Skip,
-    /// The request should have an id, and has none.
-    Missing(Missing),
-}
-
-impl<T: Into<Id>> From<T> for Extracted {
-    fn from(id: T) -> Self {
-        Self::Id(id.into())
-    }
-}
-
-impl<T: Into<Id>> From<Option<T>> for Extracted {
-    /// Without an id, the rule is skipped.
-    fn from(id: Option<T>) -> Self {
-        id.map_or(Self::Skip, |id| Self::Id(id.into()))
-    }
-}
-
-/// Why a request that should have an id has none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    fault: Fault,
-    reason: Cow<'static, str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Client,
-    Server,
-}
-
-impl Missing {
-    /// The client left it out. Refused with 400 and this reason, which says what to send.
-    pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            fault: Fault::Client,
-            reason: reason.into(),
-        }
-    }
-
-    /// The server is not set up to know it. Refused with 500; this reason, which says what to
-    /// change, is logged once.
-    pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            fault: Fault::Server,
-            reason: reason.into(),
-        }
-    }
-
-    /// What to change.
-    #[must_use]
-    pub fn reason(&self) -> &str {
-        &self.reason
-    }
-
-    /// Whether it is the server that has to be changed.
-    #[must_use]
-    pub fn is_servers_fault(&self) -> bool {
-        self.fault == Fault::Server
-    }
-}

@@ -2,7 +2,10 @@ use std::{fmt, sync::Arc};
 
 use http::request::Parts;
 
-use super::{Description, Extracted, KeyExtractor, Missing};
+use super::{
+    extracted::{Extracted, Missing},
+    extractor::{Description, KeyExtractor},
+};
 use crate::id::{Id, IdFormat};
 
 /// Combinators of [`KeyExtractor`]s.

@@ -9,6 +9,10 @@ use crate::{response::Fields, rule::Outcome};
 #[derive(Debug, Default)]
 pub(super) struct ResponseAdditions {
     pub(super) assessment: Option<Assessment>,
+    /// Whether the request carries the assessment.
+    pub(super) is_for_request: bool,
+    /// Whether the response carries it.
+    pub(super) is_for_response: bool,
     pub(super) fields: Option<Fields>,
     pub(super) settlement: Option<Box<Settlement>>,
     /// Whether the request asks for a tunnel.
@@ -19,8 +23,15 @@ impl ResponseAdditions {
     /// Puts the assessment on a request for its handler.
     pub(super) fn announce(&mut self, request: &mut Parts) {
         self.connects = request.method == Method::CONNECT;
-        if let Some(assessment) = &self.assessment {
-            request.extensions.insert(assessment.clone());
+        if !self.is_for_request {
+            return;
+        }
+        let assessment = match self.is_for_response {
+            true => self.assessment.clone(),
+            false => self.assessment.take(),
+        };
+        if let Some(assessment) = assessment {
+            request.extensions.insert(assessment);
         }
     }
 
@@ -46,12 +57,13 @@ impl ResponseAdditions {
         (ended, closing)
     }
 
-    /// Puts the fields and, unless an inner layer has put its own, the assessment on a response.
+    /// Puts the fields on a response and, if it is to carry it and no inner layer has put its own, the assessment.
     pub(super) fn put_on<B>(self, mut response: Response<B>) -> Response<B> {
         if let Some(fields) = self.fields {
             fields.put_on(response.headers_mut());
         }
-        if let Some(assessment) = self.assessment
+        if self.is_for_response
+            && let Some(assessment) = self.assessment
             && response.extensions().get::<Assessment>().is_none()
         {
             response.extensions_mut().insert(assessment);

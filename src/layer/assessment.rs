@@ -17,8 +17,9 @@ use crate::{
     transaction::{Mode, Operation, Transaction},
 };
 
-/// What rate limiting layers have decided on a request: among the extensions of the request, for
-/// handlers, and of the response, for outer layers. Layers inside others add to it.
+/// What rate limiting layers have decided on a request: among the extensions of the request, for handlers, and with
+/// [`response_extension`](super::RateLimitLayer::response_extension) among those of the response, for outer layers. Layers
+/// inside others add to it.
 ///
 /// A handler spends more by it, gives back, or corrects what was charged to what it really was:
 ///
@@ -76,7 +77,7 @@ impl Assessment {
             let takes = allowed && mode.spends() && decision.limited();
             Assessed {
                 limit: Arc::clone(rules.limit(charge)),
-                id: charge.id.clone(),
+                id: charge.id.to_id(),
                 cost: charge.cost,
                 mode,
                 decision: decision.clone(),

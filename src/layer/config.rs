@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Extensions, Response, request::Parts};
-use tracing::Span;
+use tracing::{Span, dispatcher};
 
 use super::{
     additions::ResponseAdditions,
@@ -21,12 +21,13 @@ use super::{
 };
 use crate::{
     check::{Check, Finding},
-    decision::{BatchDecision, Decision, ResultLabel},
+    decision::{BatchDecision, Decision, Decisions, OneDecision, ResultLabel},
     key::Missing,
-    limiter::{Limiter, LimiterError},
+    limit::Limits,
+    limiter::{Capacity, Limiter, LimiterError, Many, One},
     response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
     rule::{Charge, Charges, Outcome, Predicates, Rules, undisguised},
-    transaction::Operation,
+    transaction::{Operation, Transaction},
 };
 
 /// What a layer does, shared by its services.
@@ -38,7 +39,10 @@ pub(super) struct LayerConfig {
     pub(super) policies: Vec<Policy>,
     pub(super) responder: Responder,
     pub(super) headers: Headers,
-    pub(super) extensions: bool,
+    /// Whether requests carry the assessment.
+    pub(super) request_extension: bool,
+    /// Whether responses do.
+    pub(super) response_extension: bool,
     /// Requests that no rule is for.
     pub(super) exempt: Predicates,
     /// Requests that are not let in.
@@ -168,6 +172,7 @@ impl LayerConfig {
     }
 
     /// Decides at once, if the backend does not have to wait.
+    #[inline]
     fn try_spend(
         self: &Arc<Self>,
         request: &Parts,
@@ -175,41 +180,48 @@ impl LayerConfig {
         missing: Option<&Missing>,
     ) -> Option<Conclusion> {
         if let [charge] = charges {
-            let spent = self.limiter.try_spend(&self.rules.transaction(charge))?;
-            return Some(match &spent {
-                Ok(decision) => {
-                    let votes = self.rules.mode(charge).votes() && decision.limited();
-                    let spent = Verdicts {
-                        charges,
-                        decisions: slice::from_ref(decision),
-                        strictest: votes.then_some(0),
-                    };
-                    let taken = self.taken(&request.extensions, spent);
-                    self.conclude(request, spent, taken, missing)
-                }
-                Err(error) => self.fail(request, charges, error, missing),
-            });
+            let transaction = self.rules.transaction(charge);
+            let transactions = slice::from_ref(&transaction);
+            let mut one = OneDecision::default();
+            return self.try_spend_as::<One>(request, charges, transactions, &mut one, missing);
         }
-        let spent = self
+        let transactions = self.rules.transactions(charges);
+        let mut batch = BatchDecision::default();
+        self.try_spend_as::<Many>(request, charges, &transactions, &mut batch, missing)
+    }
+
+    #[inline(always)]
+    fn try_spend_as<C: Capacity>(
+        self: &Arc<Self>,
+        request: &Parts,
+        charges: &[Charge],
+        transactions: &[Transaction<'_>],
+        decisions: &mut impl Decisions,
+        missing: Option<&Missing>,
+    ) -> Option<Conclusion> {
+        let limits = self.limiter.in_force();
+        let spend = Operation::Spend;
+        let decided = self
             .limiter
-            .try_spend_batch(&self.rules.transactions(charges))?;
-        Some(match &spent {
-            Ok(batch) => {
-                let spent = Verdicts::of(charges, batch);
+            .try_decide::<C>(&limits, spend, transactions, decisions)?;
+        Some(match decided {
+            Ok(()) => {
+                let spent = Verdicts::of(charges, decisions);
                 let taken = self.taken(&request.extensions, spent);
-                self.conclude(request, spent, taken, missing)
+                self.conclude(request, &limits, spent, taken, missing)
             }
-            Err(error) => self.fail(request, charges, error, missing),
+            Err(error) => self.fail(request, charges, &error, missing),
         })
     }
 
     /// What a request has taken, for its handler and for how it ends.
     #[inline]
     fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
-        if !self.extensions && !self.settles {
+        let allowed = spent.denied().is_none();
+        let extends = self.response_extension || self.request_extension && allowed;
+        if !extends && !self.settles {
             return Taken::default();
         }
-        let allowed = spent.denied().is_none();
         let assessment = Assessment::new(&self.limiter, &self.rules, spent.iter(), allowed);
         let settlement = match self.settles && allowed {
             true => self.settlement(request, &assessment, spent),
@@ -217,6 +229,7 @@ impl LayerConfig {
         };
         Taken {
             assessment: Some(assessment),
+            extends,
             settlement,
         }
     }
@@ -238,6 +251,7 @@ impl LayerConfig {
     fn conclude(
         &self,
         request: &Parts,
+        limits: &Limits,
         spent: Verdicts<'_>,
         taken: Taken,
         missing: Option<&Missing>,
@@ -247,7 +261,9 @@ impl LayerConfig {
         let mark = self.mark(request, spent, taken);
         match (missing, spent.denied()) {
             (Some(missing), _) => self.refuse_without_id(request, missing, mark),
-            (None, Some(i)) => Conclusion::refuse(mark.put_on(self.refuse(request, spent, i))),
+            (None, Some(i)) => {
+                Conclusion::refuse(mark.put_on(self.refuse(request, limits, spent, i)))
+            }
             (None, None) => Conclusion::Proceed(mark),
         }
     }
@@ -277,6 +293,9 @@ impl LayerConfig {
     /// Says on the request's span what was decided, if that has fields for it.
     #[inline]
     fn record(&self, spent: Verdicts<'_>) {
+        if !dispatcher::has_been_set() {
+            return;
+        }
         let span = Span::current();
         if span.is_disabled() {
             return;
@@ -292,15 +311,20 @@ impl LayerConfig {
         }
     }
 
-    fn refuse(&self, request: &Parts, spent: Verdicts<'_>, strictest: usize) -> Response<Bytes> {
+    fn refuse(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        spent: Verdicts<'_>,
+        strictest: usize,
+    ) -> Response<Bytes> {
         let Verdicts {
             charges, decisions, ..
         } = spent;
-        let limits = self.limiter.limits();
         let denial = |i: usize| {
             let (charge, decision) = (&charges[i], &decisions[i]);
             let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
-            Denial::new(&limits, limit, id, charge.cost, decision)
+            Denial::new(limits, limit, id, charge.cost, decision)
         };
         let denies = |i: &usize| {
             let votes = self.rules.mode(&charges[*i]).votes() && !decisions[*i].in_shadow();
@@ -339,13 +363,18 @@ impl LayerConfig {
                 policy: &self.policies[charge.target],
                 votes: self.rules.mode(charge).votes(),
             }));
-        let assessment = taken.assessment.filter(|_| self.extensions);
-        let outer = request.extensions.get();
-        if let Some((outer, ours)) = outer.zip(assessment.as_ref()) {
-            self.traffic.look_at_outer(outer, ours);
-        }
+        let assessment = taken.assessment.filter(|_| taken.extends);
+        let assessment = assessment.map(|ours| {
+            let outer = request.extensions.get();
+            if let Some(outer) = outer {
+                self.traffic.look_at_outer(outer, &ours);
+            }
+            ours.within(outer)
+        });
         ResponseAdditions {
-            assessment: assessment.map(|ours| ours.within(outer)),
+            assessment,
+            is_for_request: self.request_extension,
+            is_for_response: self.response_extension,
             fields,
             settlement: taken.settlement,
             connects: false,
@@ -362,11 +391,12 @@ struct Verdicts<'a> {
 }
 
 impl<'a> Verdicts<'a> {
-    fn of(charges: &'a [Charge], batch: &'a BatchDecision) -> Self {
+    #[inline(always)]
+    fn of(charges: &'a [Charge], decisions: &'a impl Decisions) -> Self {
         Self {
             charges,
-            decisions: batch.members(),
-            strictest: batch.strictest(),
+            decisions: decisions.members(),
+            strictest: decisions.strictest(),
         }
     }
 
@@ -384,6 +414,8 @@ impl<'a> Verdicts<'a> {
 #[derive(Default)]
 struct Taken {
     assessment: Option<Assessment>,
+    /// Whether the assessment is for others.
+    extends: bool,
     settlement: Option<Box<Settlement>>,
 }
 
@@ -434,7 +466,8 @@ impl Waiting {
         Poll::Ready(match &spent {
             Ok(batch) => {
                 let spent = Verdicts::of(&charges, batch);
-                self.plan.conclude(request, spent, taken, missing)
+                let limits = self.plan.limiter.in_force();
+                self.plan.conclude(request, &limits, spent, taken, missing)
             }
             Err(error) => self.plan.fail(request, &charges, error, missing),
         })

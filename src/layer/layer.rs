@@ -5,11 +5,15 @@ use tower_layer::Layer;
 
 use super::{
     config::{DenyList, LayerConfig},
+    one_limit::OneLimit,
     service::RateLimit,
     traffic::Traffic,
 };
 use crate::{
+    backend::Backend,
     check::Checks,
+    key::KeyExtractor,
+    limit::{Limit, LimitName},
     limiter::Limiter,
     response::{Grpc, Headers, Policy, Responder, ResponseFormat},
     rule::{Predicates, Rule, RuleError, Rules},
@@ -24,10 +28,38 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
     plan: Arc<LayerConfig>,
+    /// The limit that can still get another name, or another backend.
+    one_limit: Option<OneLimit>,
 }
 
 impl RateLimitLayer {
-    /// A layer without rules yet, which lets everything pass.
+    /// A layer with one limit, for each client that `extractor` finds. Its buckets are in the memory of this layer and its
+    /// clones, and no other layer shares them.
+    ///
+    /// The limit is named `requests`, unless [`named`](Self::named) says otherwise. For several limits, for limits from
+    /// files and for a limiter that is used elsewhere too, there is [`with_limiter`](Self::with_limiter).
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    ///
+    /// let layer = RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer());
+    /// # let _ = layer;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the extractor finds no ids of the format [`Opaque`](crate::id::IdFormat::Opaque). Those of this crate do.
+    #[must_use]
+    #[track_caller]
+    pub fn new(limit: Limit, extractor: impl KeyExtractor) -> Self {
+        let one_limit = OneLimit::new(limit, extractor);
+        let mut layer = Self::with_limiter(one_limit.in_memory());
+        layer.add_own(one_limit.rule());
+        layer.one_limit = Some(one_limit);
+        layer
+    }
+
+    /// A layer that decides by a limiter. It has no rules yet, and lets everything pass.
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
         let plan = LayerConfig {
@@ -37,7 +69,8 @@ impl RateLimitLayer {
             policies: Vec::new(),
             responder: Responder::default(),
             headers: Headers::default(),
-            extensions: true,
+            request_extension: true,
+            response_extension: false,
             exempt: Predicates::default(),
             listed: Vec::new(),
             settles: false,
@@ -45,7 +78,62 @@ impl RateLimitLayer {
         };
         Self {
             plan: Arc::new(plan),
+            one_limit: None,
         }
+    }
+
+    /// Names the limit of [`new`](Self::new), as headers, refusals, metrics and the
+    /// [`Assessment`](super::Assessment) show it. A [`LimitName`] may also have a format of ids, a description and a link.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    ///
+    /// let layer = RateLimitLayer::new(Limit::per_minute(5), ClientIp::peer()).named("logins");
+    /// # let _ = layer;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the name is not valid, if the extractor finds no ids in its format, or if the layer was made by
+    /// [`with_limiter`](Self::with_limiter), is [`shared`](Self::shared) or has got another rule.
+    #[must_use]
+    #[track_caller]
+    pub fn named(mut self, name: impl Into<LimitName>) -> Self {
+        let one_limit = self.take_one_limit("named").named(name.into());
+        self.decide_by(one_limit.in_memory(), one_limit.rule());
+        self.one_limit = Some(one_limit);
+        self
+    }
+
+    /// Keeps the buckets of the limit of [`new`](Self::new) in a backend, under this name. All layers that have the same
+    /// name in the same store share their buckets, and should have the same limit.
+    ///
+    /// ```no_run
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    /// # #[cfg(feature = "redis")] {
+    /// use tollgate::RedisBackend;
+    ///
+    /// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
+    /// let layer = RateLimitLayer::new(Limit::per_minute(5), ClientIp::peer()).shared("logins", redis);
+    /// # let _ = layer; }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`named`](Self::named), and if the backend cannot keep the buckets of the limit ([`Backend::admits`]).
+    #[must_use]
+    #[track_caller]
+    pub fn shared(mut self, name: impl Into<LimitName>, backend: impl Backend) -> Self {
+        let one_limit = self.take_one_limit("shared").named(name.into());
+        self.decide_by(one_limit.limiter(backend), one_limit.rule());
+        self
+    }
+
+    /// The limiter that decides, for example to [reset](Limiter::reset) a client's bucket.
+    #[must_use]
+    pub fn limiter(&self) -> &Limiter {
+        &self.plan.limiter
     }
 
     /// Adds a rule. A request is charged by all of a layer's rules or, if one denies, by none.
@@ -68,16 +156,9 @@ impl RateLimitLayer {
     ///
     /// Where [`rule`](Self::rule) panics.
     pub fn try_rule(mut self, rule: Rule) -> Result<Self, RuleError> {
-        let plan = self.plan_mut();
-        plan.rules.push(rule, &plan.limiter)?;
-        plan.policies
-            .resize_with(plan.rules.targets(), Policy::default);
-        plan.settles = plan.rules.wait_for_endings();
-        // Those of a clone have other places.
-        plan.traffic = Arc::new(Traffic::new(plan.traffic.checks()));
-        if let Some(finding) = plan.refused() {
-            return Err(RuleError::Check(finding));
-        }
+        self.add(rule)?;
+        // Its rules are bound to its limiter from now on.
+        self.one_limit = None;
         Ok(self)
     }
 
@@ -85,12 +166,10 @@ impl RateLimitLayer {
     /// enough. A path in disguise is asked about twice, as by [`Rule::skip_if`].
     ///
     /// ```
-    /// use tollgate::{ClientIp, RateLimitLayer};
-    /// # use tollgate::{Limiter, Limits, MemoryBackend};
-    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
     ///
     /// let ours = ClientIp::peer().within(["10.0.0.0/8", "fd00::/8"])?;
-    /// let layer = RateLimitLayer::with_limiter(limiter).skip_if(ours);
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).skip_if(ours);
     /// # let _ = layer;
     /// # Ok::<_, tollgate::key::RangeError>(())
     /// ```
@@ -109,12 +188,10 @@ impl RateLimitLayer {
     /// One client of a limit is kept out by an override, [`Limit::BLOCKED`](crate::Limit::BLOCKED).
     ///
     /// ```
-    /// use tollgate::{ClientIp, RateLimitLayer};
-    /// # use tollgate::{Limiter, Limits, MemoryBackend};
-    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
     ///
     /// let abusers = ClientIp::peer().within(["192.0.2.0/24", "2001:db8:bad::/48"])?;
-    /// let layer = RateLimitLayer::with_limiter(limiter).deny_if("abusers", abusers);
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).deny_if("abusers", abusers);
     /// # let _ = layer;
     /// # Ok::<_, tollgate::key::RangeError>(())
     /// ```
@@ -154,22 +231,29 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets whether requests and responses carry an [`Assessment`](super::Assessment) among their
-    /// extensions. They do by default.
+    /// Sets whether requests carry an [`Assessment`](super::Assessment) among their extensions, for handlers. They do by
+    /// default.
     #[must_use]
     pub fn extensions(mut self, extensions: bool) -> Self {
-        self.plan_mut().extensions = extensions;
+        self.plan_mut().request_extension = extensions;
         self
     }
 
-    /// Sets how refusals look, but those of gRPC requests. It is [`Registry`](crate::response::Registry) by default.
+    /// Sets whether responses carry an [`Assessment`](super::Assessment) among their extensions, for layers outside of this
+    /// one. They do not by default. If nested layers do this, that of the innermost is kept, which has the others' decisions
+    /// as far as the request carries them.
+    #[must_use]
+    pub fn response_extension(mut self, response_extension: bool) -> Self {
+        self.plan_mut().response_extension = response_extension;
+        self
+    }
+
+    /// Sets how refusals look, but those of gRPC requests. It is [`Problem`](crate::response::Problem) by default.
     ///
     /// ```
-    /// use tollgate::response::Problem;
-    /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
-    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::PlainText};
     ///
-    /// let layer = RateLimitLayer::with_limiter(limiter).respond_with(Problem::new());
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).respond_with(PlainText);
     /// # let _ = layer;
     /// ```
     #[must_use]
@@ -184,12 +268,10 @@ impl RateLimitLayer {
     /// reason.
     ///
     /// ```
-    /// use tollgate::response::Grpc;
-    /// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
-    /// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::Grpc};
     ///
     /// // nginx asks this server by `auth_request`, and takes 200 for a yes.
-    /// let layer = RateLimitLayer::with_limiter(limiter).grpc(Grpc::Never);
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).grpc(Grpc::Never);
     /// # let _ = layer;
     /// ```
     #[must_use]
@@ -204,6 +286,46 @@ impl RateLimitLayer {
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.plan_mut().responder.jitter = jitter;
         self
+    }
+
+    #[track_caller]
+    fn take_one_limit(&mut self, method: &str) -> OneLimit {
+        self.one_limit.take().unwrap_or_else(|| {
+            panic!(
+                "`{method}` is for the limit of `RateLimitLayer::new`: call it directly after that, before `rule` and \
+                 at most one `shared`; the limits of `with_limiter` have their names already"
+            )
+        })
+    }
+
+    /// Decides by another limiter, with its one rule.
+    #[track_caller]
+    fn decide_by(&mut self, limiter: Limiter, rule: Rule) {
+        let plan = self.plan_mut();
+        plan.limiter = limiter;
+        plan.rules = Rules::default();
+        plan.policies = Vec::new();
+        plan.health = Arc::default();
+        self.add_own(rule);
+    }
+
+    #[track_caller]
+    fn add_own(&mut self, rule: Rule) {
+        if let Err(error) = self.add(rule) {
+            panic!("{error}");
+        }
+    }
+
+    fn add(&mut self, rule: Rule) -> Result<(), RuleError> {
+        let plan = self.plan_mut();
+        plan.rules.push(rule, &plan.limiter)?;
+        plan.policies
+            .resize_with(plan.rules.targets(), Policy::default);
+        plan.settles = plan.rules.wait_for_endings();
+        // Those of a clone have other places.
+        plan.traffic = Arc::new(Traffic::new(plan.traffic.checks()));
+        plan.refused()
+            .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))
     }
 
     fn plan_mut(&mut self) -> &mut LayerConfig {

@@ -4,17 +4,11 @@
 //!
 //! ```
 //! use axum::{Router, routing::get};
-//! use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule};
+//! use tollgate::{ClientIp, Limit, RateLimitLayer};
 //!
-//! # fn app() -> Result<Router, tollgate::limit::LimitsError> {
-//! let limits = Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()?;
-//! let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
-//!     .rule(Rule::new("requests", ClientIp::peer()));
-//! # Ok(
-//! Router::new().route("/", get(|| async { "hello" })).layer(layer)
-//! # ) }
-//! # app()?;
-//! # Ok::<_, tollgate::limit::LimitsError>(())
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer()));
 //! ```
 //!
 //! # Where it goes
@@ -64,6 +58,7 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
+mod one_limit;
 mod request_charges;
 mod service;
 mod settlement;

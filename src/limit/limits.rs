@@ -15,7 +15,7 @@ use super::{
 use crate::{
     id::CanonicalId,
     metrics::Meter,
-    transaction::{Algorithm, LimitLookup, LimitRef, LimitSeed},
+    transaction::{Algorithm, LimitRef, LimitSeed},
 };
 
 /// The generation of the limits that are built next. The first is 1.
@@ -49,34 +49,18 @@ impl Limits {
     /// The limit that is referred to, by its index where that is known for these limits.
     #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
-        let index = match limit.place() {
-            LimitLookup::At { generation, index } => {
-                (generation == self.generation).then_some(index)
-            }
-            LimitLookup::Remembered(place) => match place.within(self.generation) {
-                Some(index) => Some(index),
-                None => {
-                    let index = self.named.get_index_of(limit.as_str())?;
-                    place.remember(self.generation, index);
-                    Some(index)
-                }
-            },
-            LimitLookup::Unknown => None,
+        let Some(place) = limit.place() else {
+            return self.get(limit.as_str());
         };
-        match index {
-            Some(index) => self.named.get_index(index).map(|(_, named)| named),
-            None => self.get(limit.as_str()),
-        }
-    }
-
-    /// Where the limit of this name is, for as long as these limits are in force.
-    pub(crate) fn place(&self, name: &str) -> LimitLookup<'static> {
-        let generation = self.generation;
-        let index = self.named.get_index_of(name);
-        index.map_or(LimitLookup::Unknown, |index| LimitLookup::At {
-            generation,
-            index,
-        })
+        let index = match place.within(self.generation) {
+            Some(index) => index,
+            None => {
+                let index = self.named.get_index_of(limit.as_str())?;
+                place.remember(self.generation, index);
+                index
+            }
+        };
+        self.named.get_index(index).map(|(_, named)| named)
     }
 
     /// All limits, in the order in which they were defined.

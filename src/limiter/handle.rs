@@ -3,7 +3,7 @@ use std::{fmt, slice, sync::Arc};
 use super::{Limiter, LimiterError};
 use crate::{
     decision::Decision,
-    transaction::{LimitLookup, LimitPlace, LimitRef, Mode, Operation, Receipt, Transaction},
+    transaction::{LimitPlace, LimitRef, Mode, Operation, Receipt, Transaction},
 };
 
 /// One limit of a [`Limiter`], found once: what [`Limiter::limit`] returns.
@@ -170,10 +170,7 @@ impl LimitHandle {
 impl<'a> From<&'a LimitHandle> for LimitRef<'a> {
     #[inline]
     fn from(handle: &'a LimitHandle) -> Self {
-        Self::placed(
-            &handle.limit.name,
-            LimitLookup::Remembered(&handle.limit.place),
-        )
+        Self::remembered(&handle.limit.name, &handle.limit.place)
     }
 }
 

@@ -48,11 +48,10 @@ use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::R
 ///
 /// ```
 /// use bytes::Bytes;
-/// use tollgate::response::{Reason, Refusal};
-/// # use tollgate::{Limiter, Limits, MemoryBackend, RateLimitLayer};
-/// # let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+/// use tollgate::{ClientIp, Limit, RateLimitLayer, response::{Reason, Refusal}};
 ///
-/// let layer = RateLimitLayer::with_limiter(limiter).respond_with(|refusal: &Refusal<'_>| {
+/// let limited = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer());
+/// let layer = limited.respond_with(|refusal: &Refusal<'_>| {
 ///     let advice = match (&refusal.reason, refusal.retry_after_secs()) {
 ///         (Reason::OverLimit(_), Some(secs)) => format!("slow down for {secs} s\n"),
 ///         (Reason::OverLimit(_) | Reason::Blocked(_), _) => "not today\n".into(),

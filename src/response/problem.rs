@@ -10,7 +10,7 @@ use super::{
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), of the types that the `RateLimit` draft registers, or
-/// of ACME's.
+/// of ACME's. Those of the draft are the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Problem {
     types: Types,

@@ -10,7 +10,7 @@ use super::{
 
 const JSON: &str = "application/json";
 
-/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`: the default.
+/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registry;
 

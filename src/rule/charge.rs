@@ -2,9 +2,10 @@
 
 use smallvec::SmallVec;
 
+use super::source::ClientId;
 use crate::{
     id::Id,
-    transaction::{OnFailure, Transaction},
+    transaction::{Fingerprint, OnFailure, Transaction},
 };
 
 pub(crate) type Charges = SmallVec<[Charge; 4]>;
@@ -18,7 +19,9 @@ pub(crate) struct Charge {
     pub(crate) target: usize,
     /// Which of the rule's extractors has found the id.
     pub(super) source: usize,
-    pub(crate) id: Id,
+    pub(crate) id: ClientId,
+    /// Of the bucket.
+    pub(super) fingerprint: Fingerprint,
     pub(crate) cost: u32,
     pub(super) on_failure: Meanwhile,
 }

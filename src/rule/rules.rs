@@ -8,17 +8,17 @@ use thiserror::Error;
 
 use super::{
     Ending, Rule,
-    charge::{Charge, Charges, Meanwhile, charged},
-    source::NoId,
+    charge::{Charge, Charges, Meanwhile},
+    source::{ClientId, NoId},
 };
 use crate::{
     check::Finding,
     decision::Decision,
-    id::{Id, IdFormat},
+    id::IdFormat,
     key::{IdSource, Missing},
     limit::Limits,
     limiter::{Limiter, LimiterError, RuleRequirement},
-    transaction::{Mode, OnFailure, Transaction},
+    transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
 /// Why a rule does not fit the limits, or the rules before it.
@@ -73,6 +73,8 @@ pub(crate) struct Rules {
     /// The rules of which one applies at most, by [`Rule::or_else`]. Most are alone.
     chains: Vec<Range<usize>>,
     targets: Vec<Target>,
+    /// Whether a limit is charged by several chains, whose rules may meet in one bucket.
+    may_meet: bool,
 }
 
 /// A rule, and where its limits are among the targets.
@@ -88,6 +90,10 @@ struct Target {
     limit: Arc<str>,
     /// How ids of its limit look, which no reload changes.
     format: IdFormat,
+    /// The part of fingerprints that its buckets share, which no reload changes either.
+    seed: LimitSeed,
+    /// Where the limits in force have it.
+    place: Arc<LimitPlace>,
     _claim: Arc<RuleRequirement>,
 }
 
@@ -119,7 +125,13 @@ impl Rules {
             let targets = targets..self.targets.len();
             self.held.push(BoundRule { rule, targets });
         }
-        self.chains.push(first..self.held.len());
+        let chain = first..self.held.len();
+        let mut limits = self.held[chain.clone()]
+            .iter()
+            .flat_map(|held| held.rule.limits());
+        self.may_meet |=
+            limits.any(|limit| self.others(limit).any(|mut other| other.next().is_some()));
+        self.chains.push(chain);
         Ok(())
     }
 
@@ -167,9 +179,12 @@ impl Rules {
             .filter_map(|others| others.map(Rule::fixed_cost).max());
         let sum = most.fold(rule.fixed_cost(), u32::saturating_add);
         let claim = limiter.claim(rule.claim(limit, sum));
+        let key = named.map_or(LimitKey::Name(limit), |named| named.name.key());
         Ok(Target {
             limit: Arc::clone(limit),
             format,
+            seed: LimitSeed::of(key),
+            place: Arc::default(),
             _claim: claim.map_err(RuleError::Sum)?,
         })
     }
@@ -197,8 +212,13 @@ impl Rules {
         refused
     }
 
+    #[inline]
     fn add(&self, charge: Charge, charges: &mut Charges) {
-        let meets = |other: &&mut Charge| self.meets(other, charge.target, &charge.id);
+        if !self.may_meet {
+            charges.push(charge);
+            return;
+        }
+        let meets = |other: &&mut Charge| self.meet(other, &charge);
         match charges.iter_mut().find(meets) {
             Some(other) => {
                 other.cost = other.cost.saturating_add(charge.cost);
@@ -236,6 +256,7 @@ impl Rules {
                 rule: i,
                 target,
                 source,
+                fingerprint: self.targets[target].seed.bucket(id.canonical()),
                 id,
                 cost,
                 on_failure: Meanwhile::of(rule.on_failure),
@@ -287,10 +308,10 @@ impl Rules {
         }
     }
 
-    fn meets(&self, charge: &Charge, target: usize, id: &Id) -> bool {
-        let target = &self.targets[target];
-        *self.targets[charge.target].limit == *target.limit
-            && is_same(target.format, &charge.id, id)
+    /// Whether both are charged to one bucket.
+    fn meet(&self, a: &Charge, b: &Charge) -> bool {
+        let is_same = self.targets[a.target].limit == self.targets[b.target].limit;
+        is_same && a.fingerprint == b.fingerprint && a.id.canonical() == b.id.canonical()
     }
 
     fn are_shadow(&self, targets: &Range<usize>, limiter: &Limiter) -> bool {
@@ -328,7 +349,10 @@ impl Rules {
         let asks = !(charging.is_after() && *mode == Mode::Debit);
         let cost = if asks { charge.cost } else { 0 };
         let mode = charging.mode(*mode);
-        let transaction = charged(self.limit(charge), &charge.id)
+        let target = &self.targets[charge.target];
+        let limit = LimitRef::remembered(&target.limit, &target.place);
+        let transaction = Transaction::new(limit, charge.id.canonical())
+            .canonical(charge.fingerprint)
             .cost(cost)
             .mode(mode);
         let transaction = match mode.votes() {
@@ -382,12 +406,6 @@ impl Rules {
     }
 }
 
-/// Whether two ids are of one client.
-fn is_same(format: IdFormat, a: &Id, b: &Id) -> bool {
-    let folded = |id| IdFormat::fold(format, Id::as_str(id)).ok();
-    a == b || folded(a).is_some_and(|a| folded(b) == Some(a))
-}
-
 /// Why it is not known whose bucket of which limits a request meets.
 struct Unknown {
     missing: Missing,
@@ -398,5 +416,5 @@ struct Unknown {
 struct ChargedBucket {
     target: usize,
     source: usize,
-    id: Id,
+    id: ClientId,
 }

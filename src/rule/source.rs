@@ -18,6 +18,44 @@ struct RuleExtractor {
     description: Description,
 }
 
+/// Whose bucket a request meets.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientId {
+    /// In the form that the bucket is kept under.
+    id: Id,
+    /// As it was found, if that is another form.
+    written: Option<Box<str>>,
+}
+
+impl ClientId {
+    /// That of requests which have none, where they share a bucket.
+    pub(super) fn missing() -> Self {
+        Self {
+            id: Id::MISSING.into(),
+            written: None,
+        }
+    }
+
+    /// The id in the form that the bucket is kept under.
+    #[inline]
+    pub(super) fn canonical(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// The id as it was found.
+    pub(crate) fn as_str(&self) -> &str {
+        self.written.as_deref().unwrap_or(self.id.as_str())
+    }
+
+    /// The id as it was found.
+    pub(crate) fn to_id(&self) -> Id {
+        match &self.written {
+            Some(written) => (**written).into(),
+            None => self.id.clone(),
+        }
+    }
+}
+
 /// Why a request has no id for a rule.
 #[derive(Debug)]
 pub(super) enum NoId {
@@ -49,7 +87,7 @@ impl Sources {
         parts: &Parts,
         format: IdFormat,
         missed: impl Fn(&NoId),
-    ) -> Result<(usize, Id), NoId> {
+    ) -> Result<(usize, ClientId), NoId> {
         let mut last = NoId::Skip;
         for (i, source) in self.0.iter().enumerate() {
             match source.find(parts, format) {
@@ -93,15 +131,23 @@ impl RuleExtractor {
         }
     }
 
+    /// Finds the id in its canonical form.
     #[inline]
-    fn find(&self, parts: &Parts, format: IdFormat) -> Result<Id, NoId> {
+    fn find(&self, parts: &Parts, format: IdFormat) -> Result<ClientId, NoId> {
         match self.extractor.extract(parts) {
             Extracted::Skip => Err(NoId::Skip),
             Extracted::Missing(missing) => Err(NoId::Absent(missing)),
-            Extracted::Id(id) => match format.fold(id.as_str()) {
-                Ok(_) => Ok(id),
-                Err(error) => Err(NoId::Wrong(self.description.missing(&error))),
-            },
+            Extracted::Id(id) => {
+                let canonical = format.fold(id.as_str());
+                match canonical.map(|canonical| canonical.unless(id.as_str())) {
+                    Ok(None) => Ok(ClientId { id, written: None }),
+                    Ok(Some(canonical)) => Ok(ClientId {
+                        id: canonical,
+                        written: Some(id.as_str().into()),
+                    }),
+                    Err(error) => Err(NoId::Wrong(self.description.missing(&error))),
+                }
+            }
         }
     }
 }

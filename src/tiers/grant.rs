@@ -1,4 +1,4 @@
-use super::Tiers;
+use super::tiers::Tiers;
 
 /// Units that are granted, and from which tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::{
-    Span, Tiers,
     grant::Grant,
-    view::{NEVER, View, Window, end},
+    phase::Phase,
+    tier::{NEVER, Span, end},
+    tiers::Tiers,
+    view::{View, Window},
 };
 
 /// What has been granted from a bucket: all that is stored of it. The default is a bucket never used.
@@ -40,31 +42,6 @@ enum Units {
 impl Default for Units {
     fn default() -> Self {
         Self::Counted(0)
-    }
-}
-
-/// What a tier is in at an instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// It can be entered.
-    #[default]
-    Inactive,
-    /// It has been entered, and decides, unless a higher one is active.
-    Active,
-    /// It cannot be entered.
-    Cooldown,
-}
-
-impl Phase {
-    pub(super) fn of(span: &Span, entry: Option<u64>, now: u64) -> Self {
-        let Some(entry) = entry else {
-            return Self::Inactive;
-        };
-        match now.saturating_sub(entry) {
-            age if age <= span.active => Self::Active,
-            age if age <= span.active.saturating_add(span.cooldown) => Self::Cooldown,
-            _ => Self::Inactive,
-        }
     }
 }
 

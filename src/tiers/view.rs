@@ -2,10 +2,12 @@ use std::num::NonZeroU8;
 
 use smallvec::SmallVec;
 
-use super::{Span, Tiers, grant::Grant, history::Phase};
-
-/// A time that does not come, and a span that does not end.
-pub(crate) const NEVER: u64 = u64::MAX;
+use super::{
+    grant::Grant,
+    phase::Phase,
+    tier::{NEVER, Span, end},
+    tiers::Tiers,
+};
 
 /// What one request needs to know of a bucket at an instant.
 #[derive(Clone, Debug)]
@@ -339,19 +341,4 @@ impl<'a> View<'a> {
                 .unwrap_or(NonZeroU8::MAX),
         }
     }
-}
-
-impl Span {
-    /// When a tier can be entered anew: 0 if it has never been entered.
-    pub(super) fn ends(&self, entry: Option<u64>) -> u64 {
-        match entry {
-            Some(entry) => end(entry.saturating_add(self.active), self.cooldown),
-            None => 0,
-        }
-    }
-}
-
-/// The first instant after a closed interval.
-pub(super) fn end(start: u64, length: u64) -> u64 {
-    start.saturating_add(length).saturating_add(1)
 }

@@ -1,8 +1,8 @@
-use std::fmt;
-
 use super::{
-    Mode, OnFailure,
+    bucket_key::BucketKey,
     fingerprint::{Fingerprint, LimitSeed},
+    mode::Mode,
+    on_failure::OnFailure,
     receipt::Receipt,
 };
 use crate::{
@@ -34,56 +34,6 @@ pub enum Algorithm {
     Gcra(Gcra),
     /// Sliding windows with active and cooldown periods.
     Tiers(Tiers),
-}
-
-/// What names a limit within a bucket key: its number or, if it has none, its name.
-///
-/// The two can never be mistaken for each other: a name begins with a letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LimitKey<'a> {
-    /// The number that the application assigned, stable across deploys.
-    Number(u32),
-    /// The name.
-    Name(&'a str),
-}
-
-impl fmt::Display for LimitKey<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Name(name) => name.fmt(f),
-        }
-    }
-}
-
-/// The key of one bucket, written `number:id` (or `name:id`).
-///
-/// ```
-/// use tollgate::transaction::{BucketKey, LimitKey};
-///
-/// let key = BucketKey::new(LimitKey::Number(6), "12345678");
-/// assert_eq!(key.to_string(), "6:12345678");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BucketKey<'a> {
-    /// The limit.
-    pub limit: LimitKey<'a>,
-    /// The client, in the limit's canonical form.
-    pub id: &'a str,
-}
-
-impl<'a> BucketKey<'a> {
-    /// The key of the bucket that `id` has under `limit`.
-    #[must_use]
-    pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
-        Self { limit, id }
-    }
-}
-
-impl fmt::Display for BucketKey<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.limit, self.id)
-    }
 }
 
 /// One bucket's part in a [`Batch`].

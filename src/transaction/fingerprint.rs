@@ -5,7 +5,7 @@ use std::{
 
 use ahash::RandomState;
 
-use super::LimitKey;
+use super::bucket_key::LimitKey;
 
 /// 128 bits of keyed hash that stand for a bucket key within this process.
 ///

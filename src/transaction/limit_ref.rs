@@ -10,25 +10,17 @@ use std::{
 #[derive(Clone, Copy)]
 pub struct LimitRef<'a> {
     name: &'a str,
-    place: LimitLookup<'a>,
-}
-
-/// What is known of where the limits keep a name.
-#[derive(Clone, Copy)]
-pub(crate) enum LimitLookup<'a> {
-    Unknown,
-    /// Where a handle has found it last.
-    Remembered(&'a LimitPlace),
-    /// The index in the limits of a generation.
-    At {
-        generation: u64,
-        index: usize,
-    },
+    place: Option<&'a LimitPlace>,
 }
 
 impl<'a> LimitRef<'a> {
-    pub(crate) fn placed(name: &'a str, place: LimitLookup<'a>) -> Self {
-        Self { name, place }
+    /// A reference that remembers where it was found last.
+    #[inline]
+    pub(crate) fn remembered(name: &'a str, place: &'a LimitPlace) -> Self {
+        Self {
+            name,
+            place: Some(place),
+        }
     }
 
     /// The limit's name.
@@ -38,7 +30,7 @@ impl<'a> LimitRef<'a> {
     }
 
     #[inline]
-    pub(crate) fn place(&self) -> LimitLookup<'a> {
+    pub(crate) fn place(&self) -> Option<&'a LimitPlace> {
         self.place
     }
 }
@@ -46,7 +38,10 @@ impl<'a> LimitRef<'a> {
 /// A name as text.
 impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for LimitRef<'a> {
     fn from(name: &'a T) -> Self {
-        Self::placed(name.as_ref(), LimitLookup::Unknown)
+        Self {
+            name: name.as_ref(),
+            place: None,
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 use super::{
-    Mode, OnFailure,
-    batch::{Algorithm, Batch, BucketKey, LimitKey, Member, Operation},
+    batch::{Algorithm, Batch, Member, Operation},
+    bucket_key::{BucketKey, LimitKey},
     fingerprint::Fingerprint,
+    mode::Mode,
+    on_failure::OnFailure,
     receipt::Receipt,
 };
 use crate::{clock::Timestamp, id::IdFormat};

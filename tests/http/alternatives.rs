@@ -72,6 +72,7 @@ async fn status(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
 
 /// The limit, the id and the cost of each charge of a request.
 async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
+    let layer = layer.clone().response_extension(true);
     let response = layer.layer(Hello).oneshot(request).await.unwrap();
     let assessment = response.extensions().get::<Assessment>();
     let assessed = assessment.into_iter().flat_map(Assessment::iter);

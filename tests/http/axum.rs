@@ -68,11 +68,9 @@ async fn twenty_pass_and_the_next_is_refused() {
     let denied = fetch(address, request("/")).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(denied.headers()["retry-after"], "1");
-    assert!(
-        denied
-            .body()
-            .starts_with(b"{\"errors\":[{\"code\":\"TOOMANYREQUESTS\"")
-    );
+    assert!(denied.body().starts_with(
+        b"{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\""
+    ));
 }
 
 #[tokio::test]

@@ -293,6 +293,6 @@ mod one_port {
         let (status, body) = page(address).await;
         assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
         let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(json["errors"][0]["code"], "TOOMANYREQUESTS");
+        assert_eq!(json["title"], "Quota Exceeded");
     }
 }

@@ -144,7 +144,8 @@ async fn nested_layers_add_to_headers_and_extensions() {
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
     let of = |limit: &str| {
-        RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new(limit, Everyone))
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).response_extension(true);
+        layer.rule(Rule::new(limit, Everyone))
     };
     let names = |assessment: &Assessment| -> Vec<String> {
         assessment
@@ -189,6 +190,7 @@ async fn same_layer_twice_charges_twice() {
 #[tokio::test]
 async fn denial_carries_its_assessment() {
     let layer = layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    let layer = layer.response_extension(true);
     send(&layer, "203.0.113.7").await;
     let denied = send(&layer, "203.0.113.7").await;
     let assessment = denied.extensions().get::<Assessment>().unwrap();
@@ -198,14 +200,38 @@ async fn denial_carries_its_assessment() {
         ("requests", "203.0.113.7")
     );
     assert!(!assessed.decision.allowed());
-    let silent = layer.extensions(false);
-    assert!(
-        send(&silent, "203.0.113.7")
-            .await
-            .extensions()
-            .get::<Assessment>()
-            .is_none()
-    );
+}
+
+#[tokio::test]
+async fn assessment_is_where_it_is_asked_for() {
+    let layer = || layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    for (layer, on_request, on_response) in [
+        (layer(), true, false),
+        (layer().extensions(false), false, false),
+        (layer().response_extension(true), true, true),
+        (
+            layer().extensions(false).response_extension(true),
+            false,
+            true,
+        ),
+    ] {
+        let handler = service_fn(move |request: Request<Full<Bytes>>| {
+            let assessment = request.extensions().get::<Assessment>();
+            assert_eq!(assessment.is_some(), on_request);
+            async { Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())) }
+        });
+        let service = layer.layer(handler);
+        for expected in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+            let response = service
+                .clone()
+                .oneshot(from_ip("203.0.113.7"))
+                .await
+                .unwrap();
+            assert_eq!(response.status(), expected);
+            let assessment = response.extensions().get::<Assessment>();
+            assert_eq!(assessment.is_some(), on_response);
+        }
+    }
 }
 
 #[tokio::test]
@@ -243,6 +269,7 @@ async fn refund_of_a_denied_request_gives_nothing() {
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
     let layer = RateLimitLayer::with_limiter(limiter.clone())
+        .response_extension(true)
         .rule(Rule::new("a", Everyone))
         .rule(Rule::new("b", Everyone));
     send(&layer, "203.0.113.7").await;

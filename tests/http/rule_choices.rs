@@ -46,6 +46,7 @@ async fn answer(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
 
 /// The ids that requests are counted by, with what they are charged.
 async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
+    let layer = layer.clone().response_extension(true);
     let response: Response<_> = layer.layer(Hello).oneshot(request).await.unwrap();
     let assessment = response.extensions().get::<Assessment>();
     let assessed = assessment.into_iter().flat_map(Assessment::iter);
@@ -306,7 +307,9 @@ fn limits_to_choose_from_are_all_checked_at_start() {
     };
     let error = layer().try_rule(rule(&["pro", "gold"])).unwrap_err();
     assert!(
-        error.to_string().starts_with("no limit is named `gold`"),
+        error
+            .to_string()
+            .starts_with("no limit is named `gold`: known are free, pro"),
         "{error}"
     );
     let error = layer().try_rule(rule(&["pro"]).cost(3)).unwrap_err();

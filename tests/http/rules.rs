@@ -83,6 +83,7 @@ fn extractor_that_finds_no_ids_in_the_format_is_an_error_at_start() {
 #[tokio::test]
 async fn rules_that_meet_in_one_bucket_by_another_spelling_are_one_charge() {
     let layer = layer(IdFormat::Domain)
+        .response_extension(true)
         .rule(Rule::new("l", HeaderId::new("x-a")).cost(2))
         .rule(Rule::new("l", HeaderId::new("x-b")).cost(3));
     let send = |a, b| {
@@ -123,9 +124,9 @@ async fn id_out_of_its_format_is_told_to_the_client() {
         .unwrap();
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     let body: Value = serde_json::from_str(&text(response).await).unwrap();
-    assert_eq!(body["errors"][0]["code"], "BADREQUEST");
+    assert_eq!(body["title"], "Bad Request");
     assert_eq!(
-        body["errors"][0]["message"],
+        body["detail"],
         "header `x-account`: `0012` is not an id in the format regId: use a whole number up to 18446744073709551615, \
          without sign or leading zeros"
     );

@@ -122,6 +122,7 @@ async fn handler_and_operator_see_what_would_have_been_denied() {
         Limits::builder().limit(LimitName::from("requests").shadow(true), Limit::per_hour(2));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let layer = support::layer(&limiter.with_clock(ManualClock::default()));
+    let layer = layer.response_extension(true);
     for would_be_denied in [false, false, true] {
         let response = support::send(&layer, "203.0.113.7").await;
         let assessment = response.extensions().get::<Assessment>().unwrap();

@@ -130,7 +130,7 @@ fn reload_that_would_break_a_rule_is_refused() {
     expect_refusal(
         &limiter,
         one("b", TWENTY),
-        "a rule does not fit the new limits: no limit is named `a`: did you mean `b`?",
+        "a rule does not fit the new limits: no limit is named `a`: known are b",
     );
     expect_refusal(
         &limiter,

@@ -4,7 +4,11 @@ use std::sync::MutexGuard;
 
 use smallvec::SmallVec;
 
-use super::{MemoryBackend, histories::Locked as LockedRecords, table::Table};
+use super::{
+    histories::{Histories, LockedRecords},
+    shard::Shards,
+    table::Table,
+};
 use crate::{
     clock::Timestamp,
     decision::{Answer, BucketView, State},
@@ -13,8 +17,9 @@ use crate::{
 
 /// The shards of a batch's buckets. Rows come before histories and lower shards before higher ones, so that no two
 /// batches wait for each other.
-pub(super) struct Locked<'a> {
-    backend: &'a MemoryBackend,
+pub(super) struct LockedBuckets<'a> {
+    all_rows: &'a Shards<Table>,
+    all_histories: &'a Histories,
     rows: Guards<MutexGuard<'a, Table>>,
     histories: Guards<LockedRecords<'a>>,
 }
@@ -22,12 +27,13 @@ pub(super) struct Locked<'a> {
 /// Locked shards with their numbers.
 type Guards<T> = SmallVec<[(usize, T); 4]>;
 
-impl<'a> Locked<'a> {
+impl<'a> LockedBuckets<'a> {
     /// Locks the shards of all members.
-    pub(super) fn new(backend: &'a MemoryBackend, members: &[Member<'_>]) -> Self {
-        let MemoryBackend {
-            rows, histories, ..
-        } = backend;
+    pub(super) fn new(
+        rows: &'a Shards<Table>,
+        histories: &'a Histories,
+        members: &[Member<'_>],
+    ) -> Self {
         let (mut row_shards, mut history_shards) = (Numbers::new(), Numbers::new());
         for member in members {
             let print = &member.fingerprint;
@@ -37,7 +43,8 @@ impl<'a> Locked<'a> {
             }
         }
         Self {
-            backend,
+            all_rows: rows,
+            all_histories: histories,
             rows: lock(row_shards, |shard| rows.lock(shard)),
             histories: lock(history_shards, |shard| histories.lock(shard)),
         }
@@ -48,11 +55,11 @@ impl<'a> Locked<'a> {
         let print = &member.fingerprint;
         match member.algorithm {
             Algorithm::Gcra(_) => {
-                let shard = position(&self.rows, self.backend.rows.of(print));
+                let shard = position(&self.rows, self.all_rows.of(print));
                 BucketView::Gcra(self.rows[shard].1.get(print))
             }
             Algorithm::Tiers(tiers) => {
-                let shard = position(&self.histories, self.backend.histories.of(print));
+                let shard = position(&self.histories, self.all_histories.of(print));
                 self.histories[shard].1.see(print, tiers, now)
             }
         }
@@ -69,14 +76,14 @@ impl<'a> Locked<'a> {
         let print = &member.fingerprint;
         match member.algorithm {
             Algorithm::Gcra(gcra) => {
-                let shard = position(&self.rows, self.backend.rows.of(print));
+                let shard = position(&self.rows, self.all_rows.of(print));
                 if let State::Gcra(tat) = answer.state {
                     let rows = &mut self.rows[shard].1;
                     rows.set(print, tat, gcra.tolerance(), now);
                 }
             }
             Algorithm::Tiers(tiers) => {
-                let shard = position(&self.histories, self.backend.histories.of(print));
+                let shard = position(&self.histories, self.all_histories.of(print));
                 let records = &mut self.histories[shard].1;
                 records.write(action, print, tiers, answer, now);
             }

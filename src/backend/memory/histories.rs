@@ -67,9 +67,9 @@ impl Histories {
     }
 
     /// Locks a shard, as [`Shards::lock`] does. After it is unlocked, [`trim`](Self::trim) is due.
-    pub(super) fn lock(&self, shard: usize) -> Locked<'_> {
+    pub(super) fn lock(&self, shard: usize) -> LockedRecords<'_> {
         let records = self.shards.lock(shard);
-        Locked {
+        LockedRecords {
             bytes: records.bytes(),
             records,
             shard,
@@ -130,7 +130,7 @@ impl fmt::Debug for Histories {
 }
 
 /// The histories of a shard, locked.
-pub(super) struct Locked<'a> {
+pub(super) struct LockedRecords<'a> {
     histories: &'a Histories,
     shard: usize,
     records: MutexGuard<'a, Records>,
@@ -138,7 +138,7 @@ pub(super) struct Locked<'a> {
     bytes: usize,
 }
 
-impl Deref for Locked<'_> {
+impl Deref for LockedRecords<'_> {
     type Target = Records;
 
     fn deref(&self) -> &Records {
@@ -146,13 +146,13 @@ impl Deref for Locked<'_> {
     }
 }
 
-impl DerefMut for Locked<'_> {
+impl DerefMut for LockedRecords<'_> {
     fn deref_mut(&mut self) -> &mut Records {
         &mut self.records
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedRecords<'_> {
     fn drop(&mut self) {
         self.histories
             .publish(self.shard, self.bytes, &self.records);

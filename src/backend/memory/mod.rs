@@ -12,7 +12,7 @@ mod table;
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use self::{batch::Locked, histories::Histories, shard::Shards, table::Table};
+use self::{batch::LockedBuckets, histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
@@ -158,7 +158,7 @@ impl MemoryBackend {
         now: Timestamp,
     ) {
         let members = std::slice::from_ref(member);
-        Locked::new(self, members).write(action, member, answer, now);
+        LockedBuckets::new(&self.rows, &self.histories, members).write(action, member, answer, now);
         self.histories.trim(members, now);
     }
 
@@ -211,7 +211,7 @@ impl MemoryBackend {
 
     #[inline(never)]
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
-        let mut locked = Locked::new(self, batch.members);
+        let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
         let outcome = {
             let members = batch.members.iter();
             let seen: SmallVec<[BucketView<'_>; 4]> =

@@ -25,7 +25,7 @@ pub use self::{
     proxy_header::ProxyHeader,
     ranges::{ProxiesError, RangeError},
 };
-use super::{IdSource, Missing};
+use super::{extracted::Missing, extractor::IdSource};
 
 /// A way to find a client's address.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use tonic::transport::server::TcpConnectInfo;
 #[cfg(feature = "tonic-tls")]
 use tonic::transport::server::TlsConnectInfo;
 
-use crate::key::Missing;
+use crate::key::extracted::Missing;
 
 /// A way to find the peer's address.
 #[derive(Clone, Default)]

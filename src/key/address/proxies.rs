@@ -9,7 +9,7 @@ use super::{
     ranges::{ProxiesError, Ranges},
     registry,
 };
-use crate::key::Missing;
+use crate::key::extracted::Missing;
 
 /// The proxies between clients and the server, and how far they are believed about who the client is.
 ///

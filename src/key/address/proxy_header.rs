@@ -9,7 +9,7 @@ use super::{
     problem::{AddressProblem, Reasons},
     single, x_forwarded_for,
 };
-use crate::key::Missing;
+use crate::key::extracted::Missing;
 
 /// The header in which proxies say who the client is. No other is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use super::{
     },
     entry::{Entry, Form},
     node::{Key, Node, Value},
+    values,
 };
 use crate::id::IdFormat;
 
@@ -63,7 +64,7 @@ fn definition<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Result<Definition<'a>
             name: &key.text,
             number: entry.whole("number")?,
             format: entry.format()?,
-            limit: entry.limit()?,
+            limit: values::limit(&entry)?,
             shadow: match entry.get("shadow") {
                 Some(_) => Some(entry.flag("shadow")?),
                 None => None,

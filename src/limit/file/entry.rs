@@ -3,13 +3,11 @@ use std::time::Duration;
 use super::{
     super::{
         duration::{parse_duration, parse_span},
-        limit::Limit,
         mistake::{LimitsError, Mistake, did_you_mean},
     },
     node::{Node, Value},
-    tiers::tiers,
 };
-use crate::{gcra::GcraError, id::IdFormat};
+use crate::id::IdFormat;
 
 /// What may stand below a key.
 pub(super) struct Form {
@@ -84,48 +82,6 @@ impl<'a> Entry<'a> {
         Mistake::MissingField(field, self.form.whole).at(self.line)
     }
 
-    /// The values, or `None` if there are none.
-    pub(super) fn limit(&self) -> Result<Option<Limit>, LimitsError> {
-        let (unlimited, blocked) = (self.flag("unlimited")?, self.flag("blocked")?);
-        let kinds: [&[&str]; 4] = [
-            if unlimited { &["unlimited"] } else { &[] },
-            if blocked { &["blocked"] } else { &[] },
-            &["tiers"],
-            &["burst", "count", "period"],
-        ];
-        let first = |kind: &&[&str]| kind.iter().find_map(|field| self.get(field));
-        let mut there = kinds.iter().filter_map(first);
-        if let (Some(_), Some(other)) = (there.next(), there.next()) {
-            return Err(Mistake::TwoKinds.at(other.line));
-        }
-        match self.get("tiers") {
-            _ if unlimited => Ok(Some(Limit::UNLIMITED)),
-            _ if blocked => Ok(Some(Limit::BLOCKED)),
-            Some(node) => tiers(node).map(Some),
-            // Whoever says what it is not has forgotten to say what it is.
-            None if self.get("unlimited").or(self.get("blocked")).is_some() => {
-                let bucket = self.bucket()?;
-                bucket.map_or_else(|| Err(self.missing("burst")), |limit| Ok(Some(limit)))
-            }
-            None => self.bucket(),
-        }
-    }
-
-    fn bucket(&self) -> Result<Option<Limit>, LimitsError> {
-        match (self.whole("burst")?, self.whole("count")?, self.period()?) {
-            (None, None, None) => Ok(None),
-            (None, _, _) => Err(self.missing("burst")),
-            (_, None, _) => Err(self.missing("count")),
-            (_, _, None) => Err(self.missing("period")),
-            (Some(burst), Some(count), Some(period)) => {
-                let limit = Limit::new(burst, count, period);
-                limit
-                    .map(Some)
-                    .map_err(|error| Mistake::from(error).at(self.line_of(field_of(error))))
-            }
-        }
-    }
-
     /// A field that holds a whole number.
     pub(super) fn whole(&self, field: &'static str) -> Result<Option<u32>, LimitsError> {
         self.parsed(field, |text| {
@@ -158,7 +114,8 @@ impl<'a> Entry<'a> {
         Ok(flag.unwrap_or(false))
     }
 
-    fn period(&self) -> Result<Option<Duration>, LimitsError> {
+    /// The field that holds how long a limit's tokens take to come back.
+    pub(super) fn period(&self) -> Result<Option<Duration>, LimitsError> {
         self.parsed("period", |text| Ok(parse_duration(text)?))
     }
 
@@ -180,14 +137,5 @@ pub(super) fn text<'a>(node: &'a Node<'_>) -> Result<&'a str, LimitsError> {
     match &node.value {
         Value::Text(text) => Ok(text),
         value => Err(Mistake::shape("a single value", value, None).at(node.line)),
-    }
-}
-
-/// The field that has to be changed first.
-fn field_of(error: GcraError) -> &'static str {
-    match error {
-        GcraError::ZeroBurst => "burst",
-        GcraError::ZeroCount => "count",
-        _ => "period",
     }
 }

@@ -8,6 +8,7 @@ mod overrides;
 mod tiers;
 #[cfg(feature = "toml")]
 mod toml;
+mod values;
 #[cfg(feature = "yaml")]
 mod yaml;
 

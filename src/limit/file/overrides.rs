@@ -10,6 +10,7 @@ use super::{
     },
     entry::{Entry, Form, text},
     node::{Key, Node, Value},
+    values,
 };
 
 const OVERRIDE: Form = Form {
@@ -101,7 +102,7 @@ fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a
     let read = || {
         let form = id.map_or(&OVERRIDE, |_| &KEYED);
         let entry = Entry::new(form, line, node)?;
-        let limit = entry.limit()?.ok_or_else(|| entry.missing("burst"))?;
+        let limit = values::limit(&entry)?.ok_or_else(|| entry.missing("burst"))?;
         let ids = match (id, entry.get("ids")) {
             (Some(id), _) => {
                 let (comment, line) = (None, key.line);

@@ -5,7 +5,7 @@ use http::Response;
 use tollgate::{
     Limit,
     clock::ManualClock,
-    response::{PlainText, Problem, Refusal},
+    response::{PlainText, Problem, Refusal, Registry},
 };
 use tower::{Layer, ServiceExt};
 
@@ -25,10 +25,12 @@ async fn client_gets_what_it_likes_best() {
         "text/plain; charset=utf-8",
     );
     let cases = [
-        (layer(), "*/*", Some(registry)),
-        (layer(), problem, Some(problem)),
+        (layer(), "*/*", Some(problem)),
+        (layer(), registry, Some(problem)),
+        (layer().respond_with(Registry), "*/*", Some(registry)),
+        (layer().respond_with(Registry), problem, Some(problem)),
         (layer(), "text/*, */*;q=0.1", Some(plain)),
-        (layer(), "image/png", Some(registry)),
+        (layer(), "image/png", Some(problem)),
         (
             layer().respond_with(Problem::new()),
             "application/json",

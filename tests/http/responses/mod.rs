@@ -46,7 +46,7 @@ async fn allowed_response_carries_the_fields_and_its_own_body() {
 }
 
 #[tokio::test]
-async fn denied_response_is_the_registrys() {
+async fn denied_response_is_a_problem_document() {
     let layer = layer(&limiter(&ManualClock::default()));
     for _ in 0..20 {
         assert_eq!(send(&layer, "172.16.123.1").await.status(), StatusCode::OK);
@@ -56,7 +56,10 @@ async fn denied_response_is_the_registrys() {
     let headers = response.headers().clone();
     assert_eq!(value(&headers, "retry-after"), Some("1"));
     assert_eq!(value(&headers, "cache-control"), Some("no-store"));
-    assert_eq!(value(&headers, "content-type"), Some("application/json"));
+    assert_eq!(
+        value(&headers, "content-type"),
+        Some("application/problem+json")
+    );
     assert_eq!(value(&headers, "ratelimit"), Some("\"requests\";r=0;t=1"));
     assert_eq!(
         value(&headers, "ratelimit-policy"),
@@ -65,11 +68,13 @@ async fn denied_response_is_the_registrys() {
     let body = text(response).await;
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&body).unwrap(),
-        serde_json::json!({"errors": [{
-            "code": "TOOMANYREQUESTS",
-            "message": "too many requests",
-            "detail": {"limiter": "requests", "entity": "172.16.123.1"},
-        }]})
+        serde_json::json!({
+            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "title": "Quota Exceeded",
+            "status": 429,
+            "detail": "too many requests (10 per 1s, 20 at once) from 172.16.123.1: retry in 1 s",
+            "violated-policies": ["requests"],
+        })
     );
     assert_eq!(send(&layer, "172.16.123.2").await.status(), StatusCode::OK);
 }
@@ -323,8 +328,8 @@ async fn missing_id_is_refused_with_the_reason() {
     assert_eq!(value(refused.headers(), "cache-control"), Some("no-store"));
     assert_eq!(value(refused.headers(), "ratelimit"), None);
     let body: serde_json::Value = serde_json::from_str(&text(refused).await).unwrap();
-    assert_eq!(body["errors"][0]["code"], "BADREQUEST");
-    let message = body["errors"][0]["message"].as_str().unwrap();
+    assert_eq!(body["title"], "Bad Request");
+    let message = body["detail"].as_str().unwrap();
     assert!(
         message.starts_with("header `x-account-id` is missing"),
         "{message}"

@@ -1,7 +1,38 @@
 use std::{fmt, sync::Arc};
 
-use super::{KeyExtractor, Missing};
+use http::request::Parts;
+
+use super::extracted::{Extracted, Missing};
 use crate::id::{IdError, IdFormat};
+
+/// Says who a request is from, by its head alone.
+///
+/// It runs for each request, before anything else, so it should neither block nor do much work, and
+/// must not panic whatever the request holds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say who a request is from",
+    note = "a closure does: `|parts: &http::request::Parts| -> Option<String> {{ .. }}`",
+    note = "see `tollgate::key` for ready ones, such as `ClientIp::peer()`"
+)]
+pub trait KeyExtractor: Send + Sync + 'static {
+    /// Extracts the id from a request's head.
+    fn extract(&self, parts: &Parts) -> Extracted;
+
+    /// Describes the ids that it finds. It is asked once, when a rule is made of the extractor.
+    fn describe(&self) -> Description {
+        Description::default()
+    }
+}
+
+impl<F, R> KeyExtractor for F
+where
+    F: Fn(&Parts) -> R + Send + Sync + 'static,
+    R: Into<Extracted>,
+{
+    fn extract(&self, parts: &Parts) -> Extracted {
+        self(parts).into()
+    }
+}
 
 /// What a [`KeyExtractor`] says of the ids that it finds, once, when a rule is made of it. What is left out is not known.
 ///

@@ -1,0 +1,53 @@
+//! What requests get from a history under a limit's tiers.
+
+use std::ops::RangeInclusive;
+
+use super::{grant::Grant, history::History, tier::NEVER, tiers::Tiers};
+
+impl Tiers {
+    /// Grants as many units of a range as there is room for at `now` (µs since the epoch), or `None` and
+    /// changes nothing, if that is fewer than its start.
+    ///
+    /// A wider range than needed may burst into tiers that its start would not have entered. A `now` before
+    /// the last grant is taken for that.
+    ///
+    /// # Panics
+    ///
+    /// If the range begins with 0.
+    pub fn request(
+        &self,
+        history: &mut History,
+        now: u64,
+        units: RangeInclusive<u32>,
+    ) -> Option<Grant> {
+        assert!(*units.start() > 0, "a request is for at least 1 unit");
+        let grant = {
+            let view = history.view(self, now);
+            view.plan(self, *units.start(), *units.end())?
+        };
+        history.take(self, grant, now);
+        Some(grant)
+    }
+
+    /// How long after `now` so many units would be granted if nothing else came, in µs: zero if at once, `None` if
+    /// never.
+    ///
+    /// It is no reservation. A tier may end meanwhile, and what would have been granted then may not be later.
+    #[must_use]
+    pub fn wait(&self, history: &History, now: u64, units: u32) -> Option<u64> {
+        let wait = history.view(self, now).wait(self, units);
+        (wait != NEVER).then_some(wait)
+    }
+
+    /// How many units would be granted at `now`.
+    #[must_use]
+    pub fn remaining(&self, history: &History, now: u64) -> u32 {
+        history.view(self, now).remaining(self)
+    }
+    /// The most that a [`History`] takes beyond its own size, in bytes.
+    pub(crate) fn max_heap_bytes(&self) -> usize {
+        let sliding = self.spans().iter().filter(|span| span.slides);
+        let units: usize = sliding.map(|span| span.limit as usize).sum();
+        History::heap_bytes_of(self.spans().len(), units)
+    }
+}

@@ -1,0 +1,163 @@
+use super::{
+    fingerprint::Fingerprint, limit_ref::LimitRef, mode::Mode, on_failure::OnFailure,
+    receipt::Receipt,
+};
+use crate::id::Id;
+
+/// One client's use of one limit: a name or a [handle](crate::limiter::LimitHandle), and an id.
+///
+/// ```
+/// use tollgate::{Transaction, transaction::Mode};
+///
+/// let one = Transaction::new("NewOrdersPerAccount", "12345678");
+/// let five = Transaction::new("NewOrdersPerAccount", "12345678").cost(5);
+/// let look = Transaction::new("CertificatesPerDomain", "example.com").mode(Mode::CheckOnly);
+/// # assert_eq!((one.cost, five.cost, look.mode), (1, 5, Mode::CheckOnly));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Transaction<'a> {
+    /// The limit.
+    pub limit: LimitRef<'a>,
+    /// Whose bucket it is.
+    pub id: &'a str,
+    /// How many tokens it takes.
+    pub cost: u32,
+    /// With how many it makes do, for a limit with tiers.
+    pub min_cost: Option<u32>,
+    /// How it takes part in a batch.
+    pub mode: Mode,
+    /// What is decided while the store does not answer, if it is not for the limit to say.
+    pub on_failure: Option<OnFailure>,
+    /// What is decided then at least, if it is for the limit to say.
+    floor: Option<OnFailure>,
+    /// Whether it is of those who have no id.
+    missing: bool,
+    /// Whether a cost that cannot pass is denied, rather than an error.
+    lenient: bool,
+    /// Whether it changes what was told already.
+    correction: bool,
+    /// The fingerprint of the bucket, if it is known; then the id is canonical.
+    fingerprint: Option<Fingerprint>,
+    /// Which charge is refunded, if that is known.
+    receipt: Option<&'a Receipt>,
+}
+
+impl<'a> Transaction<'a> {
+    /// A transaction of cost 1 that is checked and spent.
+    #[must_use]
+    pub fn new(limit: impl Into<LimitRef<'a>>, id: &'a str) -> Self {
+        Self {
+            limit: limit.into(),
+            id,
+            cost: 1,
+            min_cost: None,
+            mode: Mode::CheckAndSpend,
+            on_failure: None,
+            floor: None,
+            missing: false,
+            lenient: false,
+            correction: false,
+            fingerprint: None,
+            receipt: None,
+        }
+    }
+
+    /// Says that the id is canonical, and what the bucket's fingerprint is.
+    pub(crate) const fn canonical(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = Some(fingerprint);
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint
+    }
+
+    /// Names the charge that is refunded.
+    pub(crate) const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
+        self.receipt = Some(receipt);
+        self.cost = receipt.cost();
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn receipt(&self) -> Option<&'a Receipt> {
+        self.receipt
+    }
+
+    /// A transaction of the bucket that requests without an id share
+    /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)), to look at it or reset it.
+    #[must_use]
+    pub fn missing(limit: impl Into<LimitRef<'a>>) -> Self {
+        let mut transaction = Self::new(limit, Id::MISSING);
+        transaction.missing = true;
+        transaction
+    }
+
+    pub(crate) const fn is_missing(&self) -> bool {
+        self.missing
+    }
+
+    /// Denies a cost that cannot pass. Otherwise, it is an error.
+    pub(crate) const fn lenient(mut self) -> Self {
+        self.lenient = true;
+        self
+    }
+
+    pub(crate) const fn is_lenient(&self) -> bool {
+        self.lenient
+    }
+
+    /// Makes it a change of what was decided before, of which operators are not told once more.
+    pub(crate) const fn correction(mut self) -> Self {
+        self.correction = true;
+        self
+    }
+
+    pub(crate) const fn is_correction(&self) -> bool {
+        self.correction
+    }
+
+    /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt. A limit with tiers takes no 0.
+    #[must_use]
+    pub const fn cost(mut self, cost: u32) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Makes it a group request, for a limit with [tiers](crate::tiers): as much is granted as there is room
+    /// for, from `min_cost` up to the cost, or nothing. If not set, it is all of the cost or nothing.
+    ///
+    /// A group takes all it can get, and may burst into a tier for what it could have done without.
+    #[must_use]
+    pub const fn min_cost(mut self, min_cost: u32) -> Self {
+        self.min_cost = Some(min_cost);
+        self
+    }
+
+    /// Sets how the transaction takes part in its batch.
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets what is decided while the store does not answer, whatever the limit's name says. See
+    /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
+    #[must_use]
+    pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = Some(on_failure);
+        self
+    }
+
+    /// Leaves it to the limit what is decided while the store does not answer, and lets no more pass than `floor` does.
+    pub(crate) const fn on_failure_at_least(mut self, floor: Option<OnFailure>) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    pub(crate) const fn floor(&self) -> Option<OnFailure> {
+        self.floor
+    }
+}

@@ -1,0 +1,273 @@
+//! A layer of one limit, which takes one line: by itself, in axum, in tonic and in plain hyper.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use http::{Response, StatusCode};
+use tollgate::{
+    ClientIp, Limit, MemoryBackend, RateLimitLayer, Rule,
+    backend::{Backend, BackendError},
+    decision::Outcome,
+    id::IdFormat,
+    key::{Everyone, HeaderId},
+    limit::LimitName,
+    transaction::Batch,
+};
+use tower::{Layer, ServiceExt};
+
+use crate::support::{Hello, from_ip, send};
+
+/// Two requests, and no other while a test runs.
+fn two() -> Limit {
+    Limit::every(Duration::from_secs(86_400)).burst(2)
+}
+
+fn two_of_an_ip() -> RateLimitLayer {
+    RateLimitLayer::new(two(), ClientIp::peer())
+}
+
+async fn status(layer: &RateLimitLayer, ip: &str) -> StatusCode {
+    send(layer, ip).await.status()
+}
+
+fn policy<B>(response: &Response<B>) -> &str {
+    response.headers()["ratelimit-policy"].to_str().unwrap()
+}
+
+/// What a layer says of how it was built, as it panics.
+fn mistake(build: impl FnOnce() -> RateLimitLayer) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(build)).unwrap_err();
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => (*panic.downcast::<&str>().unwrap()).into(),
+    }
+}
+
+#[tokio::test]
+async fn each_client_has_a_bucket() {
+    let layer = two_of_an_ip();
+    for ip in ["192.0.2.1", "192.0.2.2"] {
+        for expected in [200, 200, 429] {
+            assert_eq!(status(&layer, ip).await, expected, "{ip}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn limit_is_named_requests_or_as_it_is_told() {
+    assert_eq!(
+        policy(&send(&two_of_an_ip(), "192.0.2.1").await),
+        r#""requests";q=2;w=172800"#
+    );
+    let named = two_of_an_ip().named("logins");
+    assert_eq!(
+        policy(&send(&named, "192.0.2.1").await),
+        r#""logins";q=2;w=172800"#
+    );
+    // A name may say more, in headers and in what its ids are.
+    let name = LimitName::new("logins", 7, IdFormat::IpAddress).description("attempts to log in");
+    let named = two_of_an_ip().named(name);
+    assert_eq!(named.limiter().limits().names(), ["logins"]);
+    assert_eq!(
+        policy(&send(&named, "192.0.2.1").await),
+        r#""logins";q=2;w=172800"#
+    );
+}
+
+#[tokio::test]
+async fn clones_share_their_memory_and_layers_do_not() {
+    let layer = two_of_an_ip();
+    let (clone, other) = (layer.clone(), two_of_an_ip());
+    for layer in [&layer, &clone] {
+        assert_eq!(status(layer, "192.0.2.1").await, 200);
+    }
+    for (layer, expected) in [(&layer, 429), (&clone, 429), (&other, 200)] {
+        assert_eq!(status(layer, "192.0.2.1").await, expected);
+    }
+    // A name alone shares nothing either, and a clone that gets one leaves the others as they are.
+    let named = layer.clone().named("requests");
+    assert_eq!(status(&named, "192.0.2.1").await, 200);
+    assert_eq!(status(&layer, "192.0.2.1").await, 429);
+}
+
+#[tokio::test]
+async fn nested_layers_charge_a_bucket_each() {
+    let nested = two_of_an_ip().layer(two_of_an_ip().layer(Hello));
+    for expected in [200, 200, 429] {
+        let response = nested.clone().oneshot(from_ip("192.0.2.1")).await.unwrap();
+        assert_eq!(response.status(), expected);
+    }
+}
+
+/// Layers that have one store.
+#[derive(Clone, Debug)]
+struct Store(std::sync::Arc<MemoryBackend>);
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.0.apply(batch).await
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        self.0.try_apply(batch)
+    }
+}
+
+#[tokio::test]
+async fn shared_layers_share_buckets_of_one_name() {
+    let store = Store(MemoryBackend::new().into());
+    let layer = |name: &str| two_of_an_ip().shared(name, store.clone());
+    let (a, same, b) = (layer("a"), layer("a"), layer("b"));
+    for (layer, expected) in [(&a, 200), (&same, 200), (&a, 429), (&same, 429), (&b, 200)] {
+        assert_eq!(status(layer, "192.0.2.1").await, expected);
+    }
+}
+
+#[tokio::test]
+async fn other_rules_are_added_to_the_same_limiter() {
+    let layer = two_of_an_ip()
+        .named("both")
+        .rule(Rule::new("both", Everyone).cost(1));
+    let mut statuses = Vec::new();
+    for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        statuses.push(status(&layer, ip).await.as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[test]
+fn what_cannot_be_named_is_refused_at_start() {
+    let late = "call it directly after that, before `rule`";
+    let everyone = || Rule::new("requests", Everyone);
+    for (mistake, expected) in [
+        (mistake(|| two_of_an_ip().named("2nd")), "2nd"),
+        (
+            mistake(|| two_of_an_ip().shared("", MemoryBackend::new())),
+            "name",
+        ),
+        (
+            mistake(|| two_of_an_ip().rule(everyone()).named("late")),
+            late,
+        ),
+        (
+            mistake(|| two_of_an_ip().shared("a", MemoryBackend::new()).named("b")),
+            late,
+        ),
+        (
+            mistake(|| {
+                let limiter = two_of_an_ip().limiter().clone();
+                RateLimitLayer::with_limiter(limiter).named("a")
+            }),
+            late,
+        ),
+        (
+            mistake(|| {
+                let address = LimitName::unnumbered("a", IdFormat::IpAddress);
+                RateLimitLayer::new(two(), ClientIp::peer().clone())
+                    .named(address)
+                    .rule(Rule::new("A", Everyone))
+            }),
+            "did you mean `a`?",
+        ),
+        (
+            mistake(|| {
+                let account = LimitName::unnumbered("accounts", IdFormat::RegId);
+                RateLimitLayer::new(two(), ClientIp::peer()).named(account)
+            }),
+            "another extractor",
+        ),
+    ] {
+        assert!(mistake.contains(expected), "{mistake}");
+    }
+    // What is set in between does no harm.
+    let layer = RateLimitLayer::new(two(), HeaderId::new("x-account"));
+    let _ = layer.extensions(false).named("a").named("b");
+}
+
+#[cfg(feature = "axum")]
+#[tokio::test]
+async fn limits_an_axum_app() {
+    use axum::{Router, routing::get};
+
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(RateLimitLayer::new(two(), ClientIp::peer()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    is_exhausted_by_two_requests(address).await;
+}
+
+#[tokio::test]
+async fn limits_a_plain_hyper_server() {
+    use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+    use hyper_util::rt::TokioIo;
+
+    let limited = RateLimitLayer::new(two(), ClientIp::peer()).layer(Hello);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, peer)) = listener.accept().await {
+            let limited = limited.clone();
+            let service = service_fn(move |mut request: http::Request<Incoming>| {
+                request.extensions_mut().insert(peer);
+                limited.clone().oneshot(request)
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    is_exhausted_by_two_requests(address).await;
+}
+
+async fn is_exhausted_by_two_requests(address: std::net::SocketAddr) {
+    use http_body_util::Empty;
+    use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<bytes::Bytes>>();
+    let uri: http::Uri = format!("http://{address}/").parse().unwrap();
+    for (expected, left) in [(200, "1"), (200, "0"), (429, "0")] {
+        let response = client.get(uri.clone()).await.unwrap();
+        assert_eq!(response.status(), expected);
+        let field = response.headers()["ratelimit"].to_str().unwrap();
+        assert!(
+            field.starts_with(&format!("\"requests\";r={left};")),
+            "{field}"
+        );
+        assert_eq!(
+            response.headers().contains_key("retry-after"),
+            expected == 429
+        );
+    }
+}
+
+#[cfg(feature = "tonic")]
+#[tokio::test]
+async fn limits_a_tonic_server() {
+    use tonic::{Code, transport::Server};
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    let server = Server::builder()
+        .layer(RateLimitLayer::new(two(), ClientIp::peer()))
+        .add_service(health);
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+    for expected in [Code::Ok, Code::Ok, Code::ResourceExhausted] {
+        let answer = client.check(HealthCheckRequest::default()).await;
+        assert_eq!(
+            answer.map_or_else(|status| status.code(), |_| Code::Ok),
+            expected
+        );
+    }
+}
