@@ -4,9 +4,11 @@
 //! cargo run --example custom_backend
 //! ```
 
+#[path = "shared/failure.rs"]
+mod failure;
+
 use std::{
     collections::HashMap,
-    error::Error,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -20,6 +22,8 @@ use tollgate::{
     decision::{Outcome, Stored},
     transaction::Batch,
 };
+
+use self::failure::Failure;
 
 /// All buckets in one map behind one lock.
 #[derive(Debug, Default)]
@@ -74,7 +78,7 @@ impl<B: Backend> Backend for Counted<B> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let batches = Arc::new(AtomicU64::new(0));
     let backend = Counted {
         inner: MapBackend::default(),

@@ -7,7 +7,8 @@
 //! curl -i http://127.0.0.1:3000/acme/orders
 //! ```
 
-use std::error::Error;
+#[path = "shared/failure.rs"]
+mod failure;
 
 use axum::{Router, routing::get};
 use http::request::Parts;
@@ -17,6 +18,8 @@ use tollgate::{
     id::Id,
     key::{Extracted, KeyExtractor, Missing},
 };
+
+use self::failure::Failure;
 
 /// The key in `x-api-key`, or in the query as `?key=`.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ fn tenant(parts: &Parts) -> Option<Id> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let limits = Limits::builder()
         .limit("per-key", Limit::per_second(5))
         .limit("per-tenant", Limit::per_minute(100).burst(10))

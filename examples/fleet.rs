@@ -10,14 +10,19 @@
 //! limits, its own limiter and its own connection. Name another Redis and other addresses, as many as
 //! you like: `fleet redis-cluster://127.0.0.1:7000 127.0.0.1:3001 127.0.0.1:3002 127.0.0.1:3003`.
 
+#[path = "shared/failure.rs"]
+mod failure;
+
 use std::{env, error::Error, net::SocketAddr, time::Duration};
 
 use axum::{Router, routing::get};
 use tokio::{net::TcpListener, task::JoinSet};
 use tollgate::{ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule};
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().init();
     let mut args = env::args().skip(1);
     let url = args.next().unwrap_or("redis://127.0.0.1:6379".into());

@@ -20,7 +20,10 @@
 //! Anyone can lock an account in this way, as long as guesses keep coming. Where that hurts, give browsers that
 //! have been logged in before a cookie, and a bucket of their own: (account, cookie) in place of the account.
 
-use std::{env, error::Error, net::SocketAddr};
+#[path = "shared/failure.rs"]
+mod failure;
+
+use std::{env, net::SocketAddr};
 
 use axum::{
     Router,
@@ -38,12 +41,14 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, limit::LimitsError,
 };
 
+use self::failure::Failure;
+
 /// Who may log in. A real server keeps hashes by Argon2, and verifies one for unknown names too: that takes the same time
 /// whatever is guessed. To compare passwords as here tells by the time it takes how much of them is right.
 const USERS: [(&str, &str); 2] = [("alice", "wonderland"), ("bob", "builder")];
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
     let app = app()?.into_make_service_with_connect_info::<SocketAddr>();
     let listener = TcpListener::bind(address).await?;

@@ -19,7 +19,10 @@
 //!
 //! Keys that are guessed are not limited here: do that by another layer outside of the middleware, as `login_failures` does.
 
-use std::{env, error::Error};
+#[path = "shared/failure.rs"]
+mod failure;
+
+use std::env;
 
 use axum::{
     Extension, Router,
@@ -35,6 +38,8 @@ use tollgate::{
     key::ExtensionId,
     limit::{Language, LimitsError},
 };
+
+use self::failure::Failure;
 
 #[derive(Clone, Copy, Debug)]
 enum Plan {
@@ -68,7 +73,7 @@ const OVERRIDES: &str = "
 ";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
     let app = app()?;
     let listener = TcpListener::bind(address).await?;

@@ -5,14 +5,19 @@
 //! for i in $(seq 30); do curl -s -o /dev/null -w '%{http_code} ' http://127.0.0.1:3000/; done
 //! ```
 
-use std::{env, io, net::SocketAddr};
+#[path = "shared/failure.rs"]
+mod failure;
+
+use std::{env, net::SocketAddr};
 
 use axum::{Router, routing::get};
 use tokio::net::TcpListener;
 use tollgate::{ClientIp, Limit, RateLimitLayer};
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> io::Result<()> {
+async fn main() -> Result<(), Failure> {
     let limit = Limit::per_second(10).burst(20);
     let app = Router::new()
         .route("/", get(|| async { "hello" }))

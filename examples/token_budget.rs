@@ -18,10 +18,11 @@
 //! `GET /budget` has a layer of its own, whose rule observes: it has the same bucket, takes nothing from it, and never
 //! refuses.
 
+#[path = "shared/failure.rs"]
+mod failure;
+
 use std::{
-    env,
-    error::Error,
-    io,
+    env, io,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -44,6 +45,8 @@ use tollgate::{
     limit::LimitsError, rule::Ending, transaction::Mode,
 };
 
+use self::failure::Failure;
+
 /// How many tokens a request may take if it does not say.
 const MAX_TOKENS: u32 = 100;
 
@@ -55,7 +58,7 @@ const MAX_PROMPT: u64 = 64 * 1024;
 struct Generated(Arc<AtomicU32>);
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
     let app = app()?;
     let listener = TcpListener::bind(address).await?;

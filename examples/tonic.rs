@@ -5,13 +5,18 @@
 //! cargo run --example tonic --features tonic
 //! ```
 
-use std::{env, error::Error, net::SocketAddr};
+#[path = "shared/failure.rs"]
+mod failure;
+
+use std::{env, net::SocketAddr};
 
 use tollgate::{ClientIp, Limit, RateLimitLayer};
 use tonic::transport::Server;
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let layer = RateLimitLayer::new(Limit::per_second(5), ClientIp::peer()).named("calls");
 
     let (reporter, health) = tonic_health::server::health_reporter();

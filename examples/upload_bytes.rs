@@ -15,9 +15,11 @@
 //! handler with it, so that the count is not the handler's: it is in an extension of the request, which
 //! `Rule::settle_by` finds however the request ends.
 
+#[path = "shared/failure.rs"]
+mod failure;
+
 use std::{
     env,
-    error::Error,
     net::SocketAddr,
     sync::{
         Arc,
@@ -40,13 +42,15 @@ use tollgate::{
     limit::LimitsError, rule::Ending,
 };
 
+use self::failure::Failure;
+
 const KIB: u64 = 1024;
 
 /// What is reserved for an upload that does not say how long it is, in KiB.
 const RESERVE: u32 = 256;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().init();
     let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
     let app = app()?.into_make_service_with_connect_info::<SocketAddr>();

@@ -147,11 +147,9 @@ impl FromStr for Check {
 }
 
 /// The error of a code that no check has.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not the code of a check: use one of {codes}", codes = codes())]
 pub struct UnknownCheck(String);
-
-debug_as_read!(UnknownCheck);
 
 fn codes() -> String {
     let codes: Vec<_> = Check::ALL.iter().map(|check| check.code()).collect();

@@ -77,7 +77,7 @@ impl Ticks {
 }
 
 /// Why a burst, a count and a period make no limit.
-#[derive(Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GcraError {
     /// The burst is zero.
@@ -99,8 +99,6 @@ pub enum GcraError {
     )]
     ToleranceTooLong,
 }
-
-debug_as_read!(GcraError);
 
 /// The parameters of one bucket, validated: burst, count, and the two spans that follow from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

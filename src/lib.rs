@@ -60,26 +60,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Shows errors by `Debug` as they are meant to be read, with their causes: that is what `main` and `unwrap` print.
-macro_rules! debug_as_read {
-    ($($error:ty),+) => {$(
-        impl ::std::fmt::Debug for $error {
-            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                let mut text = self.to_string();
-                let mut source = ::std::error::Error::source(self);
-                while let Some(cause) = source {
-                    let cause_text = cause.to_string();
-                    if !text.ends_with(&cause_text) {
-                        text = format!("{text}: {cause_text}");
-                    }
-                    source = cause.source();
-                }
-                f.write_str(&text)
-            }
-        }
-    )+};
-}
-
 pub mod backend;
 pub mod check;
 pub mod clock;

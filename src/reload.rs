@@ -203,7 +203,7 @@ impl Reloader {
 }
 
 /// Why the limits that were in force stay.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[error(transparent)]
 #[non_exhaustive]
 pub enum ReloaderError {
@@ -212,8 +212,6 @@ pub enum ReloaderError {
     /// They do not fit what is running.
     Limiter(#[from] ReloadError),
 }
-
-debug_as_read!(ReloaderError);
 
 /// SIGHUPs, if they are listened to.
 #[cfg(unix)]

@@ -29,12 +29,18 @@ pub(crate) use self::{
 };
 use self::{
     charging::Charging,
+    predicate::Not,
     source::{ClientId, NoId, Sources},
 };
-pub use self::{charging::Ending, path::paths, predicate::methods, rules::RuleError};
+pub use self::{
+    charging::Ending,
+    path::{Paths, paths},
+    predicate::{Methods, methods},
+    rules::RuleError,
+};
 use crate::{
     id::{Id, IdFormat},
-    key::{KeyExtractor, Missing},
+    key::{KeyExtractor, Missing, Predicate},
     limiter::RuleRequirement,
     transaction::{Mode, OnFailure},
 };
@@ -119,7 +125,8 @@ impl Rule {
         }
     }
 
-    /// Chooses the limit for each request: one of `others`, or the rule's own where there is `None`.
+    /// Chooses the limit for each request: one of `others`, given by their names or [handles](crate::limiter::LimitHandle), or
+    /// the rule's own where there is `None`.
     ///
     /// A name that is not among them is a mistake of the server, and does what
     /// [`on_missing`](Self::on_missing) says.
@@ -178,18 +185,15 @@ impl Rule {
     ///
     /// A request whose path is in disguise (see [`paths`]), such as `/static/../login`, is skipped only if this is also
     /// true of the request with the path that a router may resolve it to, here `/login`.
-    pub fn skip_if(self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        let skip: Arc<_> = Arc::new(skip);
-        self.set(|rule| {
-            let skip = Arc::clone(&skip);
-            rule.skips.push(move |parts| skip(parts));
-        })
+    pub fn skip_if(self, skip: impl Predicate) -> Self {
+        let skip: Arc<dyn Predicate> = Arc::new(skip);
+        self.set(|rule| rule.skips.push(Arc::clone(&skip)))
     }
 
     /// Skips requests for which this is false. A request whose path is in disguise (see [`paths`]) is skipped only if this
     /// is also false of the request with the path that a router may resolve it to.
-    pub fn only_if(self, meets: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.skip_if(move |parts| !meets(parts))
+    pub fn only_if(self, meets: impl Predicate) -> Self {
+        self.skip_if(Not(meets))
     }
 
     /// Charges after the response's head, if the request has ended in this way. Before, it is only checked, so that
@@ -391,7 +395,7 @@ impl Rule {
     }
 
     /// Finds the id, and by which of its extractors.
-    #[inline]
+    #[inline(always)]
     fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
         let missed = |no_id: &NoId| self.fall_back(no_id);
         self.sources.find(parts, format, missed)

@@ -12,6 +12,8 @@
 //! its addresses, so that its `X-Forwarded-For` is believed: `PROXIES=10.0.0.0/8,127.0.0.1`.
 
 mod app;
+#[path = "../shared/failure.rs"]
+mod failure;
 mod order;
 
 use std::{env, error::Error, net::SocketAddr, path::Path, time::Duration};
@@ -23,10 +25,10 @@ use tollgate::{
     reload::Reloader,
 };
 
-use self::app::Clients;
+use self::{app::Clients, failure::Failure};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().init();
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/config");
     let recipe = app::limits()

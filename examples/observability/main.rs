@@ -20,6 +20,8 @@
 //! has what the metrics mean, and which alerts to set.
 
 mod exporter;
+#[path = "../shared/failure.rs"]
+mod failure;
 
 use std::{env, error::Error, io, net::SocketAddr, time::Duration};
 
@@ -39,8 +41,10 @@ use tollgate::{
 use tower_http::trace::TraceLayer;
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let level: LevelFilter = variable("LOG", "info").parse()?;
     let log = tracing_subscriber::fmt().with_writer(io::stderr);
     log.with_max_level(level).init();

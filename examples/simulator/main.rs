@@ -13,17 +13,21 @@
 
 mod app;
 mod config;
+#[path = "../shared/failure.rs"]
+mod failure;
 mod patterns;
 mod refusal;
 mod sessions;
 mod simulation;
 
-use std::{env, error::Error};
+use std::env;
 
 use tokio::net::TcpListener;
 
+use self::failure::Failure;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);

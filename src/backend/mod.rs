@@ -154,11 +154,9 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 }
 
 /// Why a backend cannot keep the buckets of a limit.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAdmitted(Box<str>);
-
-debug_as_read!(NotAdmitted);
 
 impl NotAdmitted {
     /// The error with a reason, which says what to change.
@@ -168,7 +166,7 @@ impl NotAdmitted {
 }
 
 /// Why a backend has not decided a batch.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// The instant of the decision is out of range.
@@ -182,8 +180,6 @@ pub enum BackendError {
     #[error("the rate limit store is being found again")]
     Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
-
-debug_as_read!(BackendError);
 
 impl BackendError {
     /// The error of a store that did not answer.

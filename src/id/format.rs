@@ -143,15 +143,13 @@ impl FromStr for IdFormat {
 }
 
 /// The error of a text that is no id in a format.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{id}` is not an id in the format {format}: {reason}")]
 pub struct IdError {
     format: IdFormat,
     id: String,
     reason: Reason,
 }
-
-debug_as_read!(IdError);
 
 impl IdError {
     /// What is wrong, without the id itself.
@@ -164,11 +162,9 @@ impl IdError {
 }
 
 /// The error of a name that no format has.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not an id format: use one of {names}", names = names())]
 pub struct UnknownIdFormat(String);
-
-debug_as_read!(UnknownIdFormat);
 
 fn names() -> String {
     let names: Vec<_> = IdFormat::ALL.iter().map(|format| format.name()).collect();

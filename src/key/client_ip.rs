@@ -100,12 +100,25 @@ impl ClientIp {
     pub fn within<T: AsRef<str>>(
         &self,
         ranges: impl IntoIterator<Item = T>,
-    ) -> Result<Predicate, RangeError> {
-        let (address, ranges) = (self.address.clone(), Ranges::parse(ranges)?);
-        Ok(Box::new(move |parts| {
-            let ip = address.find(parts);
-            ip.is_ok_and(|ip| ranges.contains(ip))
-        }))
+    ) -> Result<Within, RangeError> {
+        Ok(Within {
+            ranges: Ranges::parse(ranges)?,
+            address: self.address.clone(),
+        })
+    }
+}
+
+/// Requests from some addresses: what [`ClientIp::within`] returns.
+#[derive(Clone, Debug)]
+pub struct Within {
+    address: Address,
+    ranges: Ranges,
+}
+
+impl Predicate for Within {
+    fn holds(&self, parts: &Parts) -> bool {
+        let ip = self.address.find(parts);
+        ip.is_ok_and(|ip| self.ranges.contains(ip))
     }
 }
 

@@ -60,14 +60,13 @@ mod joined;
 #[cfg(feature = "axum")]
 mod matched_path;
 mod or_else;
-
-use http::request::Parts;
+mod predicate;
 
 #[cfg(feature = "axum")]
 pub use self::matched_path::MatchedPath;
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader, RangeError},
-    client_ip::ClientIp,
+    client_ip::{ClientIp, Within},
     everyone::Everyone,
     extension::ExtensionId,
     extracted::{Extracted, Missing},
@@ -75,7 +74,6 @@ pub use self::{
     header::HeaderId,
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
+    predicate::Predicate,
 };
 
-/// A question about requests, for what is skipped by the answer.
-pub type Predicate = Box<dyn Fn(&Parts) -> bool + Send + Sync>;

@@ -14,7 +14,7 @@ use crate::{
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules, charged},
-    transaction::{Mode, Operation, Transaction},
+    transaction::{LimitRef, Mode, Operation, Transaction},
 };
 
 /// What rate limiting layers have decided on a request: among the extensions of the request, for handlers, and with
@@ -106,11 +106,15 @@ impl Assessment {
         layers.into_iter().flatten()
     }
 
-    /// What was decided for a limit, by the innermost layer that has it.
+    /// What was decided for a limit, by the innermost layer that has it; `None` if no rule of that limit charged the request.
+    ///
+    /// The limit is given by its name, or by a [handle](crate::limiter::LimitHandle). A misspelt name is like that of a limit
+    /// that did not apply; a handle can only be made of a name that exists.
     #[must_use]
-    pub fn of(&self, limit: &str) -> Option<&Assessed> {
+    pub fn of<'a>(&self, limit: impl Into<LimitRef<'a>>) -> Option<&Assessed> {
+        let name = limit.into().as_str();
         let mut outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
-        outwards.find_map(|layer| layer.ours.iter().find(|assessed| *assessed.limit == *limit))
+        outwards.find_map(|layer| layer.ours.iter().find(|assessed| *assessed.limit == *name))
     }
 
     /// Gives back everything that the request was charged, as when what it asked for has failed. What

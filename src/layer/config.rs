@@ -22,7 +22,7 @@ use super::{
 use crate::{
     check::{Check, Finding},
     decision::{BatchDecision, Decision, Decisions, OneDecision, ResultLabel},
-    key::Missing,
+    key::{Missing, Predicate},
     limit::Limits,
     limiter::{Capacity, Limiter, LimiterError, Many, One},
     response::{Denial, Denials, Headers, Policy, Reason, Responder, Shown},
@@ -57,7 +57,7 @@ pub(super) struct LayerConfig {
 #[derive(Clone)]
 pub(super) struct DenyList {
     pub(super) name: Arc<str>,
-    pub(super) holds: Arc<dyn Fn(&Parts) -> bool + Send + Sync>,
+    pub(super) predicate: Arc<dyn Predicate>,
 }
 
 impl fmt::Debug for DenyList {
@@ -163,10 +163,10 @@ impl LayerConfig {
         }
         let resolved = undisguised(request);
         let holds = |list: &&DenyList| {
-            (list.holds)(request)
+            list.predicate.holds(request)
                 || resolved
                     .as_ref()
-                    .is_some_and(|request| (list.holds)(request))
+                    .is_some_and(|request| list.predicate.holds(request))
         };
         self.listed.iter().find(holds)
     }

@@ -1,6 +1,5 @@
 use std::{sync::Arc, time::Duration};
 
-use http::request::Parts;
 use tower_layer::Layer;
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
 use crate::{
     backend::Backend,
     check::Checks,
-    key::KeyExtractor,
+    key::{KeyExtractor, Predicate},
     limit::{Limit, LimitName},
     limiter::Limiter,
     response::{Grpc, Headers, Policy, Responder, ResponseFormat},
@@ -174,8 +173,8 @@ impl RateLimitLayer {
     /// # Ok::<_, tollgate::key::RangeError>(())
     /// ```
     #[must_use]
-    pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.plan_mut().exempt.push(skip);
+    pub fn skip_if(mut self, skip: impl Predicate) -> Self {
+        self.plan_mut().exempt.push(Arc::new(skip));
         self
     }
 
@@ -196,14 +195,10 @@ impl RateLimitLayer {
     /// # Ok::<_, tollgate::key::RangeError>(())
     /// ```
     #[must_use]
-    pub fn deny_if(
-        mut self,
-        list: &str,
-        holds: impl Fn(&Parts) -> bool + Send + Sync + 'static,
-    ) -> Self {
+    pub fn deny_if(mut self, list: &str, predicate: impl Predicate) -> Self {
         self.plan_mut().listed.push(DenyList {
             name: list.into(),
-            holds: Arc::new(holds),
+            predicate: Arc::new(predicate),
         });
         self
     }

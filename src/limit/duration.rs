@@ -144,14 +144,12 @@ fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
 }
 
 /// The error of a text that is not a duration.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a duration: {kind}")]
 pub struct DurationError {
     text: String,
     kind: ErrorKind,
 }
-
-debug_as_read!(DurationError);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum ErrorKind {

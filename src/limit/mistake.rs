@@ -18,9 +18,8 @@ use crate::{
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
 /// what to change.
+#[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
-
-debug_as_read!(LimitsError);
 
 /// A mistake and where it is.
 #[derive(Debug)]

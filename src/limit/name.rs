@@ -214,14 +214,12 @@ impl fmt::Display for LimitName {
 }
 
 /// The error of a name that no limit can have.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is not a limit name: begin with an ASCII letter, \
      and go on with letters, digits, `_`, `.` or `-`"
 )]
 pub struct NameError(String);
-
-debug_as_read!(NameError);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-use std::{hash::Hash, sync::Arc};
+use std::{fmt, hash::Hash, sync::Arc};
 
 use ahash::RandomState;
 use indexmap::{IndexMap, map::Entry};
@@ -20,13 +20,13 @@ pub struct Override<'a> {
 }
 
 /// The overrides of one name, by folded id, in the order in which they were added.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Overrides {
     map: IndexMap<Box<str>, StoredOverride, RandomState>,
     filter: Filter,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct StoredOverride {
     limit: Arc<Limit>,
     /// The id as it was written, unless that is how it is folded.
@@ -86,6 +86,15 @@ impl Overrides {
     }
 }
 
+/// Prints how many there are: files may hold very many, and their ids may be personal.
+impl fmt::Debug for Overrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overrides")
+            .field("len", &self.map.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl StoredOverride {
     fn show<'a>(&'a self, folded: &'a str) -> Override<'a> {
         Override {
@@ -99,7 +108,7 @@ impl StoredOverride {
 
 /// A Bloom filter in front of the map, of 8 to 16 bits for each override, two of which are set in one
 /// word. Most ids have no override, and to miss them in a big map takes several cache lines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Filter(Box<[u64]>);
 
 impl Filter {

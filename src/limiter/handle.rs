@@ -181,6 +181,13 @@ impl From<&LimitHandle> for Arc<str> {
     }
 }
 
+/// As of a reference.
+impl From<LimitHandle> for Arc<str> {
+    fn from(handle: LimitHandle) -> Self {
+        handle.name().into()
+    }
+}
+
 impl fmt::Debug for LimitHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitHandle")

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Why a transaction was not decided.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LimiterError {
     /// No limit has this name.
@@ -95,8 +95,6 @@ pub enum LimiterError {
     #[error(transparent)]
     Backend(BackendError),
 }
-
-debug_as_read!(LimiterError);
 
 impl LimiterError {
     pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {

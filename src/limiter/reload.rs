@@ -241,7 +241,7 @@ impl Claims {
 }
 
 /// Why other limits are not put in force.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// A rule uses a name that is gone, or has a cost above a burst.
@@ -280,8 +280,6 @@ pub enum ReloadError {
         source: NotAdmitted,
     },
 }
-
-debug_as_read!(ReloadError);
 
 /// Says whose override it is.
 struct Of<'a>(&'a Option<String>);

@@ -1,5 +1,7 @@
 //! Paths as routers behind the layer may read them.
 
+use std::sync::Arc;
+
 use http::{Uri, request::Parts, uri::PathAndQuery};
 
 use crate::key::Predicate;
@@ -30,8 +32,8 @@ const ROUNDS: usize = 4;
 ///
 /// If one does not begin with a slash, is a route (with braces, or an asterisk that is not at the end), or is in disguise.
 #[track_caller]
-pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Predicate {
-    let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
+pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
+    let paths: Arc<[String]> = paths.into_iter().map(Into::into).collect();
     if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
         panic!("the path `{path}` matches no request: begin it with `/`");
     }
@@ -48,10 +50,18 @@ pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Predicate {
     if let Some((path, resolved)) = paths.iter().find_map(|path| Some((path, resolved(path)?))) {
         panic!("the path `{path}` matches no request: write it as `{resolved}`");
     }
-    Box::new(move |parts| {
-        let mut paths = paths.iter();
+    Paths(paths)
+}
+
+/// Requests for some paths: what [`paths`] returns.
+#[derive(Clone, Debug)]
+pub struct Paths(Arc<[String]>);
+
+impl Predicate for Paths {
+    fn holds(&self, parts: &Parts) -> bool {
+        let mut paths = self.0.iter();
         paths.any(|path| lies_at(path, parts.uri.path()))
-    })
+    }
 }
 
 fn lies_at(pattern: &str, path: &str) -> bool {

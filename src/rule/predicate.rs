@@ -9,31 +9,29 @@ use crate::key::Predicate;
 
 /// What requests may be, in one way or another.
 #[derive(Clone, Default)]
-pub(crate) struct Predicates(Vec<SharedPredicate>);
-
-type SharedPredicate = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+pub(crate) struct Predicates(Vec<Arc<dyn Predicate>>);
 
 impl Predicates {
-    pub(crate) fn push(&mut self, predicate: impl Fn(&Parts) -> bool + Send + Sync + 'static) {
-        self.0.push(Arc::new(predicate));
+    pub(crate) fn push(&mut self, predicate: Arc<dyn Predicate>) {
+        self.0.push(predicate);
     }
 
     /// Whether any of them is true of a request and, if its path is in disguise, of what that may be resolved to.
     #[inline]
     pub(crate) fn any(&self, request: &Parts) -> bool {
-        let mut holding = self.0.iter().filter(|predicate| predicate(request));
+        let mut holding = self.0.iter().filter(|predicate| predicate.holds(request));
         let Some(first) = holding.next() else {
             return false;
         };
         undisguised(request).is_none_or(|resolved| {
-            first(&resolved) || holding.any(|predicate| predicate(&resolved))
+            first.holds(&resolved) || holding.any(|predicate| predicate.holds(&resolved))
         })
     }
 }
 
 impl fmt::Debug for Predicates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} closures", self.0.len())
+        write!(f, "{} predicates", self.0.len())
     }
 }
 
@@ -49,7 +47,25 @@ impl fmt::Debug for Predicates {
 /// ```
 ///
 /// To say which are left out is safer than to say which are meant: axum serves `HEAD` by the handlers of `GET`.
-pub fn methods(methods: impl IntoIterator<Item = Method>) -> Predicate {
-    let methods: Vec<_> = methods.into_iter().collect();
-    Box::new(move |parts| methods.contains(&parts.method))
+pub fn methods(methods: impl IntoIterator<Item = Method>) -> Methods {
+    Methods(methods.into_iter().collect())
+}
+
+/// Requests with some methods: what [`methods`] returns.
+#[derive(Clone, Debug)]
+pub struct Methods(Arc<[Method]>);
+
+impl Predicate for Methods {
+    fn holds(&self, parts: &Parts) -> bool {
+        self.0.contains(&parts.method)
+    }
+}
+
+/// Requests of which another predicate is false.
+pub(super) struct Not<P>(pub(super) P);
+
+impl<P: Predicate> Predicate for Not<P> {
+    fn holds(&self, parts: &Parts) -> bool {
+        !self.0.holds(parts)
+    }
 }

@@ -16,13 +16,13 @@ use crate::{
     decision::Decision,
     id::IdFormat,
     key::{IdSource, Missing},
-    limit::Limits,
+    limit::{Limits, did_you_mean},
     limiter::{Limiter, LimiterError, RuleRequirement},
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
 /// Why a rule does not fit the limits, or the rules before it.
-#[derive(Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// The limit is not known, or the cost is above its burst.
@@ -63,8 +63,6 @@ pub enum RuleError {
         modes: [Mode; 2],
     },
 }
-
-debug_as_read!(RuleError);
 
 /// The rules of a layer. The limits are held to what they take for granted.
 #[derive(Clone, Debug, Default)]
@@ -212,7 +210,7 @@ impl Rules {
         refused
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, charge: Charge, charges: &mut Charges) {
         if !self.may_meet {
             charges.push(charge);
@@ -229,7 +227,7 @@ impl Rules {
     }
 
     /// What a request is charged by the first rule of a chain that finds an id or, if none does, by the last one.
-    #[inline]
+    #[inline(always)]
     fn charge_of(&self, chain: Range<usize>, parts: &Parts) -> Result<Option<Charge>, Unknown> {
         for i in chain.clone() {
             let rule = self.rule(i);
@@ -266,15 +264,17 @@ impl Rules {
     }
 
     /// The limit that a rule charges a request to, and the bucket; or why there is none, and of which limits.
-    #[inline]
+    #[inline(always)]
     fn find(&self, i: usize, parts: &Parts) -> Result<ChargedBucket, (NoId, Range<usize>)> {
         let BoundRule { rule, targets } = &self.held[i];
         let mut target = targets.start;
         if let Some(chosen) = rule.chosen(parts) {
             let limits = &self.targets[targets.clone()];
             let Some(i) = limits.iter().position(|target| *target.limit == *chosen) else {
+                let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
                 let missing = Missing::server(format!(
-                    "the rule has chosen the limit `{chosen}`: name it in `limit_by` too"
+                    "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
+                    did_you_mean(chosen, &known)
                 ));
                 return Err((NoId::Wrong(missing), targets.clone()));
             };

@@ -81,13 +81,17 @@ impl Sources {
     }
 
     /// Finds the first id that is in a format, and which extractor finds it. All that the others say is told to `missed`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(
         &self,
         parts: &Parts,
         format: IdFormat,
         missed: impl Fn(&NoId),
     ) -> Result<(usize, ClientId), NoId> {
+        // Most rules have one extractor.
+        if let [source] = &*self.0 {
+            return source.find(parts, format).map(|id| (0, id));
+        }
         let mut last = NoId::Skip;
         for (i, source) in self.0.iter().enumerate() {
             match source.find(parts, format) {
@@ -132,7 +136,7 @@ impl RuleExtractor {
     }
 
     /// Finds the id in its canonical form.
-    #[inline]
+    #[inline(always)]
     fn find(&self, parts: &Parts, format: IdFormat) -> Result<ClientId, NoId> {
         match self.extractor.extract(parts) {
             Extracted::Skip => Err(NoId::Skip),

@@ -77,7 +77,7 @@ impl Tiers {
     }
 }
 /// Why tiers cannot be used.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TiersError {
     /// There are none.
@@ -95,5 +95,3 @@ pub enum TiersError {
         mistake: TierMistake,
     },
 }
-
-debug_as_read!(TiersError);

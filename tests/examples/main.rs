@@ -5,6 +5,7 @@
 mod acme;
 mod check_limits;
 mod embedded_store;
+mod failures;
 #[cfg(all(feature = "axum", feature = "redis"))]
 mod fleet;
 mod inspect;

@@ -212,7 +212,7 @@ async fn rule_that_is_skipped_leaves_the_request_to_the_next() {
     *post.method_mut() = Method::POST;
     let by_key = charge("per-key", "k", 1);
     assert_eq!(charged(&layer_of_posts, post).await, by_key);
-    let last_skipped = layer(per_key().or_else(per_ip().skip_if(|_| true)));
+    let last_skipped = layer(per_key().or_else(per_ip().skip_if(|_: &http::request::Parts| true)));
     assert_eq!(charged(&last_skipped, request(&[])).await, []);
     assert_eq!(charged(&last_skipped, with_key()).await, by_key);
 }

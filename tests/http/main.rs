@@ -7,6 +7,7 @@ mod axum;
 mod grpc;
 mod keys;
 mod layer;
+mod limit_names;
 mod one_limit;
 mod peers;
 mod proxies;

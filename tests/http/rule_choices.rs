@@ -9,10 +9,10 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::IdFormat,
-    key::{Everyone, ExtensionId, HeaderId, RangeError},
+    key::{Everyone, ExtensionId, HeaderId, Predicate, RangeError, Within},
     layer::Assessment,
     limit::{LimitName, LimitsBuilder},
-    rule::{OnMissing, RuleError, methods, paths},
+    rule::{Methods, OnMissing, Paths, RuleError, methods, paths},
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
@@ -549,4 +549,36 @@ mod failing {
             assert_eq!(answer(&layer, request(Method::GET, "/", &[])).await, status);
         }
     }
+}
+
+#[tokio::test]
+async fn predicates_have_names_and_can_be_kept() {
+    #[derive(Clone, Debug)]
+    struct Exempt {
+        paths: Paths,
+        methods: Methods,
+        addresses: Within,
+    }
+    let exempt = Exempt {
+        paths: paths(["/health"]),
+        methods: methods([Method::OPTIONS]),
+        addresses: ClientIp::peer().within(["192.0.2.0/24"]).unwrap(),
+    };
+    assert!(format!("{exempt:?}").contains("/health"));
+    let layer = is_for(Rule::new("free", Everyone).skip_if(exempt.clone().paths))
+        .skip_if(exempt.methods)
+        .deny_if("abusers", exempt.addresses);
+    let get = |path| request(Method::GET, path, &[]);
+    let free = || vec![("free".to_owned(), "everyone".to_owned(), 1)];
+    assert_eq!(charged(&layer, get("/health")).await, []);
+    assert_eq!(
+        charged(&layer, request(Method::OPTIONS, "/", &[])).await,
+        []
+    );
+    assert_eq!(charged(&layer, get("/")).await, free());
+    let mut denied = get("/");
+    let peer = SocketAddr::from(([192, 0, 2, 7], 1));
+    denied.extensions_mut().insert(peer);
+    assert_eq!(answer(&layer, denied).await, 403);
+    assert!(exempt.paths.holds(&get("/health").into_parts().0));
 }

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use tollgate::{
-    MemoryBackend,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::DenyCache,
+    key::Everyone,
+    limit::Language,
     testing::{
         MapBackend,
         cases::{history, tiers_history},
@@ -31,5 +33,32 @@ async fn memory_and_map_agree_on_random_tiers() {
     for seed in 0..scaled(6) {
         let memory = Arc::new(MemoryBackend::with_max_buckets(4000));
         tiers_history::live_through(2000, seed, &[memory], "").await;
+    }
+}
+
+#[test]
+fn debug_of_a_whole_limiter_is_no_wall_of_text() {
+    let mut limits = Limits::builder().limit("requests", Limit::per_hour(20));
+    for n in 0..1000 {
+        let account = format!("account-{n}");
+        limits = limits.override_for("requests", &account, Limit::per_hour(100));
+    }
+    let builder = limits.overrides_text(Language::Json, "{}");
+    let limits = builder.build().unwrap();
+    let cached = DenyCache::new(MemoryBackend::new());
+    let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
+    let layer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("requests", Everyone));
+    let texts = [
+        format!("{:?}", MemoryBackend::new()),
+        format!("{cached:?}"),
+        format!("{builder:?}"),
+        format!("{limits:?}"),
+        format!("{limiter:?}"),
+        format!("{:?}", limiter.limit("requests").unwrap()),
+        format!("{layer:?}"),
+    ];
+    for text in texts {
+        assert!(text.len() < 2000, "{} bytes: {:.200}", text.len(), text);
+        assert!(!text.contains("account-"), "{text}");
     }
 }

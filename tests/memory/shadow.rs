@@ -196,16 +196,17 @@ async fn all_limits_are_put_in_shadow_and_taken_out_by_a_reload() {
 }
 
 #[test]
-fn errors_read_the_same_when_main_prints_them() {
-    let limits = Limits::builder().defaults_text(Language::Json, r#"{"l": {"perod": "1s"}}"#);
-    let error = limits.build().unwrap_err();
-    assert_eq!(format!("{error:?}"), error.to_string());
+fn debug_of_an_error_is_its_structure() {
     let limits = Limits::builder().defaults_file("no-such-file.json");
     let error = limits.build().unwrap_err();
-    let (debug, display) = (format!("{error:?}"), error.to_string());
+    let debug = format!("{error:?}");
     assert!(
-        debug.starts_with("no-such-file.json: cannot read it: "),
+        debug.starts_with("LimitsError(") && debug.contains("NotFound"),
         "{debug}"
     );
-    assert_eq!(debug, display, "the cause is not said twice");
+    let display = error.to_string();
+    assert!(
+        display.starts_with("no-such-file.json: cannot read it: "),
+        "{display}"
+    );
 }

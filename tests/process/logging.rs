@@ -191,7 +191,7 @@ fn layer_that_limits_nobody_is_told_once() {
     );
     // One that has nothing but a deny list does something.
     let _ = RateLimitLayer::with_limiter(limiter())
-        .deny_if("all", |_| true)
+        .deny_if("all", |_: &http::request::Parts| true)
         .layer(Hello);
     assert_eq!(
         log.count("a RateLimitLayer without rules limits nothing"),

@@ -9,6 +9,8 @@ mod row;
 mod shard;
 mod table;
 
+use std::fmt;
+
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
@@ -54,7 +56,6 @@ use crate::{gcra::Tat, transaction::Action};
 ///   reloaded.
 ///
 /// To share one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
-#[derive(Debug)]
 pub struct MemoryBackend {
     rows: Shards<Table>,
     histories: Histories,
@@ -230,6 +231,17 @@ impl MemoryBackend {
 impl Default for MemoryBackend {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Prints counts, because a million buckets are no help to whoever reads them.
+impl fmt::Debug for MemoryBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBackend")
+            .field("buckets", &self.buckets())
+            .field("evictions", &self.evictions())
+            .field("max_history_bytes", &self.histories.max_bytes())
+            .finish_non_exhaustive()
     }
 }
 

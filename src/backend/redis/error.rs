@@ -9,7 +9,7 @@ use thiserror::Error as ThisError;
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
 /// Why Redis has not decided a batch. It is the source of a [`BackendError::Unavailable`].
-#[derive(Clone, ThisError)]
+#[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
     /// There was no answer in time. What was asked may have been done.
@@ -40,8 +40,6 @@ pub enum RedisError {
     #[error(transparent)]
     Check(#[from] Finding),
 }
-
-debug_as_read!(RedisError);
 
 impl RedisError {
     /// Whether a server refused to write because it is a replica: a master that has failed over, which is left to

@@ -204,14 +204,12 @@ fn runs_into_its_neighbour(parts: &[Part]) -> bool {
 }
 
 /// The error of a text that is no [`KeyForm`].
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{form}` is not a form of keys: {problem}")]
 pub struct KeyFormError {
     form: String,
     problem: FormProblem,
 }
-
-debug_as_read!(KeyFormError);
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum FormProblem {

@@ -103,7 +103,7 @@ fn read_tat(bytes: &mut &[u8]) -> Result<Tat, Malformed> {
 }
 
 /// Why bytes are not the state of a bucket.
-#[derive(Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoredError {
     /// The layout has another version.
@@ -128,8 +128,6 @@ pub enum StoredError {
     #[error("the stored bucket has {0}: something else has written it, so delete the bucket")]
     Impossible(&'static str),
 }
-
-debug_as_read!(StoredError);
 
 impl From<Malformed> for StoredError {
     fn from(malformed: Malformed) -> Self {

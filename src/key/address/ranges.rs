@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
 /// Why no [`Proxies`](super::Proxies) are to be made of a list of addresses and ranges.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProxiesError {
     /// The list is empty.
@@ -34,10 +34,8 @@ pub enum ProxiesError {
     },
 }
 
-debug_as_read!(ProxiesError);
-
 /// Why a text is not a range of addresses.
-#[derive(Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RangeError {
     /// It is neither an address nor a range.
@@ -63,8 +61,6 @@ pub enum RangeError {
         range: String,
     },
 }
-
-debug_as_read!(RangeError);
 
 /// Ranges of addresses, in canonical form.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ mod values;
 mod yaml;
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -75,7 +75,7 @@ impl From<SyntaxError> for LimitsError {
 }
 
 /// Where definitions come from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum LimitsSource {
     File(PathBuf),
     Text(Language, Arc<str>),
@@ -109,12 +109,36 @@ impl LimitsSource {
     }
 }
 
+/// Prints the length of a text, which may hold many ids.
+impl fmt::Debug for LimitsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Text(language, text) => f
+                .debug_struct("Text")
+                .field("language", language)
+                .field("bytes", &text.len())
+                .finish(),
+        }
+    }
+}
+
 /// What a source held when it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Document {
     place: Location,
     language: Language,
     text: Arc<str>,
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document")
+            .field("place", &self.place)
+            .field("language", &self.language)
+            .field("bytes", &self.text.len())
+            .finish()
+    }
 }
 
 impl Document {

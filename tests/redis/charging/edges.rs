@@ -180,7 +180,8 @@ async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
     let gives_back =
         |ending: &Ending<'_>| ending.status().is_some_and(|status| status.is_success());
     let outer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().refund_if(gives_back));
-    let inner = RateLimitLayer::with_limiter(limiter.clone()).deny_if("all", |_| true);
+    let inner = RateLimitLayer::with_limiter(limiter.clone())
+        .deny_if("all", |_: &http::request::Parts| true);
     let service = outer.layer(inner.layer(service_fn(hello)));
     for (content_type, status) in [("application/json", 403), ("application/grpc", 200)] {
         let request = Request::post("/").version(Version::HTTP_2);
