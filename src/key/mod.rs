@@ -76,4 +76,3 @@ pub use self::{
     or_else::{KeyExtractorExt, OrElse},
     predicate::Predicate,
 };
-

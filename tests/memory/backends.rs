@@ -47,7 +47,7 @@ fn debug_of_a_whole_limiter_is_no_wall_of_text() {
     let limits = builder.build().unwrap();
     let cached = DenyCache::new(MemoryBackend::new());
     let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
-    let layer = RateLimitLayer::new(limiter.clone()).rule(Rule::new("requests", Everyone));
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("requests", Everyone));
     let texts = [
         format!("{:?}", MemoryBackend::new()),
         format!("{cached:?}"),

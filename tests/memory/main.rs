@@ -16,3 +16,4 @@ mod shadow;
 mod support;
 mod tiers_model;
 mod vectors;
+mod wrong_backends;
