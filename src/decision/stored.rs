@@ -78,15 +78,15 @@ impl Stored {
                     *self = Self::Gcra(tat);
                 }
             }
-            (Algorithm::Tiers(tiers), State::Tiers(figures)) => {
-                if action == Action::Spend && figures.grant.units() > 0 {
-                    let mut history = match std::mem::take(self) {
-                        Self::Tiers(history) => history,
-                        _ => History::default(),
-                    };
-                    history.take(tiers, figures.grant, now.as_micros());
-                    *self = Self::Tiers(history);
-                }
+            (Algorithm::Tiers(tiers), State::Tiers(figures))
+                if action == Action::Spend && figures.grant.units() > 0 =>
+            {
+                let mut history = match std::mem::take(self) {
+                    Self::Tiers(history) => history,
+                    _ => History::default(),
+                };
+                history.take(tiers, figures.grant, now.as_micros());
+                *self = Self::Tiers(history);
             }
             _ => {}
         }
