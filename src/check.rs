@@ -92,8 +92,7 @@ impl Check {
     }
 
     /// What to do about it.
-    #[must_use]
-    pub const fn advice(self) -> &'static str {
+    pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::ForwardingHeaderIgnored => {
                 "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, have clients' \

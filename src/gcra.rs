@@ -1,5 +1,4 @@
-//! The Generic Cell Rate Algorithm in exact rational arithmetic: pure functions from a stored
-//! state, an instant and a cost to a new state.
+//! The Generic Cell Rate Algorithm in exact rational arithmetic.
 //!
 //! A bucket is one number, its *theoretical arrival time* (TAT): the instant at which it will be
 //! full again. With burst `b`, count `c` and period `p`, a token comes back every *emission
@@ -48,6 +47,7 @@ impl Ticks {
     }
 
     /// Compares it, which is in parts of `count`, with another, which is in parts of `other_count`, exactly.
+    #[doc(hidden)]
     #[must_use]
     pub fn compare(self, count: u32, other: Self, other_count: u32) -> Ordering {
         let ours = u64::from(self.frac) * u64::from(other_count);
@@ -64,6 +64,7 @@ impl Ticks {
     }
 
     /// Rounds up to whole microseconds.
+    #[doc(hidden)]
     #[must_use]
     pub const fn ceil_micros(self) -> u64 {
         self.us.saturating_add((self.frac > 0) as u64)
@@ -173,6 +174,7 @@ impl Gcra {
 
     /// The new TAT if a request of `cost` passes at `now` (µs since the epoch), or `None` if it is
     /// denied.
+    #[doc(hidden)]
     #[must_use]
     #[inline]
     pub fn spend(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
@@ -183,6 +185,7 @@ impl Gcra {
     /// The new TAT once `cost` is charged whatever the bucket holds, even into debt.
     ///
     /// The debt stops growing at [`MAX_TICKS_US`] after `now`.
+    #[doc(hidden)]
     #[must_use]
     pub fn debit(&self, tat: Tat, now: u64, cost: u32) -> Tat {
         let tat = self.lifted(tat, now);
@@ -192,6 +195,7 @@ impl Gcra {
 
     /// The new TAT once `cost` is given back, never beyond full, or `None` where nothing can be:
     /// a full bucket stays as it is.
+    #[doc(hidden)]
     #[must_use]
     pub fn refund(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
         self.refund_span(tat, now, self.increment(cost))
@@ -234,6 +238,7 @@ impl Gcra {
     }
 
     /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.
+    #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self, tat: Tat, now: u64) -> u32 {
         let tat = self.normal(tat);
@@ -251,6 +256,7 @@ impl Gcra {
     }
 
     /// How long after `now` a request of `cost` would pass if nothing else came; zero if at once.
+    #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, tat: Tat, now: u64, cost: u32) -> Ticks {
         let target = self.add(self.lifted(tat, now), self.increment(cost));
@@ -258,6 +264,7 @@ impl Gcra {
     }
 
     /// How long after `now` one more token than now can be spent, or `None` for a full bucket.
+    #[doc(hidden)]
     #[must_use]
     pub fn next_token(&self, tat: Tat, now: u64) -> Option<Ticks> {
         self.quota(tat, now).1
@@ -265,6 +272,7 @@ impl Gcra {
 
     /// What [`remaining`](Self::remaining) and [`next_token`](Self::next_token) say, at the cost of
     /// one.
+    #[doc(hidden)]
     #[must_use]
     pub fn quota(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
         let held = self.remaining(tat, now);
@@ -273,6 +281,7 @@ impl Gcra {
     }
 
     /// How long after `now` the bucket is full.
+    #[doc(hidden)]
     #[must_use]
     pub fn reset_after(&self, tat: Tat, now: u64) -> Ticks {
         self.subtract(self.normal(tat), Ticks::from_micros(now))

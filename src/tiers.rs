@@ -1,5 +1,4 @@
-//! Burst tiers: sliding windows with active and cooldown periods, as pure functions from what is
-//! known of a bucket, an instant and a number of units to what is granted.
+//! Burst tiers: sliding windows with active and cooldown periods.
 //!
 //! A list of [`Tiers`] has the lowest first. Whoever finds the lowest full bursts into the next, if that
 //! is not cooling down, and stays there as long as it is *active*, whatever room there is below. Then the
@@ -7,20 +6,25 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tollgate::tiers::{History, Tier, Tiers};
+//! use tollgate::{Limit, Limiter, Limits, MemoryBackend, clock::ManualClock, tiers::Tier};
 //!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let secs = Duration::from_secs;
 //! // Five a second; fifty for five seconds in a burst, and then fifteen seconds without another.
-//! let tiers = Tiers::new([
+//! let tiers = Limit::tiers([
 //!     Tier::new(5, secs(1)),
 //!     Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15)),
 //! ])?;
-//! let mut history = History::default();
-//! let now = 1_767_225_600_000_000;
-//! let grant = tiers.request(&mut history, now, 7..=7).expect("5 in the lowest, 2 above");
-//! assert_eq!(grant.split(&tiers).collect::<Vec<_>>(), [(0, 5), (1, 2)]);
-//! assert!(tiers.request(&mut history, now, 49..=49).is_none(), "48 are left");
-//! # Ok::<_, tollgate::tiers::TiersError>(())
+//! let limits = Limits::builder().limit("requests", tiers).build()?;
+//! let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+//! let requests = limiter.limit("requests")?;
+//!
+//! let granted = requests.cost(7).spend("alice").await?;
+//! assert_eq!(granted.split().collect::<Vec<_>>(), [(0, 5), (1, 2)]);
+//! let denied = requests.cost(49).spend("alice").await?;
+//! assert!(!denied.allowed(), "48 are left");
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Times are whole microseconds, and all intervals are closed: a unit granted at `s` counts as long as

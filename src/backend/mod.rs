@@ -46,6 +46,12 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! - A store of bytes keeps [`Stored::to_bytes`](crate::decision::Stored::to_bytes), and removes a bucket at
+//!   [`Stored::full_at`](crate::decision::Stored::full_at).
+//! - A store whose calls block gets a thread of its own, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
+//!   batch. The example `embedded_store` does so, with buckets in a file.
+//! - The feature `testing` has the tests that every backend must pass.
 
 mod deny_cache;
 #[cfg(feature = "failure-policy")]

@@ -14,6 +14,7 @@ use crate::{
 };
 
 /// What a decision knows of one bucket.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
@@ -30,7 +31,7 @@ impl State {
     /// The state that is as far from `to` as this one is from `from`: the same bucket, told by another
     /// clock. A missing bucket is full by all of them.
     #[must_use]
-    pub fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
+    pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
         match self {
             Self::Gcra(mut tat) if tat.us > 0 => {
                 let later = to.as_micros().saturating_sub(from.as_micros());
@@ -44,6 +45,7 @@ impl State {
 }
 
 /// A backend's answer for one member of a batch.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
@@ -89,6 +91,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// An outcome whose answers are in the order of the batch's members.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(now: Timestamp, answers: impl IntoIterator<Item = Answer>) -> Self {
         Self {
@@ -114,7 +117,7 @@ impl Outcome {
 
     /// Says who has decided, if it is not where the buckets are kept.
     #[must_use]
-    pub fn by(mut self, source: Source) -> Self {
+    pub(crate) fn by(mut self, source: Source) -> Self {
         self.source = source;
         self
     }
@@ -126,8 +129,9 @@ impl Outcome {
     }
 
     /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
+    #[cfg(feature = "failure-policy")]
     #[must_use]
-    pub fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
+    pub(crate) fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         self.algorithms = Some(algorithms.into_iter().collect());
         self
     }
@@ -180,6 +184,7 @@ impl Outcome {
     }
 
     /// The answers, in the order of the batch's members.
+    #[doc(hidden)]
     #[must_use]
     pub fn answers(&self) -> &[Answer] {
         &self.answers
@@ -209,7 +214,7 @@ impl Outcome {
     /// Whether no voting member of `batch` is denied.
     #[must_use]
     #[inline(always)]
-    pub fn passes(&self, batch: &Batch<'_>) -> bool {
+    pub(crate) fn passes(&self, batch: &Batch<'_>) -> bool {
         let mut members = batch.members.iter().zip(&self.answers);
         members.all(|(member, answer)| answer.passed || !batch.votes(member))
     }

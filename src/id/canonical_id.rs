@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::id::Id;
 
 /// An id in the form that its bucket is kept under.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct CanonicalId<'a> {
     text: Text<'a>,

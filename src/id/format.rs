@@ -77,6 +77,7 @@ impl IdFormat {
     /// # Errors
     ///
     /// If the text is not an id in this format.
+    #[doc(hidden)]
     #[inline]
     pub fn fold(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         if matches!(self, Self::Opaque) && !text.is_empty() && text != Id::MISSING {

@@ -17,12 +17,18 @@
 //! suffixes is compiled in: processes that share buckets should be built with one version of it.
 //!
 //! ```
-//! use tollgate::id::IdFormat;
+//! use tollgate::{Limit, Limiter, Limits, MemoryBackend, id::IdFormat, limit::LimitName};
 //!
-//! assert_eq!(IdFormat::Domain.fold("www.Example.com")?.as_str(), "example.com");
-//! assert_eq!(IdFormat::Ipv6Range.fold("2001:db8:0:7::1")?.as_str(), "2001:db8::/48");
-//! assert_eq!(IdFormat::IpAddress.fold("::ffff:203.0.113.7")?.as_str(), "203.0.113.7");
-//! # Ok::<_, tollgate::id::IdError>(())
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let name = LimitName::new("CertificatesPerDomain", 3, IdFormat::Domain);
+//! let limits = Limits::builder().limit(name, Limit::per_hour(5)).build()?;
+//! let certificates = Limiter::new(limits, MemoryBackend::new()).limit("CertificatesPerDomain")?;
+//!
+//! certificates.spend("www.Example.com").await?;
+//! let decision = certificates.spend("example.com").await?;
+//! assert_eq!(decision.remaining(), Some(3), "it is one bucket");
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
 mod canonical_id;

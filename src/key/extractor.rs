@@ -107,7 +107,7 @@ impl Description {
         self
     }
 
-    /// Says whether the extractor can find an id, given as it is [folded](IdFormat::fold). An override for an id that no
+    /// Says whether the extractor can find an id, given in its [format](IdFormat). An override for an id that no
     /// request has is logged. By default, it can find any.
     #[must_use]
     pub fn can_find(mut self, finds: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {

@@ -97,6 +97,7 @@ impl Limits {
     }
 
     /// A hash of all that they were made of: within one process, equal hashes are of equal limits.
+    #[doc(hidden)]
     #[must_use]
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
@@ -193,12 +194,14 @@ impl NamedLimit {
     /// assert_eq!(requests.limit_of(&id), Some(&Limit::per_second(10)));
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn limit_of(&self, id: &CanonicalId<'_>) -> Option<&Limit> {
         self.in_force(id.as_str())
     }
 
     /// The override of a client, if it has one.
+    #[doc(hidden)]
     #[must_use]
     pub fn override_of(&self, id: &CanonicalId<'_>) -> Option<Override<'_>> {
         self.own(id.as_str())

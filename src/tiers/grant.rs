@@ -1,6 +1,7 @@
 use super::tiers::Tiers;
 
 /// Units that are granted, and from which tiers.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// One bit for each tier that units are taken from, or that is entered below them.

@@ -48,6 +48,7 @@ impl Default for Units {
 impl History {
     /// Each tier's phase at `now` (µs since the epoch), the time at which it was last entered, and how many units are in its
     /// window, lowest first.
+    #[doc(hidden)]
     #[must_use]
     pub fn tiers(
         &self,
@@ -62,6 +63,7 @@ impl History {
     /// is; `u64::MAX` if that does not come. It may be forgotten then.
     ///
     /// A lowest tier that never ends is as good as one that is not entered: its window alone decides.
+    #[doc(hidden)]
     #[must_use]
     pub fn lapses_at(&self, tiers: &Tiers) -> u64 {
         let logs = tiers.spans().iter().zip(&self.logs).enumerate();
@@ -74,6 +76,7 @@ impl History {
     }
 
     /// How much memory it takes beyond its own size, in bytes.
+    #[doc(hidden)]
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let logs = if self.logs.spilled() {

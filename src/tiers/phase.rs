@@ -1,6 +1,7 @@
 use super::tier::Span;
 
 /// What a tier is in at an instant.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It can be entered.

@@ -14,6 +14,7 @@ impl Tiers {
     /// # Panics
     ///
     /// If the range begins with 0.
+    #[doc(hidden)]
     pub fn request(
         &self,
         history: &mut History,
@@ -33,6 +34,7 @@ impl Tiers {
     /// never.
     ///
     /// It is no reservation. A tier may end meanwhile, and what would have been granted then may not be later.
+    #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, history: &History, now: u64, units: u32) -> Option<u64> {
         let wait = history.view(self, now).wait(self, units);
@@ -40,6 +42,7 @@ impl Tiers {
     }
 
     /// How many units would be granted at `now`.
+    #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self, history: &History, now: u64) -> u32 {
         history.view(self, now).remaining(self)

@@ -84,6 +84,7 @@ impl<'a> Window<'a> {
 }
 
 /// How a bucket with tiers stands, counted from the instant of a decision on it.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TierSnapshot {
     pub(crate) grant: Grant,

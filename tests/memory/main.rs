@@ -17,3 +17,4 @@ mod shadow;
 mod support;
 mod tiers_model;
 mod vectors;
+mod wrong_backends;

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "the names of the cases say what they ask for")]
 #![allow(missing_debug_implementations, reason = "nobody keeps a world")]
+#![allow(clippy::must_use_candidate, reason = "the suite is the only caller")]
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,

@@ -1,0 +1,102 @@
+//! The conformance suite fails for backends that are wrong.
+
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+};
+
+use tollgate::{
+    backend::{Backend, BackendError, async_trait},
+    clock::{Clock, SystemClock},
+    decision::{Outcome, Stored},
+    testing::{
+        block_on,
+        cases::{batch, single, world::World},
+    },
+    transaction::{Batch, Operation},
+};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mistake {
+    /// Others decide between what is read and what is written.
+    Torn,
+    /// Only the first bucket of a batch is stored.
+    FirstOnly,
+    /// Its own clock decides, whatever the batch says.
+    OwnClock,
+    /// A check is charged.
+    ChargesChecks,
+    None,
+}
+
+#[derive(Debug)]
+struct Wrong {
+    mistake: Mistake,
+    buckets: Mutex<HashMap<String, Stored>>,
+    clock: SystemClock,
+}
+
+impl Wrong {
+    fn new(mistake: Mistake) -> Self {
+        Self {
+            mistake,
+            buckets: Mutex::default(),
+            clock: SystemClock::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Wrong {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut batch = *batch;
+        if self.mistake == Mistake::ChargesChecks && batch.operation == Operation::Check {
+            batch.operation = Operation::Spend;
+        }
+        let given = batch.now.filter(|_| self.mistake != Mistake::OwnClock);
+        let now = given.unwrap_or_else(|| self.clock.now());
+        let keys = batch.members.iter().map(|member| member.key.to_string());
+        let keys: Vec<_> = keys.collect();
+        let mut buckets = Some(self.buckets.lock().unwrap());
+        let load = |key| buckets.as_ref().unwrap().get(key).cloned();
+        let stored = keys.iter().map(|key| load(key).unwrap_or_default());
+        let mut stored: Vec<_> = stored.collect();
+        if self.mistake == Mistake::Torn {
+            drop(buckets.take());
+            std::thread::yield_now();
+        }
+        let outcome = Outcome::decide(&batch, now, &mut stored)?;
+        let mut buckets = buckets.unwrap_or_else(|| self.buckets.lock().unwrap());
+        let written = match self.mistake {
+            Mistake::FirstOnly => 1,
+            _ => keys.len(),
+        };
+        buckets.extend(keys.into_iter().zip(stored).take(written));
+        Ok(outcome)
+    }
+}
+
+/// Whether a case passes.
+fn passes<F: Future<Output = ()>>(mistake: Mistake, case: fn(World) -> F) -> bool {
+    let test = || block_on(async { case(World::new(Wrong::new(mistake))).await });
+    catch_unwind(AssertUnwindSafe(test)).is_ok()
+}
+
+#[test]
+fn each_mistake_fails_its_case_and_only_with_the_mistake() {
+    let first = batch::batch_refunds_and_resets_each_member;
+    assert!(passes(Mistake::None, first) && !passes(Mistake::FirstOnly, first));
+    let clock = single::figures_follow_the_walkthrough;
+    assert!(passes(Mistake::None, clock) && !passes(Mistake::OwnClock, clock));
+    let check = single::check_answers_what_spend_would_and_writes_nothing;
+    assert!(passes(Mistake::None, check) && !passes(Mistake::ChargesChecks, check));
+}
+
+#[test]
+fn two_steps_instead_of_one_are_seen_sooner_or_later() {
+    let case = single::simultaneous_spends_admit_the_burst;
+    assert!(passes(Mistake::None, case));
+    while passes(Mistake::Torn, case) {}
+}
