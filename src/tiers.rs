@@ -49,6 +49,7 @@ mod history;
 mod phase;
 mod requests;
 mod tier;
+#[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod tiers;
 mod view;
 

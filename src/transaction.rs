@@ -13,6 +13,7 @@ mod mode;
 mod on_failure;
 mod owned;
 mod receipt;
+#[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod transaction;
 
 pub(crate) use self::{

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `ADDR` | where it listens, `127.0.0.1:3000` if not set |
 //! | `METRICS_ADDR` | where metrics are, `127.0.0.1:3001`; keep it in a private network |
+//! | `DEADLINE_MS` | for how long Redis may take to answer, 200 milliseconds if not set |
 //! | `OVERRIDES` | a file of overrides, in YAML or JSON, which is read again every 30 seconds and on SIGHUP |
 //! | `LOG` | what is logged: `debug` shows who is denied, `trace` who is allowed |
 //!
@@ -101,12 +102,12 @@ async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
     let Some(url) = env::args().nth(1) else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
     };
-    let redis = RedisBackend::new(&*url)?;
+    // Longer than by default, for a machine on which much else is going on.
+    let deadline = Duration::from_millis(variable("DEADLINE_MS", "200").parse()?);
+    let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
     if let Err(error) = redis.connected(Duration::from_secs(5)).await {
         tracing::warn!(%error, "starting without Redis");
     }
-    // Longer than by default, for a machine on which much else is going on.
-    let deadline = Duration::from_millis(200);
     let backend = FailurePolicy::new(DenyCache::new(redis)).deadline(deadline);
     Ok(Limiter::new(limits, backend))
 }

@@ -176,13 +176,13 @@ impl Browser {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": ratio, "mobile": width < 600,
         });
-        self.devtools("Emulation.setDeviceMetricsOverride", metrics);
+        self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
     /// Sets what the user prefers, such as `prefers-color-scheme`.
     pub(crate) fn prefer(&self, name: &str, value: &str) {
         let media = json!({"features": [{"name": name, "value": value}]});
-        self.devtools("Emulation.setEmulatedMedia", media);
+        self.devtools("Emulation.setEmulatedMedia", &media);
     }
 
     /// Writes what the screen shows to a file in the tests' own directory.
@@ -198,7 +198,7 @@ impl Browser {
         self.session.post("se/log", &json!({"type": "browser"}))
     }
 
-    fn devtools(&self, command: &str, params: Value) {
+    fn devtools(&self, command: &str, params: &Value) {
         let command = json!({"cmd": command, "params": params});
         self.session.post("goog/cdp/execute", &command);
     }

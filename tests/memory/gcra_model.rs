@@ -200,7 +200,8 @@ fn compare_figures(gcra: &Gcra, model: Model, stored: Tat, now: u64, cost: u32) 
 
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
-        cases: scaled(cases),
+        // Miri takes a thousand times as long.
+        cases: if cfg!(miri) { 2 } else { scaled(cases) },
         failure_persistence: None,
         ..Default::default()
     }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, file, run};
+use super::process::{Service, T0, file, replace, run};
 
 const FORMATS: &str = "
 Address: {number: 1, id: ipAddress, burst: 20, count: 20, period: 1s}
@@ -201,12 +201,12 @@ fn files_are_read_again_on_sighup() {
     let overrides = file("");
     let service = start(&overrides);
     assert_eq!(spend(&service, "Account", "12345678"), 19);
-    fs::write(&overrides, OVERRIDES).expect("it can be written");
+    replace(&overrides, OVERRIDES);
     service.signal("HUP");
     service.expect_stderr("limits are reloaded");
     // What was spent stays spent.
     assert_eq!(spend(&service, "Account", "12345678"), 28);
-    fs::write(&overrides, "- Account: {burst: 1}").expect("it can be written");
+    replace(&overrides, "- Account: {burst: 1}");
     service.signal("HUP");
     service.expect_stderr("limits are not reloaded: those in force stay");
     assert_eq!(spend(&service, "Account", "12345678"), 27);

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     ops::Deref,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
         atomic::{AtomicU32, Ordering},
@@ -230,6 +230,12 @@ pub(crate) fn file(text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, text).expect("the target directory can be written to");
     path
+}
+
+/// Changes a file as the docs say: what is half written is under another name.
+pub(crate) fn replace(path: &Path, text: &str) {
+    let whole = file(text);
+    fs::rename(whole, path).expect("it is the same directory");
 }
 
 fn command(args: &[&str]) -> Command {

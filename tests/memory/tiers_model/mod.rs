@@ -20,7 +20,8 @@ use crate::support::scale::scaled;
 
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
-        cases: scaled(cases),
+        // Miri takes a thousand times as long.
+        cases: if cfg!(miri) { 2 } else { scaled(cases) },
         failure_persistence: None,
         ..ProptestConfig::default()
     }

@@ -13,7 +13,13 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn start(args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let any = [("ADDR", "127.0.0.1:0"), ("METRICS_ADDR", "127.0.0.1:0")];
+        let any = [
+            ("ADDR", "127.0.0.1:0"),
+            ("METRICS_ADDR", "127.0.0.1:0"),
+            // No machine is so slow that the store would not decide what it is to decide here. After two seconds, a connection
+            // would be given up before the deadline.
+            ("DEADLINE_MS", "1500"),
+        ];
         let variables = [&any, variables].concat();
         let program = Program::start_with("observability", args, &variables);
         Self {

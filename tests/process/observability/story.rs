@@ -106,7 +106,11 @@ impl Overrides {
 
     pub(crate) fn become_text(&self, text: Option<&str>) {
         let changed = match text {
-            Some(text) => fs::write(&self.0, text),
+            Some(text) => {
+                let temporary = self.0.with_extension("tmp");
+                fs::write(&temporary, text).unwrap();
+                fs::rename(&temporary, &self.0)
+            }
             None => fs::remove_file(&self.0),
         };
         changed.unwrap();

@@ -205,9 +205,11 @@ async fn reloads_are_events() {
     let (trace, _guard) = Trace::capture();
     let name = format!("tollgate-traces-{}.json", std::process::id());
     let path = std::env::temp_dir().join(name);
+    let temporary = path.with_extension("tmp");
     let write = |burst: &str| {
         let text = format!(r#"{{"two": {{{burst}"count": 1, "period": "1h"}}}}"#);
-        fs::write(&path, text).unwrap();
+        fs::write(&temporary, text).unwrap();
+        fs::rename(&temporary, &path).unwrap();
     };
     write(r#""burst": 1, "#);
     let recipe = Limits::builder().defaults_file(&path);
