@@ -18,7 +18,7 @@ pub(crate) struct Session {
 impl Session {
     /// Starts a browser.
     pub(crate) fn start(driver: SocketAddr, capabilities: &Value) -> Self {
-        let driver = Server::at(driver);
+        let driver = Server::at(&driver);
         let wanted = json!({"capabilities": {"alwaysMatch": capabilities}});
         let started = driver.send("POST", "/session", &wanted.to_string());
         let started = started.json();

@@ -112,7 +112,7 @@ pub(crate) struct Server(String);
 
 impl Server {
     /// A server that is no example.
-    pub(crate) fn at(address: impl ToString) -> Self {
+    pub(crate) fn at(address: &impl ToString) -> Self {
         Self(address.to_string())
     }
 
