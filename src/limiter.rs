@@ -214,6 +214,10 @@ impl Limiter {
     /// the charge, that is more than the charge took. An [`Assessment`](crate::layer::Assessment) knows what was charged, and
     /// gives back no more.
     ///
+    /// A plain refund does not know who decided the charge. If the store did not answer then, and this process decided
+    /// alone, it gives back at the store what was never charged there.
+    /// [`LimitHandle::refund_receipt`] refunds exactly one charge, wherever it was decided.
+    ///
     /// # Errors
     ///
     /// As [`spend`](Self::spend).
