@@ -97,11 +97,13 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
     if decision.source() == Source::Local {
         return;
     }
-    let folded = named.name.format().fold(transaction.id);
-    let own = folded
-        .as_ref()
-        .ok()
-        .and_then(|id: &CanonicalId<'_>| named.override_of(id));
+    let own = match transaction.fingerprint() {
+        Some(_) => named.own(transaction.id),
+        None => {
+            let canonical = named.name.format().fold(transaction.id).ok();
+            canonical.and_then(|id: CanonicalId<'_>| named.override_of(&id))
+        }
+    };
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
         named
