@@ -330,6 +330,7 @@ impl Limiter {
                 Some(applied) => applied,
                 None => self.shared.backend.apply(&batch).await,
             };
+            recorder.applied();
             match applied {
                 Ok(ref outcome) => prepared.finish(&batch, outcome, decisions),
                 Err(error) => Err(error.into()),
@@ -361,9 +362,15 @@ impl Limiter {
             let batch = prepared.batch(self.now());
             // An outcome is large: it is looked at where it is.
             match self.shared.backend.try_apply(&batch) {
-                Some(Ok(ref outcome)) => prepared.finish(&batch, outcome, decisions),
-                Some(Err(error)) => Err(error.into()),
                 None => return None,
+                Some(Ok(ref outcome)) => {
+                    recorder.applied();
+                    prepared.finish(&batch, outcome, decisions)
+                }
+                Some(Err(error)) => {
+                    recorder.applied();
+                    Err(error.into())
+                }
             }
         } else {
             prepared.finish_alone(decisions);

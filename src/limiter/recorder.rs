@@ -37,6 +37,12 @@ impl<'a> DecisionRecorder<'a> {
         }
     }
 
+    /// Records how long a backend took.
+    #[inline(always)]
+    pub(super) fn applied(&self) {
+        self.durations.record(self.operation, self.since);
+    }
+
     #[inline(always)]
     pub(super) fn record(
         &self,
@@ -44,7 +50,6 @@ impl<'a> DecisionRecorder<'a> {
         decided: &Result<(), LimiterError>,
         decisions: &impl Decisions,
     ) {
-        self.durations.record(self.operation, self.since);
         let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
         if !listens || self.operation != Operation::Spend {
             return;
