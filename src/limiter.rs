@@ -214,6 +214,10 @@ impl Limiter {
     /// the charge, that is more than the charge took. An [`Assessment`](crate::layer::Assessment) knows what was charged, and
     /// gives back no more.
     ///
+    /// A plain refund does not know who decided the charge. If the store did not answer then, and this process decided
+    /// alone, it gives back at the store what was never charged there.
+    /// [`LimitHandle::refund_receipt`] refunds exactly one charge, wherever it was decided.
+    ///
     /// # Errors
     ///
     /// As [`spend`](Self::spend).
@@ -326,6 +330,7 @@ impl Limiter {
                 Some(applied) => applied,
                 None => self.shared.backend.apply(&batch).await,
             };
+            recorder.applied();
             match applied {
                 Ok(ref outcome) => prepared.finish(&batch, outcome, decisions),
                 Err(error) => Err(error.into()),
@@ -357,9 +362,15 @@ impl Limiter {
             let batch = prepared.batch(self.now());
             // An outcome is large: it is looked at where it is.
             match self.shared.backend.try_apply(&batch) {
-                Some(Ok(ref outcome)) => prepared.finish(&batch, outcome, decisions),
-                Some(Err(error)) => Err(error.into()),
                 None => return None,
+                Some(Ok(ref outcome)) => {
+                    recorder.applied();
+                    prepared.finish(&batch, outcome, decisions)
+                }
+                Some(Err(error)) => {
+                    recorder.applied();
+                    Err(error.into())
+                }
             }
         } else {
             prepared.finish_alone(decisions);

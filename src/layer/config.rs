@@ -303,7 +303,10 @@ impl LayerConfig {
         let would_deny = |decision: &Decision| decision.would_be_denied();
         let told = spent.denied();
         let told = told.or_else(|| spent.decisions.iter().position(would_deny));
-        if let Some(i) = told.or(spent.strictest) {
+        // A limit in shadow mode has no vote.
+        let told = told.or(spent.strictest);
+        let told = told.or_else(|| spent.decisions.iter().position(Decision::limited));
+        if let Some(i) = told {
             let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);
             let fate = ResultLabel::of(decision, self.rules.mode(charge), spent.denied().is_none());
             span.record("rate_limiting.policy", &**self.rules.limit(charge));

@@ -37,6 +37,12 @@ impl<'a> DecisionRecorder<'a> {
         }
     }
 
+    /// Records how long a backend took.
+    #[inline(always)]
+    pub(super) fn applied(&self) {
+        self.durations.record(self.operation, self.since);
+    }
+
     #[inline(always)]
     pub(super) fn record(
         &self,
@@ -44,7 +50,6 @@ impl<'a> DecisionRecorder<'a> {
         decided: &Result<(), LimiterError>,
         decisions: &impl Decisions,
     ) {
-        self.durations.record(self.operation, self.since);
         let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
         if !listens || self.operation != Operation::Spend {
             return;
@@ -97,11 +102,13 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
     if decision.source() == Source::Local {
         return;
     }
-    let folded = named.name.format().fold(transaction.id);
-    let own = folded
-        .as_ref()
-        .ok()
-        .and_then(|id: &CanonicalId<'_>| named.override_of(id));
+    let own = match transaction.fingerprint() {
+        Some(_) => named.own(transaction.id),
+        None => {
+            let canonical = named.name.format().fold(transaction.id).ok();
+            canonical.and_then(|id: CanonicalId<'_>| named.override_of(&id))
+        }
+    };
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
         named

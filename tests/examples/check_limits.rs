@@ -280,7 +280,7 @@ fn what_is_asked_for_has_to_be_there() {
     expect_refusal(
         &check(&unknown),
         1,
-        &["no limit is named `Adress`: did you mean `Address`?"],
+        &["unknown limit `Adress`: known are Account, Address, "],
     );
     let told = json_of(&check(&[&JSON[..], &unknown].concat()), 1);
     assert_eq!(

@@ -9,8 +9,10 @@ mod deny_cache;
 mod docs;
 mod failure_policy;
 mod gcra_model;
+mod handles;
 mod ids;
 mod limits;
+mod receipts;
 mod reload;
 mod shadow;
 #[path = "../support/mod.rs"]

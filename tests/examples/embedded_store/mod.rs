@@ -153,7 +153,14 @@ async fn bucket_that_is_damaged_is_an_error_of_its_own() {
     let limiter = Limiter::new(per_minute(), store);
     let (bad, good) = (Transaction::new("l", "bad"), Transaction::new("l", "good"));
     let (bad, good) = tokio::join!(limiter.spend(&bad), limiter.spend(&good));
-    let error = format!("{:?}", bad.unwrap_err());
+    let error = bad.unwrap_err();
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
+        error.source()
+    });
+    let error = causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ");
     assert!(
         error.contains("`l:bad`") && error.contains("version 2"),
         "{error}"

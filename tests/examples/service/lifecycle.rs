@@ -122,7 +122,7 @@ fn redis_urls_that_lead_nowhere_are_refused() {
     let args = ["--listen", "127.0.0.1:0", "--defaults", defaults, "--redis"];
     for (url, reason) in [
         ("127.0.0.1:6379", "it has no scheme"),
-        ("http://127.0.0.1:6379", "`http` is not a scheme"),
+        ("http://127.0.0.1:6379", "it begins with another scheme"),
         ("redis-sentinel://127.0.0.1:26379", "sentinelServiceName"),
     ] {
         let args: Vec<_> = args.iter().chain(&[url]).copied().collect();
