@@ -354,6 +354,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it takes too long")]
     fn threads_at_the_cap_keep_count_of_bytes() {
         let histories = &Histories::new(2 * BYTES_PER_SHARD);
         std::thread::scope(|scope| {
@@ -372,6 +373,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it takes too long")]
     fn random_histories_stay_within_the_budget() {
         let mut state = 1_u64;
         let mut random = |n: u64| {
