@@ -430,11 +430,13 @@ mod failing {
             Arc,
             atomic::{AtomicBool, Ordering},
         },
+        time::Duration,
     };
 
     use tollgate::{
         backend::{Backend, BackendError, FailurePolicy, async_trait},
         decision::Outcome,
+        tiers::Tier,
         transaction::{Batch, OnFailure},
     };
     use tower::service_fn;
@@ -544,6 +546,17 @@ mod failing {
         let look = Transaction::new("pro", "everyone").cost(0);
         let left = limiter.check(&look).await.unwrap().remaining();
         assert_eq!(left, Some(70));
+    }
+
+    #[tokio::test]
+    async fn share_of_tiers_does_not_make_a_request_too_costly_for_ever() {
+        let tier = Tier::new(8, Duration::from_secs(60));
+        let limits = Limits::builder().limit("tiers", Limit::tiers([tier]).unwrap());
+        let policy = FailurePolicy::new(Broken).share(1, 4);
+        let limiter = Limiter::new(limits.build().unwrap(), policy);
+        let rule = Rule::new("tiers", Everyone).cost(5);
+        let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
+        assert_eq!(statuses_of(&layer).await, [429; 3]);
     }
 
     #[tokio::test]
