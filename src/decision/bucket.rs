@@ -1,12 +1,15 @@
 use std::{cmp::Ordering, time::Duration};
 
-use super::{Decision, State};
+use super::answer::State;
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
     tiers::{NEVER, TierSnapshot, Tiers},
     transaction::{Action, Algorithm},
 };
+
+/// How long to wait for what cannot happen.
+pub(super) const FOREVER: Duration = Duration::MAX;
 
 /// A bucket as a decision shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +162,7 @@ impl Bucket {
 /// A wait as people are told it.
 fn waiting(wait: Ticks) -> Duration {
     match wait.us {
-        NEVER => Decision::NEVER,
+        NEVER => FOREVER,
         _ => wait.ceil(),
     }
 }
@@ -197,9 +200,9 @@ impl Quota<'_> {
             Bucket::Tiers { tiers, .. } => {
                 let mut tiers = tiers.iter();
                 let tier = tiers.nth(self.tier);
-                tier.map_or((0, Decision::NEVER), |tier| (tier.limit, tier.window))
+                tier.map_or((0, FOREVER), |tier| (tier.limit, tier.window))
             }
-            Bucket::Blocked => (0, Decision::NEVER),
+            Bucket::Blocked => (0, FOREVER),
         }
     }
 }

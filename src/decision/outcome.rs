@@ -1,81 +1,16 @@
-//! What a backend stores and answers, and how a batch is judged.
-
 use smallvec::SmallVec;
 
 use super::{
-    Decision, Source,
+    answer::Answer,
+    decision::{Circumstances, Decision},
+    judge::{judge, untouched},
+    source::Source,
     stored::{BucketView, Stored},
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
-    gcra::{Gcra, Tat},
-    tiers::{Grant, TierSnapshot, Tiers, View},
-    transaction::{Action, Algorithm, Batch, Member},
+    transaction::{Algorithm, Batch},
 };
-
-/// What a decision knows of one bucket.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum State {
-    /// The theoretical arrival time of a GCRA bucket.
-    Gcra(Tat),
-    /// How a bucket with tiers stands, counted from the instant of the decision.
-    Tiers(TierSnapshot),
-}
-
-impl State {
-    /// The state of a bucket of which nothing is stored: full.
-    pub const MISSING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
-
-    /// The state that is as far from `to` as this one is from `from`: the same bucket, told by another
-    /// clock. A missing bucket is full by all of them.
-    #[must_use]
-    pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
-        match self {
-            Self::Gcra(mut tat) if tat.us > 0 => {
-                let later = to.as_micros().saturating_sub(from.as_micros());
-                let earlier = from.as_micros().saturating_sub(to.as_micros());
-                tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
-                Self::Gcra(tat.storable())
-            }
-            state => state,
-        }
-    }
-}
-
-/// A backend's answer for one member of a batch.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Answer {
-    /// How the bucket stands afterwards.
-    pub state: State,
-    /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
-    /// be), if it does not; whether anything was given back, for a refund.
-    pub passed: bool,
-    /// Whether the backend has looked at the bucket. If not, the member is as good as not limited.
-    pub known: bool,
-}
-
-impl Answer {
-    /// The answer for a bucket that was not looked at: it passes, and there are no figures.
-    pub const UNKNOWN: Self = Self {
-        state: State::MISSING,
-        passed: true,
-        known: false,
-    };
-
-    /// An answer.
-    #[must_use]
-    pub const fn new(state: State, passed: bool) -> Self {
-        Self {
-            state,
-            passed,
-            known: true,
-        }
-    }
-}
 
 /// A backend's answer to a [`Batch`].
 #[derive(Clone, Debug)]
@@ -217,72 +152,5 @@ impl Outcome {
     pub(crate) fn passes(&self, batch: &Batch<'_>) -> bool {
         let mut members = batch.members.iter().zip(&self.answers);
         members.all(|(member, answer)| answer.passed || !batch.votes(member))
-    }
-}
-
-/// What a member's decision needs to know of its batch.
-#[derive(Clone, Copy)]
-pub(super) struct Circumstances {
-    pub(super) now: Timestamp,
-    pub(super) passes: bool,
-    pub(super) source: Source,
-}
-
-/// What becomes of one member if the batch passes.
-#[inline(always)]
-fn judge(action: Action, member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> Answer {
-    match member.algorithm {
-        _ if action == Action::Reset => Answer::new(State::MISSING, true),
-        Algorithm::Gcra(gcra) => judge_gcra(action, member, gcra, seen.tat(), now),
-        Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
-            judge_tiers(action, member, tiers, view.clone())
-        }),
-    }
-}
-
-#[inline(always)]
-pub(crate) fn judge_gcra(
-    action: Action,
-    member: &Member<'_>,
-    gcra: &Gcra,
-    tat: Tat,
-    now: Timestamp,
-) -> Answer {
-    let at = now.as_micros();
-    let next = match action {
-        Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
-        Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
-        Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
-        Action::Keep => None,
-        Action::Reset => return Answer::new(State::MISSING, true),
-    };
-    let probes = matches!(action, Action::Probe | Action::ProbeDebit);
-    let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));
-    Answer::new(state, next.is_some())
-}
-
-/// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
-#[inline]
-fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_>) -> Answer {
-    let asks = matches!(action, Action::Probe | Action::Spend);
-    let least = member.min_cost.max(1);
-    let grant = view.plan(tiers, least, member.cost).filter(|_| asks);
-    let view = match grant {
-        Some(grant) => view.after(tiers, grant),
-        None => view,
-    };
-    let figures = view.figures(tiers, least, grant.unwrap_or_default());
-    Answer::new(State::Tiers(figures), grant.is_some())
-}
-
-/// How the bucket of a member stands if nothing is taken from it.
-#[inline(never)]
-fn untouched(member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> State {
-    match member.algorithm {
-        Algorithm::Gcra(_) => State::Gcra(seen.tat()),
-        Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
-            let least = member.min_cost.max(1);
-            State::Tiers(view.figures(tiers, least, Grant::default()))
-        }),
     }
 }

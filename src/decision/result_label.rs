@@ -1,4 +1,8 @@
-use super::{Bucket, Decision, Source, Verdict};
+use super::{
+    bucket::Bucket,
+    decision::{Decision, Verdict},
+    source::Source,
+};
 use crate::transaction::Mode;
 
 /// What became of a transaction, in the words that operators read.

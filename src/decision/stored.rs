@@ -1,7 +1,7 @@
 mod bytes;
 
 pub use self::bytes::StoredError;
-use super::outcome::{Answer, State};
+use super::answer::{Answer, State};
 use crate::{
     clock::Timestamp,
     gcra::Tat,

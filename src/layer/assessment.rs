@@ -242,9 +242,9 @@ impl Correction {
         while let Some(change) = self.changes.first() {
             let (operation, transaction) = self.transaction(change);
             let decided = self.limiter.try_decide_one(operation, &transaction)?;
-            self.changes.remove(0);
+            let change = self.changes.remove(0);
             match decided {
-                Ok(decision) => self.made(&decision),
+                Ok(decision) => self.made(&change, &decision),
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -256,16 +256,21 @@ impl Correction {
             let change = self.changes.remove(0);
             let (operation, transaction) = self.transaction(&change);
             let decision = self.limiter.decide_one(operation, &transaction).await?;
-            self.made(&decision);
+            self.made(&change, &decision);
         }
         Ok(())
     }
 
-    /// Keeps the receipt of what was charged, unless that is to be refunded already.
-    fn made(&mut self, decision: &Decision) {
-        let back = decision
-            .receipt()
-            .and_then(|receipt| self.charges.lock().add(receipt));
+    /// Keeps the receipt of what was charged, unless that is to be refunded already. Of what was to be charged, less is if
+    /// tiers grant less, and nothing where the limit is off by now or is not decided without the store.
+    fn made(&mut self, change: &Change, decision: &Decision) {
+        let mut charges = self.charges.lock();
+        if let Change::Charge(cost) = change {
+            charges.not_charged(cost.saturating_sub(decision.granted()));
+        }
+        let receipt = decision.receipt();
+        let back = receipt.and_then(|receipt| charges.add(receipt));
+        drop(charges);
         self.changes.extend(back.map(Change::Refund));
     }
 

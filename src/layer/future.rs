@@ -14,7 +14,8 @@ use tower_service::Service;
 use super::{
     additions::ResponseAdditions,
     body::ResponseBody,
-    config::{Conclusion, FinalResponse, Waiting},
+    conclusion::{Conclusion, FinalResponse},
+    deciding::Waiting,
     task::{Closing, detached},
 };
 

@@ -53,7 +53,9 @@
 mod additions;
 mod assessment;
 mod body;
+mod conclusion;
 mod config;
+mod deciding;
 mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]

@@ -63,6 +63,13 @@ impl RequestCharges {
         changes
     }
 
+    /// Takes back that `cost` is charged: it is known that it was not.
+    pub(super) fn not_charged(&mut self, cost: u32) {
+        let owed = cost.min(self.owed);
+        self.owed -= owed;
+        self.total = self.total.saturating_sub(cost - owed);
+    }
+
     /// Adds a charge that has been made, and returns what is to be refunded of it at once.
     pub(super) fn add(&mut self, mut receipt: Receipt) -> Option<Receipt> {
         let back = receipt.split(self.owed);
@@ -120,6 +127,22 @@ mod tests {
         assert!(charges.settle(6).is_empty(), "two of six are kept");
         assert_eq!(charges.add(receipt(10)).unwrap().cost(), 4);
         assert_eq!((charges.total(), refunds(&charges.settle(0))), (6, vec![6]));
+    }
+
+    #[test]
+    fn charge_that_is_known_not_to_be_made_leaves_the_others_as_they_are() {
+        let mut charges = RequestCharges::new(5, Some(receipt(5)));
+        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(15)]);
+        charges.not_charged(15);
+        assert_eq!(charges.total(), 5);
+        assert_eq!(charges.settle(8).as_slice(), [Change::Charge(3)]);
+        assert!(charges.add(receipt(3)).is_none());
+        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(12)]);
+        assert_eq!(refunds(&charges.settle(4)), [3, 5]);
+        // Four of the twelve were to stay charged, and the others to be given back.
+        charges.not_charged(12);
+        assert_eq!(charges.total(), 0);
+        assert_eq!(charges.settle(9).as_slice(), [Change::Charge(9)]);
     }
 
     #[test]

@@ -9,11 +9,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{
-    body::ResponseBody,
-    config::{LayerConfig, Progress},
-    future::ResponseFuture,
-};
+use super::{body::ResponseBody, config::LayerConfig, deciding::Progress, future::ResponseFuture};
 
 /// A service whose requests are limited.
 ///

@@ -250,7 +250,7 @@ fn canonical<'a>(
     transaction: &Transaction<'a>,
     room: &'a mut Option<Id>,
 ) -> Result<&'a str, LimiterError> {
-    if transaction.is_missing() || transaction.fingerprint().is_some() {
+    if transaction.is_canonical() {
         return Ok(transaction.id);
     }
     match named.name.format().fold(transaction.id) {

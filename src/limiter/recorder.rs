@@ -8,7 +8,7 @@ use tracing::Level;
 use super::limiter_error::LimiterError;
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
-    id::{CanonicalId, Id},
+    id::Id,
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
     transaction::{Operation, Transaction},
@@ -102,12 +102,10 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
     if decision.source() == Source::Local {
         return;
     }
-    let own = match transaction.fingerprint() {
-        Some(_) => named.own(transaction.id),
-        None => {
-            let canonical = named.name.format().fold(transaction.id).ok();
-            canonical.and_then(|id: CanonicalId<'_>| named.override_of(&id))
-        }
+    let folded = (!transaction.is_canonical()).then(|| named.name.format().fold(transaction.id));
+    let own = match &folded {
+        None => named.own(transaction.id),
+        Some(folded) => folded.as_ref().ok().and_then(|id| named.override_of(id)),
     };
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {

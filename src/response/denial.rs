@@ -1,7 +1,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    decision::Decision,
+    decision::{Decision, Source},
     id::Id,
     limit::{Limit, Limits, NamedLimit},
     transaction::Algorithm,
@@ -66,11 +66,22 @@ impl<'a> Denial<'a> {
 
     /// The most that passes at once, if the request costs more.
     pub(super) fn exceeded(&self) -> Option<u32> {
-        let most = match self.decision.algorithm()? {
-            Algorithm::Gcra(gcra) => gcra.burst(),
-            Algorithm::Tiers(tiers) => tiers.max_units(),
+        let most = match (self.decision.source(), self.decision.algorithm()?) {
+            // A share of the limit is less than what passes once the store answers again.
+            (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
+            (_, Algorithm::Gcra(gcra)) => gcra.burst(),
+            (_, Algorithm::Tiers(tiers)) => tiers.max_units(),
         };
         (self.cost > most).then_some(most)
+    }
+
+    /// The limit of this client.
+    fn in_force(&self) -> Option<&'a Limit> {
+        let named = self.named?;
+        match self.client() {
+            None => named.in_force(Id::MISSING),
+            Some(id) => named.limit_of(&named.name.format().fold(id).ok()?),
+        }
     }
 
     /// Writes the limit as it was in force for this client. Most have the default, whose words are known.

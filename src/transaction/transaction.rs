@@ -69,6 +69,13 @@ impl<'a> Transaction<'a> {
         self
     }
 
+    /// Whether the id is in the form that its bucket is kept under, which is not to be folded again: a hash is no set of
+    /// names.
+    #[inline]
+    pub(crate) const fn is_canonical(&self) -> bool {
+        self.missing || self.fingerprint.is_some()
+    }
+
     #[inline]
     pub(crate) const fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint
@@ -93,10 +100,6 @@ impl<'a> Transaction<'a> {
         let mut transaction = Self::new(limit, Id::MISSING);
         transaction.missing = true;
         transaction
-    }
-
-    pub(crate) const fn is_missing(&self) -> bool {
-        self.missing
     }
 
     /// Denies a cost that cannot pass. Otherwise, it is an error.

@@ -424,11 +424,22 @@ async fn shared_bucket_is_that_of_the_rules_own_limit() {
 /// A store that never answers, around which a policy decides.
 #[cfg(feature = "failure-policy")]
 mod failing {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
+    };
+
     use tollgate::{
         backend::{Backend, BackendError, FailurePolicy, async_trait},
         decision::Outcome,
+        tiers::Tier,
         transaction::{Batch, OnFailure},
     };
+    use tower::service_fn;
 
     use super::*;
 
@@ -487,6 +498,65 @@ mod failing {
                 expected
             );
         }
+    }
+
+    /// Works but while it is lost.
+    #[derive(Clone, Debug, Default)]
+    struct Store {
+        memory: Arc<MemoryBackend>,
+        is_lost: Arc<AtomicBool>,
+    }
+
+    #[async_trait]
+    impl Backend for Store {
+        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+            match self.is_lost.load(Ordering::Relaxed) {
+                true => Broken.apply(batch).await,
+                false => self.memory.apply(batch).await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn correction_that_is_let_pass_without_the_store_is_not_given_back_there() {
+        let store = Store::default();
+        let name = LimitName::from("pro").on_failure(OnFailure::Allow);
+        let limits = Limits::builder().limit(name, Limit::per_hour(100));
+        let policy = FailurePolicy::new(store.clone());
+        let limiter = Limiter::new(limits.build().unwrap(), policy);
+        let limiter = limiter.with_clock(ManualClock::default());
+        let handler = service_fn(|request: Request<Body>| {
+            let is_lost = Arc::clone(&store.is_lost);
+            async move {
+                let assessment = request.extensions().get::<Assessment>().unwrap();
+                let assessed = assessment.of("pro").unwrap();
+                is_lost.store(true, Ordering::Relaxed);
+                assessed.settle(50).await.unwrap();
+                assert_eq!(assessed.charged(), 20, "nothing was taken");
+                is_lost.store(false, Ordering::Relaxed);
+                assessed.settle(30).await.unwrap();
+                assert_eq!(assessed.charged(), 30);
+                Ok::<_, Infallible>(Response::new(Body::default()))
+            }
+        });
+        let rule = Rule::new("pro", Everyone).cost(20);
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+        let request = request(Method::GET, "/", &[]);
+        layer.layer(handler).oneshot(request).await.unwrap();
+        let look = Transaction::new("pro", "everyone").cost(0);
+        let left = limiter.check(&look).await.unwrap().remaining();
+        assert_eq!(left, Some(70));
+    }
+
+    #[tokio::test]
+    async fn share_of_tiers_does_not_make_a_request_too_costly_for_ever() {
+        let tier = Tier::new(8, Duration::from_secs(60));
+        let limits = Limits::builder().limit("tiers", Limit::tiers([tier]).unwrap());
+        let policy = FailurePolicy::new(Broken).share(1, 4);
+        let limiter = Limiter::new(limits.build().unwrap(), policy);
+        let rule = Rule::new("tiers", Everyone).cost(5);
+        let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
+        assert_eq!(statuses_of(&layer).await, [429; 3]);
     }
 
     #[tokio::test]

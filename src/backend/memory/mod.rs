@@ -16,14 +16,14 @@ use smallvec::SmallVec;
 
 use self::{batch::LockedBuckets, histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, NotAdmitted, Stats};
+#[cfg(feature = "failure-policy")]
+use crate::transaction::Action;
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, BucketView, Outcome, State, judge_gcra},
-    gcra::Gcra,
-    transaction::{Algorithm, Batch, Member},
+    gcra::{Gcra, Tat, Ticks},
+    transaction::{Algorithm, Batch, Member, Operation},
 };
-#[cfg(feature = "failure-policy")]
-use crate::{gcra::Tat, transaction::Action};
 
 /// Keeps buckets in this process's memory.
 ///
@@ -182,6 +182,7 @@ impl MemoryBackend {
         now.validate()?;
         if let [member] = batch.members
             && let Algorithm::Gcra(gcra) = member.algorithm
+            && batch.operation != Operation::Reset
         {
             return Ok(Outcome::of_one(
                 now,
@@ -224,8 +225,26 @@ impl MemoryBackend {
             locked.write(batch.action(member), member, answer, now);
         }
         drop(locked);
+        if batch.operation == Operation::Reset {
+            let members = batch.members.iter();
+            members.for_each(|member| self.forget_other_kind(member, now));
+        }
         self.histories.trim(batch.members, now);
         outcome
+    }
+
+    /// Forgets what a client has spent under a limit that had tiers before a reload, or had none. Another reload may bring
+    /// that back.
+    #[cold]
+    fn forget_other_kind(&self, member: &Member<'_>, now: Timestamp) {
+        let print = &member.fingerprint;
+        match member.algorithm {
+            Algorithm::Gcra(_) => self.histories.lock(self.histories.of(print)).forget(print),
+            Algorithm::Tiers(_) => {
+                let mut rows = self.rows.lock(self.rows.of(print));
+                rows.set(print, Tat::default(), Ticks::default(), now);
+            }
+        }
     }
 }
 
@@ -284,8 +303,7 @@ mod tests {
     use super::*;
     use crate::{
         Limit,
-        gcra::Tat,
-        transaction::{BucketKey, LimitKey, Mode, Operation},
+        transaction::{BucketKey, LimitKey, Mode},
     };
 
     #[test]

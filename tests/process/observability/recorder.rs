@@ -2,17 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+use http_body_util::Full;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::runtime::Builder;
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, Transaction,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{Backend, BackendError, DenyCache, FailurePolicy, async_trait},
     clock::ManualClock,
     decision::{Outcome, Source},
+    id::{Id, IdFormat},
+    key::HeaderId,
     limit::LimitName,
     metrics,
+    rule::OnMissing,
     transaction::{Batch, Mode, OnFailure},
 };
+use tower::{Layer, ServiceExt};
+
+use crate::support::Hello;
 
 /// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has. Counters that
 /// are still at 0 are left out.
@@ -232,6 +240,31 @@ fn utilization_is_not_of_what_a_share_leaves() {
     let alone = counted(spend(Limiter::new(limits(), policy)));
     assert_eq!(alone["requests one fallback_acquired"], 2);
     assert!(!alone.contains_key("override.utilization one"));
+}
+
+#[test]
+fn utilization_is_of_sets_of_names_and_shared_buckets_too() {
+    let rule = || Rule::new("one", HeaderId::new("x-id")).on_missing(OnMissing::Shared);
+    for (format, id) in [
+        (IdFormat::FqdnSet, Some("b.com,a.com")),
+        (IdFormat::RegIdFqdnSet, Some("7:b.com,a.com")),
+        (IdFormat::FqdnSet, None),
+    ] {
+        let limits = Limits::builder()
+            .limit(LimitName::new("one", 1, format), Limit::per_hour(1))
+            .override_for("one", id.unwrap_or(Id::MISSING), Limit::per_hour(8));
+        let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+        let layer = RateLimitLayer::with_limiter(limiter).rule(rule());
+        let request = id
+            .into_iter()
+            .fold(http::Request::builder(), |request, id| {
+                request.header("x-id", id)
+            });
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        let asked = counted(layer.layer(Hello).oneshot(request));
+        let samples = asked.get("override.utilization one");
+        assert_eq!(samples, Some(&1), "{format} {id:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,125 @@
+use smallvec::SmallVec;
+
+use super::decision::Decision;
+
+/// What was decided for a batch: the strictest voting member's decision, and every member's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchDecision {
+    members: SmallVec<[Decision; 4]>,
+    strictest: Option<usize>,
+}
+
+impl BatchDecision {
+    fn is_outdone_by(&self, decision: &Decision) -> bool {
+        self.strictest
+            .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
+    }
+
+    /// The decision on the whole batch: its strictest voting member's, or
+    /// [`Decision::NOT_LIMITED`] if no member with a limit votes.
+    #[must_use]
+    pub fn decision(&self) -> &Decision {
+        self.strictest
+            .map_or(&Decision::NOT_LIMITED, |i| &self.members[i])
+    }
+
+    /// Whether the request may proceed.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        !self.decision().denied()
+    }
+
+    /// Whether a refund gave anything back to any member.
+    #[must_use]
+    pub fn refunded(&self) -> bool {
+        self.members.iter().any(Decision::refunded)
+    }
+
+    /// Which member is the strictest, by its place in the batch.
+    #[must_use]
+    pub fn strictest(&self) -> Option<usize> {
+        self.strictest
+    }
+
+    /// Every member's decision, in the order sent.
+    #[must_use]
+    pub fn members(&self) -> &[Decision] {
+        &self.members
+    }
+}
+
+/// Gathers the decisions on a batch's members.
+pub(crate) trait Decisions {
+    /// Adds the next member's, in the order sent.
+    fn push(&mut self, decision: Decision, votes: bool);
+
+    fn members(&self) -> &[Decision];
+
+    /// Which voting member is the strictest, if one votes.
+    fn strictest(&self) -> Option<usize>;
+
+    /// Whether the request may proceed.
+    fn allowed(&self) -> bool;
+}
+
+impl Decisions for BatchDecision {
+    #[inline]
+    fn push(&mut self, decision: Decision, votes: bool) {
+        if votes && decision.limited() && self.is_outdone_by(&decision) {
+            self.strictest = Some(self.members.len());
+        }
+        self.members.push(decision);
+    }
+
+    fn members(&self) -> &[Decision] {
+        &self.members
+    }
+
+    fn strictest(&self) -> Option<usize> {
+        self.strictest
+    }
+
+    fn allowed(&self) -> bool {
+        self.allowed()
+    }
+}
+
+/// The decision on a batch of one.
+#[derive(Default)]
+pub(crate) struct OneDecision {
+    decision: Option<Decision>,
+    votes: bool,
+}
+
+impl OneDecision {
+    #[inline(always)]
+    pub(crate) fn into_decision(self) -> Decision {
+        self.decision.unwrap_or(Decision::NOT_LIMITED)
+    }
+}
+
+impl Decisions for OneDecision {
+    #[inline(always)]
+    fn push(&mut self, decision: Decision, votes: bool) {
+        // There is nothing to drop: it is said once.
+        if self.decision.is_none() {
+            self.decision = Some(decision);
+            self.votes = votes;
+        }
+    }
+
+    fn members(&self) -> &[Decision] {
+        self.decision.as_slice()
+    }
+
+    #[inline]
+    fn strictest(&self) -> Option<usize> {
+        let limited = self.decision.as_ref().is_some_and(Decision::limited);
+        (self.votes && limited).then_some(0)
+    }
+
+    fn allowed(&self) -> bool {
+        let denied = self.decision.as_ref().is_some_and(Decision::denied);
+        !(self.votes && denied)
+    }
+}

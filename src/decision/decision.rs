@@ -1,0 +1,314 @@
+use std::{cmp::Ordering, fmt, time::Duration};
+
+use super::{
+    answer::Answer,
+    bucket::{Bucket, FOREVER, Quota},
+    source::Source,
+};
+use crate::{
+    clock::Timestamp,
+    tiers::{TierSnapshot, Tiers},
+    transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
+};
+
+/// What was decided for one transaction. Two are equal that say the same, whoever has decided.
+#[derive(Clone, Eq)]
+pub struct Decision {
+    pub(super) verdict: Verdict,
+    pub(super) source: Source,
+    /// Whether the limit is in shadow mode, of which clients are not told.
+    pub(super) shadow: bool,
+    /// Whether the cost is charged.
+    is_charged: bool,
+    fingerprint: Fingerprint,
+    pub(super) bucket: Option<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Allowed,
+    Denied,
+    Refunded,
+    NotRefunded,
+    /// Denied by a limit in shadow mode.
+    WouldDeny,
+}
+
+impl Decision {
+    /// How long to wait for what cannot happen.
+    pub const NEVER: Duration = FOREVER;
+
+    /// The decision where no limit is configured.
+    pub const NOT_LIMITED: Self = Self {
+        verdict: Verdict::Allowed,
+        source: Source::Store,
+        shadow: false,
+        is_charged: false,
+        fingerprint: Fingerprint { low: 0, high: 0 },
+        bucket: None,
+    };
+
+    #[inline(always)]
+    pub(super) fn new(
+        action: Action,
+        member: &Member<'_>,
+        algorithm: &Algorithm,
+        answer: &Answer,
+        circumstances: Circumstances,
+    ) -> Self {
+        if !answer.known {
+            return Self::NOT_LIMITED;
+        }
+        let Circumstances {
+            now,
+            passes,
+            source,
+        } = circumstances;
+        let takes = matches!(action, Action::Spend | Action::Debit);
+        let shows = if answer.passed && passes {
+            action
+        } else {
+            Action::Keep
+        };
+        Self {
+            verdict: Verdict::of(
+                matches!(action, Action::Refund | Action::Keep),
+                answer.passed,
+                member.shadow && passes,
+            ),
+            source,
+            shadow: member.shadow,
+            is_charged: takes && answer.passed && passes,
+            fingerprint: member.fingerprint,
+            bucket: Bucket::new(algorithm, answer.state, now, member.cost, passes, shows),
+        }
+    }
+
+    /// Whether the request may proceed: always, by a limit in shadow mode. For a member of a batch that does not vote,
+    /// whether it was charged; for a refund of what is limited, whether anything was given back.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        !matches!(self.verdict, Verdict::Denied | Verdict::NotRefunded)
+    }
+
+    /// Whether it would have been denied, were the limit not in shadow mode.
+    #[must_use]
+    pub fn would_be_denied(&self) -> bool {
+        self.verdict == Verdict::WouldDeny
+    }
+
+    /// Who has decided.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The receipt of what was charged, by which exactly that is refunded; `None` if nothing was charged, or a limit with
+    /// tiers has granted it, which cannot be undone.
+    ///
+    /// Each receipt of a decision is for the same charge: refund one of them.
+    #[must_use]
+    pub fn receipt(&self) -> Option<Receipt> {
+        let Some(Bucket::Gcra {
+            gcra, tat, cost, ..
+        }) = &self.bucket
+        else {
+            return None;
+        };
+        let is_local = self.source == Source::Local;
+        let receipt = Receipt::new(self.fingerprint, *gcra, *tat, *cost, is_local);
+        self.is_charged.then_some(receipt)
+    }
+
+    /// Whether nothing passes, whatever is waited for: the limit is [`BLOCKED`](crate::Limit::BLOCKED) for this client.
+    #[must_use]
+    pub fn blocked(&self) -> bool {
+        matches!(self.bucket, Some(Bucket::Blocked))
+    }
+
+    /// Whether a refund gave anything back.
+    #[must_use]
+    pub fn refunded(&self) -> bool {
+        self.verdict == Verdict::Refunded
+    }
+
+    /// Whether a limit is configured. If not, there is nothing to wait for and nothing remains.
+    #[must_use]
+    pub fn limited(&self) -> bool {
+        self.bucket.is_some()
+    }
+
+    /// The algorithm by which it was decided, or `None` if no limit is configured, or the client is blocked.
+    #[must_use]
+    pub fn algorithm(&self) -> Option<Algorithm> {
+        self.bucket.as_ref().and_then(Bucket::algorithm)
+    }
+
+    /// How many whole tokens the bucket holds now, or how many units its tiers would grant, or `None` if no
+    /// limit is configured.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u32> {
+        self.bucket.as_ref().map(Bucket::remaining)
+    }
+
+    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if it, or its batch, is
+    /// denied.
+    #[must_use]
+    pub fn granted(&self) -> u32 {
+        match &self.bucket {
+            Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
+            _ => 0,
+        }
+    }
+
+    /// The highest tier that units were granted from, 0 being the lowest; `None` if none was, or the limit has no
+    /// tiers.
+    #[must_use]
+    pub fn tier(&self) -> Option<usize> {
+        self.tiers()?.1.grant.tier()
+    }
+
+    /// How many units were granted from which tier, lowest first; nothing where [`tier`](Self::tier) is `None`.
+    pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
+        let tiers = self.tiers().into_iter();
+        tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
+    }
+
+    /// Whether the limit has tiers.
+    pub(crate) fn has_tiers(&self) -> bool {
+        self.tiers().is_some()
+    }
+
+    fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
+        self.bucket.as_ref().and_then(Bucket::tiers)
+    }
+
+    /// When it was decided, by the clock that decided; `None` if no limit is configured, or the client is blocked.
+    #[must_use]
+    pub fn decided_at(&self) -> Option<Timestamp> {
+        self.bucket.as_ref().and_then(Bucket::now)
+    }
+
+    /// How long to wait before the same cost would pass, when denied; zero when allowed, and [`NEVER`](Self::NEVER)
+    /// where it cannot pass.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        if self.denied() {
+            self.next_after()
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// The same in whole seconds, rounded up, as `Retry-After` has it; `None` where waiting is in vain.
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        let wait = self.retry_after();
+        let secs = wait
+            .as_secs()
+            .checked_add(u64::from(wait.subsec_nanos() > 0));
+        secs.filter(|_| wait != Self::NEVER)
+    }
+
+    /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once, and
+    /// [`NEVER`](Self::NEVER) where it cannot pass.
+    #[must_use]
+    pub fn next_after(&self) -> Duration {
+        self.bucket
+            .as_ref()
+            .map_or(Duration::ZERO, Bucket::next_after)
+    }
+
+    /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if a tier that it
+    /// has entered does not end.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.bucket
+            .as_ref()
+            .map_or(Duration::ZERO, Bucket::reset_after)
+    }
+
+    /// What a client is to know of the bucket, if there is one.
+    pub(crate) fn quota(&self) -> Option<Quota<'_>> {
+        self.bucket.as_ref().map(Bucket::quota)
+    }
+
+    /// How long until one more token can be spent than now, or until the tier in force has more room or ends; `None`
+    /// if the bucket is full or no limit is configured.
+    #[must_use]
+    pub fn next_token_after(&self) -> Option<Duration> {
+        self.quota()?.next
+    }
+
+    /// The decision for a client that is blocked.
+    #[cold]
+    pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
+        Self {
+            verdict: Verdict::of(operation == Operation::Refund, false, shadow),
+            source: Source::Store,
+            shadow,
+            bucket: Some(Bucket::Blocked),
+            ..Self::NOT_LIMITED
+        }
+    }
+
+    /// Whether the limit is in shadow mode.
+    #[inline]
+    pub(crate) fn in_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    pub(super) fn denied(&self) -> bool {
+        self.verdict == Verdict::Denied
+    }
+
+    /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
+    pub(crate) fn strictness(&self, other: &Self) -> Ordering {
+        let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
+            return self.limited().cmp(&other.limited());
+        };
+        self.denied()
+            .cmp(&other.denied())
+            .then_with(|| a.compare_waits(b))
+            .then_with(|| b.remaining().cmp(&a.remaining()))
+    }
+}
+
+impl Verdict {
+    #[inline(always)]
+    fn of(refunds: bool, passed: bool, shadow: bool) -> Self {
+        match (refunds, passed) {
+            (true, true) => Self::Refunded,
+            (true, false) => Self::NotRefunded,
+            (_, true) => Self::Allowed,
+            (_, false) if shadow => Self::WouldDeny,
+            (_, false) => Self::Denied,
+        }
+    }
+}
+
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        (self.verdict, self.shadow) == (other.verdict, other.shadow) && self.bucket == other.bucket
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("verdict", &self.verdict)
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("next_after", &self.next_after())
+            .field("reset_after", &self.reset_after())
+            .finish()
+    }
+}
+
+/// What a member's decision needs to know of its batch.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances {
+    pub(super) now: Timestamp,
+    pub(super) passes: bool,
+    pub(super) source: Source,
+}
