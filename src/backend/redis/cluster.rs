@@ -26,11 +26,13 @@ use tokio::{
 };
 
 use super::{
+    answer::ScriptAnswer,
     background::Background,
+    call::ScriptCall,
     config::RECONNECT_DELAY,
+    deadline::Deadline,
     error::{Failure, RedisError},
-    link::{Deadline, Link},
-    script::{ScriptAnswer, ScriptCall},
+    link::Link,
 };
 
 /// How many slots a cluster has.
@@ -144,7 +146,11 @@ impl Cluster {
         };
         let mut asking = false;
         for _ in 0..REDIRECTIONS {
-            let failure = match link.run(call, asking, deadline).await {
+            let answer = match asking {
+                true => link.ask(call, deadline).await,
+                false => link.run(slot, call, deadline).await,
+            };
+            let failure = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };

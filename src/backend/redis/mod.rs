@@ -37,12 +37,17 @@
 //! `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set `maxmemory-policy noeviction`, or
 //! `volatile-ttl` to lose those first that are nearly full.
 
+mod answer;
 mod background;
+mod call;
 mod cluster;
 mod config;
+mod deadline;
 mod error;
+mod group;
 mod inspection;
 mod keys;
+mod lanes;
 mod link;
 mod multi_slot;
 mod script;
@@ -57,9 +62,9 @@ use tokio::time;
 
 use self::{
     background::Background,
+    call::ScriptCall,
+    deadline::Deadline,
     error::Failure,
-    link::Deadline,
-    script::ScriptCall,
     servers::{Servers, Watched},
 };
 pub use self::{
@@ -74,6 +79,9 @@ use crate::{
     metrics,
     transaction::Batch,
 };
+
+/// All calls to a single server may travel together.
+const ONE_LANE: u16 = 0;
 
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
 ///
@@ -165,7 +173,7 @@ impl RedisBackend {
                 let deadline = Deadline::after(self.timeout);
                 let call =
                     ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
-                links.next().run(&call, false, deadline).await?.judge(batch)
+                links.next().run(ONE_LANE, &call, deadline).await?.judge(batch)
             }
             Servers::Cluster(cluster) => {
                 multi_slot::apply(cluster, batch, &self.form, self.timeout).await

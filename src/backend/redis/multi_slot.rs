@@ -22,11 +22,12 @@ use fred::util::redis_keyslot;
 use futures_util::future::join_all;
 
 use super::{
+    answer::{ScriptAnswer, judge},
+    call::ScriptCall,
     cluster::Cluster,
+    deadline::Deadline,
     error::{Failure, RedisError},
     keys::KeyForm,
-    link::Deadline,
-    script::{ScriptAnswer, ScriptCall, judge},
     stored_reply::StoredReply,
 };
 use crate::{

@@ -1,0 +1,219 @@
+//! What a script is asked for one caller.
+
+use fred::types::Value;
+use smallvec::SmallVec;
+
+use super::keys::KeyForm;
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Ticks},
+    tiers::NEVER,
+    transaction::{Action, Algorithm, Batch, Member, Operation},
+};
+
+/// The highest number that Lua keeps exactly. A cost in microseconds is cut off there: it is beyond every
+/// tolerance, and deeper than any debt.
+const MOST_US: u64 = (1 << 53) - 1;
+
+/// Stands for the server's own clock.
+const SERVERS_CLOCK: Value = Value::Integer(-1);
+
+/// A batch, as a script is asked to decide it. On a cluster, its keys are in one slot.
+#[derive(Clone, Debug)]
+pub(super) struct ScriptCall {
+    pub(super) keys: SmallVec<[Value; 1]>,
+    now: Option<Timestamp>,
+    demand: Demand,
+}
+
+#[derive(Clone, Debug)]
+enum Demand {
+    Spend(Spend),
+    /// What `batch.lua` is sent for each member, and how much it reads and answers for that.
+    Batch(Vec<Value>, usize),
+}
+
+/// One spend from a GCRA bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spend {
+    pub(super) gcra: Gcra,
+    pub(super) cost: u32,
+    pub(super) now: Option<Timestamp>,
+}
+
+impl ScriptCall {
+    /// The call that does to buckets what `operation` and the members say.
+    pub(super) fn new<'a>(
+        operation: Operation,
+        now: Option<Timestamp>,
+        members: impl ExactSizeIterator<Item = &'a Member<'a>> + Clone,
+        form: &KeyForm,
+    ) -> Self {
+        let keys = members.clone().map(|member| Value::from(form.key(member)));
+        let mut alone = members.clone().filter(|_| members.len() == 1);
+        let spend = alone.find_map(|member| Spend::of(operation, now, member));
+        Self {
+            keys: keys.collect(),
+            now,
+            demand: spend.map_or_else(|| Demand::batch(operation, members), Demand::Spend),
+        }
+    }
+
+    /// The spend, if it is no more than that.
+    pub(super) fn spend(&self) -> Option<&Spend> {
+        match &self.demand {
+            Demand::Spend(spend) => Some(spend),
+            Demand::Batch(..) => None,
+        }
+    }
+
+    /// How much the server has to read and to answer for it, in arguments.
+    pub(super) fn weight(&self) -> usize {
+        match &self.demand {
+            Demand::Spend(_) => 1,
+            Demand::Batch(_, weight) => *weight,
+        }
+    }
+
+    /// Appends what `spend.lua` is sent for a spend.
+    pub(super) fn push_spend(&self, arguments: &mut Vec<Value>) {
+        arguments.extend([integer(1), self.keys[0].clone(), clock(self.now)]);
+        if let Demand::Spend(spend) = &self.demand {
+            arguments.extend(spend.terms());
+        }
+        without_zeros(arguments);
+    }
+
+    /// Appends what `batch.lua` is sent for a batch, besides the keys.
+    pub(super) fn push_batch(&self, arguments: &mut Vec<Value>) {
+        arguments.extend([clock(self.now), integer(self.keys.len() as u64)]);
+        match &self.demand {
+            Demand::Batch(members, _) => {
+                arguments.push(integer(members.len() as u64));
+                arguments.extend_from_slice(members);
+            }
+            Demand::Spend(spend) => {
+                arguments.extend([integer(6), Value::from_static_str("spend")]);
+                arguments.extend(spend.terms());
+            }
+        }
+    }
+}
+
+impl Demand {
+    fn batch<'a>(operation: Operation, members: impl Iterator<Item = &'a Member<'a>>) -> Self {
+        let (mut arguments, mut answered) = (Vec::new(), 0);
+        for member in members {
+            push_member(operation, member, &mut arguments);
+            if let Algorithm::Tiers(_) = member.algorithm {
+                answered += member.min_cost as usize;
+            }
+        }
+        let weight = arguments.len() + answered;
+        Self::Batch(arguments, weight)
+    }
+}
+
+impl Spend {
+    fn of(operation: Operation, now: Option<Timestamp>, member: &Member<'_>) -> Option<Self> {
+        match member.algorithm {
+            Algorithm::Gcra(gcra) if verb(operation, member) == "spend" => Some(Self {
+                gcra: *gcra,
+                cost: member.cost,
+                now,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The limit and the cost, as all scripts take them.
+    pub(super) fn terms(&self) -> [Value; 5] {
+        terms(&self.gcra, self.gcra.increment(self.cost))
+    }
+}
+
+/// When something is decided, as scripts take it.
+pub(super) fn clock(now: Option<Timestamp>) -> Value {
+    now.map_or(SERVERS_CLOCK, |now| integer(now.as_micros()))
+}
+
+/// Leaves out the zeros at the end, which scripts read into what is missing.
+pub(super) fn without_zeros(arguments: &mut Vec<Value>) {
+    let mut arguments_from_the_end = arguments.iter().rev();
+    let zeros = arguments_from_the_end.position(|argument| *argument != Value::Integer(0));
+    arguments.truncate(arguments.len() - zeros.unwrap_or(0));
+}
+
+fn terms(gcra: &Gcra, cost: Ticks) -> [Value; 5] {
+    let tolerance = gcra.tolerance();
+    [
+        integer(gcra.count().into()),
+        integer(cost.us.min(MOST_US)),
+        integer(tolerance.us),
+        integer(cost.frac.into()),
+        integer(tolerance.frac.into()),
+    ]
+}
+
+fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Value>) {
+    arguments.push(Value::from_static_str(verb(operation, member)));
+    match member.algorithm {
+        Algorithm::Gcra(gcra) => {
+            let cost = match operation {
+                Operation::Refund => member.refund(gcra),
+                _ => gcra.increment(member.cost),
+            };
+            arguments.extend(terms(gcra, cost));
+        }
+        Algorithm::Tiers(tiers) => {
+            let spans = tiers.spans();
+            arguments.extend([
+                integer(0),
+                integer(member.cost.into()),
+                integer(member.min_cost.into()),
+                integer(spans.len() as u64),
+            ]);
+            arguments.extend(spans.iter().flat_map(|span| {
+                let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
+                let [window, active, cooldown] =
+                    [span.window, span.active, span.cooldown].map(ticks);
+                [
+                    integer(span.limit.into()),
+                    window,
+                    active,
+                    cooldown,
+                    integer(kind),
+                ]
+            }));
+        }
+    }
+}
+
+fn ticks(us: u64) -> Value {
+    match us {
+        NEVER => Value::Integer(-1),
+        us => integer(us),
+    }
+}
+
+/// What the script does to a member's bucket. A check asks it for no more than what is stored.
+fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
+    let batch = Batch::new(operation, &[]);
+    let votes = operation == Operation::Spend && batch.votes(member);
+    match (batch.action(member), member.algorithm) {
+        (Action::Spend, _) if votes => "spend",
+        (Action::Spend, _) => "offer",
+        (Action::Debit, _) => "debit",
+        (Action::Refund, Algorithm::Gcra(gcra)) if member.refund(gcra) > Ticks::default() => {
+            "refund"
+        }
+        (Action::Reset, _) => "reset",
+        (Action::Probe, _) if votes => "vote",
+        _ => "look",
+    }
+}
+
+/// A number that a script is sent; all are below 2⁵³.
+pub(super) const fn integer(number: u64) -> Value {
+    Value::Integer(number.cast_signed())
+}
