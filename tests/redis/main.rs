@@ -8,6 +8,7 @@ mod checks;
 mod connection;
 mod docs;
 mod failover;
+mod grouping;
 mod load;
 mod operation;
 #[path = "../redis_support/mod.rs"]

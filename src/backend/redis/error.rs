@@ -199,9 +199,9 @@ impl Failure {
     pub(super) fn is_of_the_keys(&self) -> bool {
         match self {
             Self::TryAgain => true,
-            Self::Redis(RedisError::Refused(text)) => {
-                ["NOPERM", "CROSSSLOT"].iter().any(|code| text.starts_with(code))
-            }
+            Self::Redis(RedisError::Refused(text)) => ["NOPERM", "CROSSSLOT"]
+                .iter()
+                .any(|code| text.starts_with(code)),
             _ => false,
         }
     }

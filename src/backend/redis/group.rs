@@ -107,7 +107,9 @@ impl<'a> Group<'a> {
         }
         arguments.reserve(2 * runs.len() + 5 * kinds.len() + 3);
         arguments.push(integer(runs.len() as u64));
-        let keys = runs.iter().map(|(call, ..)| self.calls[*call].keys[0].clone());
+        let keys = runs
+            .iter()
+            .map(|(call, ..)| self.calls[*call].keys[0].clone());
         arguments.extend(keys);
         arguments.push(clock(kinds[0].now));
         arguments.extend(kinds[0].terms());
@@ -124,7 +126,9 @@ impl<'a> Group<'a> {
         let Value::Array(found) = reply else {
             return self.each(garbled);
         };
-        let Some((Some(now), found)) = found.split_first().map(|(now, found)| (now.as_u64(), found))
+        let Some((Some(now), found)) = found
+            .split_first()
+            .map(|(now, found)| (now.as_u64(), found))
         else {
             return self.each(garbled);
         };
@@ -182,12 +186,13 @@ fn answers_of_bucket(
     let us = now.as_micros();
     if let Value::String(fault) = passed {
         // Nothing is stored, so each one finds what was stored before.
-        let alone = places.iter().map(|place| {
-            match place.spend.gcra.spend(tat, us, place.spend.cost) {
-                Some(_) => Err(RedisError::refused(fault).into()),
-                None => Ok(ScriptAnswer::of_spend(false, now, tat)),
-            }
-        });
+        let alone =
+            places.iter().map(
+                |place| match place.spend.gcra.spend(tat, us, place.spend.cost) {
+                    Some(_) => Err(RedisError::refused(fault).into()),
+                    None => Ok(ScriptAnswer::of_spend(false, now, tat)),
+                },
+            );
         return alone.collect();
     }
     let (mut stored, mut count) = (tat, 0);

@@ -173,7 +173,11 @@ impl RedisBackend {
                 let deadline = Deadline::after(self.timeout);
                 let call =
                     ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
-                links.next().run(ONE_LANE, &call, deadline).await?.judge(batch)
+                links
+                    .next()
+                    .run(ONE_LANE, &call, deadline)
+                    .await?
+                    .judge(batch)
             }
             Servers::Cluster(cluster) => {
                 multi_slot::apply(cluster, batch, &self.form, self.timeout).await
