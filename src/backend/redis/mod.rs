@@ -67,12 +67,12 @@ pub use self::{
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, async_trait};
+use super::{Backend, BackendError, NotAdmitted, async_trait};
 use crate::{
     check::{Checks, Reporter},
     decision::Outcome,
     metrics,
-    transaction::Batch,
+    transaction::{Algorithm, Batch},
 };
 
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
@@ -200,6 +200,15 @@ impl Backend for RedisBackend {
         };
         call.ended(result);
         decided
+    }
+
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        match algorithm {
+            Algorithm::Gcra(_) | Algorithm::Tiers(_) => Ok(()),
+            Algorithm::Window(_) | Algorithm::Quota(_) => Err(NotAdmitted::new(
+                "the Redis backend keeps no windows or quotas: use burst, count and period, or tiers",
+            )),
+        }
     }
 }
 
