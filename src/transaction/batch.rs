@@ -9,7 +9,9 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Ticks},
     id::IdFormat,
+    quota::Quota,
     tiers::Tiers,
+    window::Window,
 };
 
 /// What a batch does with its buckets.
@@ -34,6 +36,10 @@ pub enum Algorithm {
     Gcra(Gcra),
     /// Sliding windows with active and cooldown periods.
     Tiers(Tiers),
+    /// A sliding window.
+    Window(Window),
+    /// A quota for each period of a calendar, or from first use.
+    Quota(Quota),
 }
 
 /// One bucket's part in a [`Batch`].
@@ -64,6 +70,8 @@ pub struct Member<'a> {
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
     pub(crate) receipt: Option<&'a Receipt>,
+    /// Whether a debit of a window for which there is no room is charged as far as there is. Otherwise, it is an error.
+    pub(crate) saturates: bool,
 }
 
 impl<'a> Member<'a> {
@@ -95,6 +103,7 @@ impl<'a> Member<'a> {
             shadow: false,
             fingerprint,
             receipt: None,
+            saturates: false,
         }
     }
 
@@ -170,6 +179,13 @@ pub(crate) enum Action {
     Keep,
     /// Makes the bucket full.
     Reset,
+}
+
+impl Action {
+    /// Whether it changes the bucket.
+    pub(crate) const fn writes(self) -> bool {
+        matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
+    }
 }
 
 impl<'a> Batch<'a> {

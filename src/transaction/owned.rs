@@ -47,6 +47,7 @@ struct OwnedMember {
     shadow: bool,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
+    saturates: bool,
 }
 
 #[derive(Debug)]
@@ -91,6 +92,7 @@ impl OwnedMember {
             shadow: self.shadow,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
+            saturates: self.saturates,
         }
     }
 }
@@ -110,6 +112,7 @@ impl From<&Member<'_>> for OwnedMember {
             shadow,
             fingerprint,
             receipt,
+            saturates,
         } = *member;
         Self {
             limit: match limit {
@@ -127,6 +130,7 @@ impl From<&Member<'_>> for OwnedMember {
             shadow,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
+            saturates,
         }
     }
 }

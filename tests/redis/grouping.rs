@@ -17,6 +17,7 @@ use tollgate::{
     id::IdFormat,
     limit::LimitName,
     limiter::LimiterError,
+    quota::Per,
     testing::cases::history::Random,
     tiers::Tier,
     transaction::Mode,
@@ -46,19 +47,24 @@ fn tiers() -> Limit {
 
 /// The limit `five` gives nothing back while a test runs.
 fn limits() -> Limits {
+    limits_with(Limit::per_day(5))
+}
+
+fn limits_with(five: Limit) -> Limits {
+    let second = Duration::from_secs(1);
     let limits = Limits::builder()
-        .limit(name("five", 1), Limit::per_day(5))
-        .limit(name("tiers", 2), tiers());
+        .limit(name("five", 1), five)
+        .limit(name("tiers", 2), tiers())
+        .limit(name("window", 3), Limit::window(5, second))
+        .limit(name("wide", 4), Limit::window(40, 2 * second))
+        .limit(name("hour", 5), Limit::quota(7, Per::Hour))
+        .limit(name("use", 6), Limit::quota(6, Per::first_use(second)));
     limits.build().unwrap()
 }
 
 /// The same names with other terms, so that buckets are shared by unequal spends.
 fn other_limits() -> Limits {
-    let fractions = Limit::new(9, 7, Duration::from_secs(1)).unwrap();
-    let limits = Limits::builder()
-        .limit(name("five", 1), fractions)
-        .limit(name("tiers", 2), tiers());
-    limits.build().unwrap()
+    limits_with(Limit::new(9, 7, Duration::from_secs(1)).unwrap())
 }
 
 async fn start() -> (Server, Limiter) {
@@ -400,14 +406,22 @@ fn any<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
     let mut batch = Vec::new();
     for n in 0..1 + usize::try_from(random.below(3)).unwrap() {
         let id = &ids[(first + n) % ids.len()];
-        let transaction = match random.below(3) {
-            0 if !matches!(ask, Ask::Refund) => {
+        let transaction = match random.below(9) {
+            0 | 1 if !matches!(ask, Ask::Refund) => {
                 let most = 1 + random.cost(3);
                 Transaction::new("tiers", id).cost(most).min_cost(1)
             }
-            1 => Transaction::new("five", id)
+            2 => Transaction::new("five", id)
                 .cost(random.cost(4))
                 .mode(Mode::Debit),
+            n @ 3..7 => {
+                let name = ["window", "wide", "hour", "use"][n as usize - 3];
+                let most = if name == "wide" { 25 } else { 4 };
+                let mode = [Mode::CheckAndSpend, Mode::Debit][usize::from(random.below(6) == 0)];
+                Transaction::new(name, id)
+                    .cost(random.cost(most))
+                    .mode(mode)
+            }
             _ => Transaction::new("five", id).cost(random.cost(4)),
         };
         let mode = match random.below(8) {
@@ -452,7 +466,8 @@ async fn calls_that_share_one_are_decided_as_by_memory_in_their_order() {
             );
             decided += 1;
         }
-        let longest = [10, 100_000, 2_000_000][usize::try_from(random.below(3)).unwrap()];
+        let longest =
+            [10, 100_000, 2_000_000, 1_000_000_000][usize::try_from(random.below(4)).unwrap()];
         clock.advance(Duration::from_micros(random.below(longest)));
     }
     assert!(spent() * 4 < decided, "{} calls for {decided}", spent());

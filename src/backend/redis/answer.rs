@@ -31,7 +31,7 @@ impl ScriptAnswer {
         Self {
             passes,
             now,
-            stored: smallvec![StoredReply::Gcra(stored)],
+            stored: smallvec![StoredReply::of_tat(stored)],
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a script is asked for one caller.
 
+use std::time::Duration;
+
 use fred::types::Value;
 use smallvec::SmallVec;
 
@@ -7,8 +9,9 @@ use super::keys::KeyForm;
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Ticks},
-    tiers::NEVER,
-    transaction::{Action, Algorithm, Batch, Member, Operation},
+    quota::{CalendarUnit, Per},
+    tiers::{NEVER, Tiers},
+    transaction::{Action, Algorithm, Batch, Charge, Member, Operation, Receipt},
 };
 
 /// The highest number that Lua keeps exactly. A cost in microseconds is cut off there: it is beyond every
@@ -105,9 +108,12 @@ impl Demand {
         let (mut arguments, mut answered) = (Vec::new(), 0);
         for member in members {
             push_member(operation, member, &mut arguments);
-            if let Algorithm::Tiers(_) = member.algorithm {
-                answered += member.min_cost as usize;
-            }
+            answered += match member.algorithm {
+                Algorithm::Gcra(_) | Algorithm::Quota(_) => 0,
+                Algorithm::Tiers(_) => member.min_cost as usize,
+                // Its text is read and written as a whole.
+                Algorithm::Window(window) => window.limit() as usize,
+            };
         }
         let weight = arguments.len() + answered;
         Self::Batch(arguments, weight)
@@ -165,28 +171,103 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
             };
             arguments.extend(terms(gcra, cost));
         }
-        Algorithm::Tiers(tiers) => {
-            let spans = tiers.spans();
+        Algorithm::Tiers(tiers) => push_tiers(member, tiers, arguments),
+        Algorithm::Window(window) => arguments.extend([
+            Value::from_static_str("W"),
+            Value::from_static_str(change(operation, member)),
+            integer(window.limit().into()),
+            micros(window.window()),
+            integer(member.cost.into()),
+            named(member),
+        ]),
+        Algorithm::Quota(quota) => {
+            let [length, shift] = period(quota.per());
             arguments.extend([
-                integer(0),
+                Value::from_static_str("Q"),
+                integer(quota.quota().into()),
                 integer(member.cost.into()),
-                integer(member.min_cost.into()),
-                integer(spans.len() as u64),
+                length,
+                shift,
+                named(member),
             ]);
-            arguments.extend(spans.iter().flat_map(|span| {
-                let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
-                let [window, active, cooldown] =
-                    [span.window, span.active, span.cooldown].map(ticks);
-                [
-                    integer(span.limit.into()),
-                    window,
-                    active,
-                    cooldown,
-                    integer(kind),
-                ]
-            }));
         }
     }
+}
+
+fn push_tiers(member: &Member<'_>, tiers: &Tiers, arguments: &mut Vec<Value>) {
+    let spans = tiers.spans();
+    arguments.extend([
+        Value::from_static_str("T"),
+        integer(member.cost.into()),
+        integer(member.min_cost.into()),
+        integer(spans.len() as u64),
+    ]);
+    arguments.extend(spans.iter().flat_map(|span| {
+        let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
+        let [window, active, cooldown] = [span.window, span.active, span.cooldown].map(ticks);
+        [
+            integer(span.limit.into()),
+            window,
+            active,
+            cooldown,
+            integer(kind),
+        ]
+    }));
+}
+
+/// What a window's units undergo if the member passes.
+fn change(operation: Operation, member: &Member<'_>) -> &'static str {
+    match Batch::new(operation, &[]).action(member) {
+        Action::Probe | Action::Spend => "spend",
+        Action::ProbeDebit | Action::Debit if member.saturates => "fill",
+        Action::ProbeDebit | Action::Debit => "debit",
+        Action::Refund if refunds(member) => "refund",
+        Action::Refund | Action::Keep | Action::Reset => "keep",
+    }
+}
+
+/// Whether a refund gives anything back: one by receipt does if that is of a charge to this kind of limit by the store.
+fn refunds(member: &Member<'_>) -> bool {
+    let charge = member.receipt.map(Receipt::stored_charge);
+    match (member.algorithm, charge) {
+        (Algorithm::Gcra(gcra), _) => member.refund(gcra) > Ticks::default(),
+        (Algorithm::Tiers(_), _) => false,
+        (_, None)
+        | (Algorithm::Window(_), Some(Some(Charge::Window { .. })))
+        | (Algorithm::Quota(_), Some(Some(Charge::Quota { .. }))) => true,
+        _ => false,
+    }
+}
+
+/// Which units are refunded, or in which period they were charged.
+fn named(member: &Member<'_>) -> Value {
+    match member.receipt.and_then(Receipt::stored_charge) {
+        Some(Charge::Window { at }) => integer(at.as_micros()),
+        Some(Charge::Quota { start_us }) => integer(start_us),
+        _ => Value::Integer(-1),
+    }
+}
+
+/// A quota's period: its length, 0 for a month, and how far its calendar is ahead of that which begins at the epoch.
+fn period(per: Per) -> [Value; 2] {
+    /// The epoch was a Thursday.
+    const SINCE_MONDAY: i64 = 3 * 24 * 60;
+    const MINUTE_US: i64 = 60_000_000;
+    let Some((unit, offset)) = per.calendar_unit() else {
+        return [integer(per.longest()), Value::from_static_str("use")];
+    };
+    let offset = i64::from(offset.as_minutes());
+    let (length, minutes) = match unit {
+        CalendarUnit::Hour | CalendarUnit::Day => (unit.longest(), offset),
+        CalendarUnit::Week => (unit.longest(), offset + SINCE_MONDAY),
+        CalendarUnit::Month => (0, offset),
+    };
+    [integer(length), Value::Integer(minutes * MINUTE_US)]
+}
+
+fn micros(span: Duration) -> Value {
+    let us = u64::try_from(span.as_micros()).unwrap_or(MOST_US);
+    integer(us.min(MOST_US))
 }
 
 fn ticks(us: u64) -> Value {
@@ -200,15 +281,13 @@ fn ticks(us: u64) -> Value {
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
     let batch = Batch::new(operation, &[]);
     let votes = operation == Operation::Spend && batch.votes(member);
-    match (batch.action(member), member.algorithm) {
-        (Action::Spend, _) if votes => "spend",
-        (Action::Spend, _) => "offer",
-        (Action::Debit, _) => "debit",
-        (Action::Refund, Algorithm::Gcra(gcra)) if member.refund(gcra) > Ticks::default() => {
-            "refund"
-        }
-        (Action::Reset, _) => "reset",
-        (Action::Probe, _) if votes => "vote",
+    match batch.action(member) {
+        Action::Spend if votes => "spend",
+        Action::Spend => "offer",
+        Action::Debit => "debit",
+        Action::Refund if refunds(member) => "refund",
+        Action::Reset => "reset",
+        Action::Probe if votes => "vote",
         _ => "look",
     }
 }

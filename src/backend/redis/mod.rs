@@ -53,6 +53,7 @@ mod multi_slot;
 mod script;
 mod servers;
 mod stored_reply;
+mod stored_window;
 mod upkeep;
 
 use std::{fmt, sync::Arc, time::Duration};

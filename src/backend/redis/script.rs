@@ -54,6 +54,8 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
         include_str!("script/clock.lua"),
         include_str!("script/stored.lua"),
         include_str!("script/tiers.lua"),
+        include_str!("script/windows.lua"),
+        include_str!("script/quotas.lua"),
         include_str!("script/batch.lua")
     ))
 });

@@ -5,15 +5,21 @@
 -- and
 --   the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of the
 --   tolerance, in parts of the count;
---   or, if it has tiers, a zero, the most and the least units, how many tiers there are, and for each of them the limit,
---   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides.
+--   or, if it has tiers, `T`, the most and the least units, how many tiers there are, and for each of them the limit,
+--   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides;
+--   or, if it has a window, `W`, what is done to the units if it passes (`spend`, `debit`, `fill`, which is a debit of no
+--   more than there is room for, `refund` or `keep`), the limit, the window, the cost, and the instant of the units that
+--   are refunded (-1 for the newest);
+--   or, if it has a quota, `Q`, the quota, the cost, the period as two arguments, and the start of the period in which
+--   was charged what is refunded (-1 for any).
 -- Answers for each batch whether all that vote fit, the time, and for each member what was stored: `us` and `frac`; or
--- what `report` says, and how much is granted. A batch that fails is answered with the text of its error.
+-- what is reported of its tiers, and how much is granted; or what is reported of its window, and how many units change; or
+-- the start of its period, and how much is used. A batch that fails is answered with the text of its error.
 
 -- The buckets that are loaded, by key, and those that are to be written.
 local buckets, changed = {}, {}
 
--- What is stored is `us`, or `us:frac`, or the text of a bucket with tiers. A missing bucket is a full one.
+-- What is stored is `us`, or `us:frac`, or the text of a bucket with another algorithm. A missing bucket is a full one.
 local function load(key)
   local bucket = buckets[key]
   if bucket then
@@ -126,14 +132,61 @@ local function keep_tiers(bucket, view)
   buckets[bucket.key] = nil
 end
 
--- Asks a bucket with tiers, and says whether that fits and what is granted.
-local function ask_tiers(verb, bucket, at, reply)
-  local view = read_tiers(bucket.text, at)
+-- Keeps a text until `last`, or nothing if it is empty.
+local function keep_text(bucket, text, last)
+  change(bucket, 0, 0, text, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
+end
+
+-- The text of a bucket, if it is of this algorithm.
+local function text_of(bucket, algorithm)
+  return string.sub(bucket.text, 1, 1) == algorithm and bucket.text or ''
+end
+
+-- Each of these asks a bucket, adds what was stored to the reply, and returns whether the request fits, how many arguments
+-- it has, and what makes the change, if there is one. Its name is its algorithm's.
+local ask = {}
+
+function ask.T(verb, bucket, at, reply)
+  local view = read_tiers(text_of(bucket, 'T'), at)
   local most, least = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local asks = verb ~= 'look' and verb ~= 'reset'
-  local granted = asks and plan(view, most, least) or 0
+  local granted = verb ~= 'look' and plan(view, most, least) or 0
   reply[#reply + 1], reply[#reply + 2] = report(view, least), granted
-  return view, granted, granted > 0 or not asks
+  local takes = granted > 0 and verb ~= 'vote'
+  return granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
+end
+
+function ask.W(verb, bucket, at, reply)
+  local window, fits, seen = ask_window(text_of(bucket, 'W'), at + 1)
+  reply[#reply + 1], reply[#reply + 2] = seen, math.abs(window.units)
+  if verb == 'look' or verb == 'vote' or window.units == 0 then
+    return fits or verb == 'look', 6
+  end
+  return fits, 6, keep_text, changed_text(window)
+end
+
+function ask.Q(verb, bucket, at, reply)
+  local start, used = string.match(bucket.text, '^Q(%d+):(%d+)$')
+  start, used = tonumber(start or 0), tonumber(used or 0)
+  local new_start, new_used, ends = use(verb, start, used, at + 1)
+  reply[#reply + 1], reply[#reply + 2] = start, used
+  if not new_start then
+    return false, 6
+  end
+  local before_start, before_used = current(start, used, ARGV[at + 3], ARGV[at + 4])
+  if verb == 'vote' or new_start == before_start and new_used == before_used then
+    return true, 6
+  elseif new_used == 0 then
+    return true, 6, keep_text, '', 0
+  end
+  return true, 6, keep_text, string.format('Q%.0f:%.0f', new_start, new_used), ends
+end
+
+local function ask_gcra(verb, bucket, at, reply)
+  local us, frac = bucket.us, bucket.frac
+  local new_us, new_frac = apply(verb, us, frac, at)
+  reply[#reply + 1], reply[#reply + 2] = us, frac
+  local changes = new_us and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac)
+  return new_us ~= nil, 5, changes and keep, new_us, new_frac
 end
 
 -- Decides a batch of which the arguments begin at `at` and the keys after `nth`.
@@ -141,49 +194,51 @@ local function decide(at, nth)
   if not set_clock(ARGV[at]) then
     return {0, now}
   end
-  local reply, members = {1, now}, tonumber(ARGV[at + 1])
-  -- What changes if the batch passes, by the member: a TAT, or what is granted from tiers.
-  local us, frac, views = {}, {}, {}
+  local reply, found, changes, first, second = {1, now}, {}, {}, {}, {}
+  local members, arguments, fits = tonumber(ARGV[at + 1]), 0, true
   at = at + 4
   for i = 1, members do
-    local bucket, verb, fits = load(KEYS[nth + i]), ARGV[at - 1], true
+    local bucket, verb = load(KEYS[nth + i]), ARGV[at - 1]
     if bucket.fault then
       return bucket.fault
-    elseif ARGV[at] == '0' then
-      local view, granted
-      view, granted, fits = ask_tiers(verb, bucket, at, reply)
-      if verb == 'reset' then
-        us[i], frac[i] = 0, 0
-      elseif granted > 0 and verb ~= 'vote' then
-        views[i] = view
-      end
-      at = at + 5 + 5 * #view
-    else
-      local new_us, new_frac = apply(verb, bucket.us, bucket.frac, at)
-      fits = new_us ~= nil
-      if fits and verb ~= 'vote' and (new_us ~= bucket.us or new_frac ~= bucket.frac or verb == 'reset') then
-        us[i], frac[i] = new_us, new_frac
-      end
-      reply[#reply + 1], reply[#reply + 2] = bucket.us, bucket.frac
-      at = at + 6
+    end
+    local asks = ask[ARGV[at]] or ask_gcra
+    found[i] = bucket
+    -- A reset asks for nothing but what there was.
+    local asked = verb == 'reset' and 'look' or verb
+    fits, arguments, changes[i], first[i], second[i] = asks(asked, bucket, at, reply)
+    if verb == 'reset' then
+      changes[i], first[i], second[i] = keep, 0, 0
     end
     if not fits and verb ~= 'offer' then
       reply[1] = 0
     end
+    at = at + 1 + arguments
   end
   if reply[1] == 0 then
     return reply
   end
-  for i, view in pairs(views) do
-    local fault = keep_tiers(load(KEYS[nth + i]), view)
-    if fault then
-      return fault
+  -- Large values are written at once, and tell whether the server takes writes at all.
+  for _, writes_at_once in ipairs({true, false}) do
+    for i = 1, members do
+      if changes[i] and (changes[i] == keep_tiers) == writes_at_once then
+        local fault = changes[i](found[i], first[i], second[i])
+        if fault then
+          return fault
+        end
+      end
     end
   end
-  for i, new_us in pairs(us) do
-    keep(load(KEYS[nth + i]), new_us, frac[i])
-  end
   return reply
+end
+
+-- Decides a batch as far as that is possible. What is stored may have been written by somebody else.
+local function try(at, nth)
+  local done, reply = pcall(decide, at, nth)
+  if done then
+    return reply
+  end
+  return type(reply) == 'table' and reply.err or 'ERR ' .. reply
 end
 
 -- Writes what has changed, and says why the server takes no writes if it does not.
@@ -211,7 +266,7 @@ end
 
 local replies, at, nth = {}, 2, 0
 for i = 1, tonumber(ARGV[1]) do
-  replies[i] = decide(at, nth)
+  replies[i] = try(at, nth)
   at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
 end
 if write() then
@@ -219,7 +274,7 @@ if write() then
   at, nth = 2, 0
   for i = 1, #replies do
     buckets, changed = {}, {}
-    local reply = decide(at, nth)
+    local reply = try(at, nth)
     replies[i] = write() or reply
     at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
   end

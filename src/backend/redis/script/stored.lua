@@ -7,7 +7,7 @@ local function parse(stored)
   local us, frac = string.match(stored, '^(%d+):(%d+)$')
   if us then
     return tonumber(us), tonumber(frac), nil, ''
-  elseif string.sub(stored, 1, 1) == 'T' then
+  elseif string.find(stored, '^[TWQ]') then
     return 0, 0, nil, stored
   end
   return 0, 0, 'ERR not a bucket'
