@@ -240,6 +240,7 @@ fn member_of<'a>(
         shadow,
         fingerprint,
         receipt,
+        no_wait: transaction.declines_to_wait(),
     })
 }
 

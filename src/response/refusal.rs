@@ -97,8 +97,14 @@ impl<'a> Refusal<'a> {
         self.wait = self.wait.map(|wait| wait.saturating_add(by));
     }
 
-    /// How long the client should wait, in whole seconds, rounded up and at least 1; `None` if it waits in vain. It is
-    /// the same each time, and what `Retry-After` says.
+    /// How long the client should wait, exact to a microsecond; `None` if it waits in vain. It is the same each time, and
+    /// what gRPC's `RetryInfo` says.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// The same in whole seconds, rounded up and at least 1, as `Retry-After` has it.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.wait.map(|wait| ceil_secs(wait).max(1))

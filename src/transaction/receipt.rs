@@ -74,11 +74,22 @@ impl Receipt {
         self.is_local
     }
 
-    /// Takes a part of at most `cost` tokens out of it.
+    /// Takes a part of at most `cost` tokens out of it: those that were charged last.
+    ///
+    /// The order matters to a caller that leaves a line. The last one in a line can give its slot back, so refund the
+    /// part before the rest.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.cost);
+        let part = Self { cost, ..*self };
         self.cost -= cost;
-        Self { cost, ..*self }
+        self.tat = self.gcra.before(self.tat, cost);
+        part
+    }
+
+    /// Where the bucket was right after the charge.
+    #[inline]
+    pub(crate) const fn tat(&self) -> Tat {
+        self.tat
     }
 
     pub(crate) fn is_for(&self, bucket: Fingerprint) -> bool {

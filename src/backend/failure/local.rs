@@ -56,6 +56,7 @@ impl Share {
             gcra.count(),
             std::time::Duration::from_micros(period),
         );
+        let part = part.and_then(|part| part.with_max_wait(gcra.max_wait()));
         Algorithm::Gcra(part.unwrap_or(*gcra))
     }
 }
@@ -206,7 +207,8 @@ impl Local {
                 return Answer::UNKNOWN;
             };
             let span = receipt.span(&gcra);
-            let refunded = |own| gcra.refund_span(own, now.as_micros(), span).unwrap_or(own);
+            let (at, own_tat) = (now.as_micros(), Some(receipt.tat()));
+            let refunded = |own| gcra.refund_charge(own, at, span, own_tat).unwrap_or(own);
             let (before, after) = self.own.change(member, &gcra, now, refunded);
             Answer::new(State::Gcra(after), after != before)
         };
