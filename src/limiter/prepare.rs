@@ -244,12 +244,13 @@ fn member_of<'a>(
         fingerprint,
         receipt,
         saturates: shadow || transaction.is_correction(),
+        no_wait: transaction.declines_to_wait(),
     })
 }
 
 /// The id in the form that its bucket is kept under.
 #[inline(always)]
-fn canonical<'a>(
+pub(super) fn canonical<'a>(
     named: &NamedLimit,
     transaction: &Transaction<'a>,
     room: &'a mut Option<Id>,
