@@ -444,7 +444,7 @@ pub enum WindowError {
     #[error("window is not a whole number of microseconds: round it to one")]
     TooFine,
     /// The window is above 2⁵¹ µs.
-    #[error("window is more than 71 years (2^51 µs): shorten it")]
+    #[error("window is more than 71 years (2^51 us): shorten it")]
     TooLong,
 }
 

@@ -38,6 +38,21 @@ impl Limits {
     }
 }
 
+impl Limit {
+    /// The values that a file has for such a limit.
+    ///
+    /// ```
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// let json = serde_json::to_string(&Limit::quota(1000, Per::Day).as_values());
+    /// assert_eq!(json.ok().as_deref(), Some(r#"{"quota":1000,"per":"day"}"#));
+    /// ```
+    #[must_use]
+    pub fn as_values(&self) -> impl Serialize + use<> {
+        Values::new(self)
+    }
+}
+
 struct Defaults<'a>(&'a Limits);
 
 impl Serialize for Defaults<'_> {
@@ -84,6 +99,8 @@ enum Values {
         burst: u32,
         count: u32,
         period: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_wait: Option<String>,
     },
     Tiers {
         tiers: Vec<TierValues>,
@@ -123,6 +140,9 @@ impl Values {
                 burst: gcra.burst(),
                 count: gcra.count(),
                 period: format_duration(gcra.period()),
+                max_wait: Some(gcra.max_wait())
+                    .filter(|wait| !wait.is_zero())
+                    .map(format_duration),
             },
             Some(Algorithm::Tiers(tiers)) => Self::Tiers {
                 tiers: tiers.iter().map(TierValues::new).collect(),

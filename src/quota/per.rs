@@ -270,7 +270,7 @@ pub enum PerError {
     #[error("per is not a whole number of microseconds: round it to one")]
     TooFine,
     /// It is above 2⁵¹ µs.
-    #[error("per is more than 71 years (2^51 µs): shorten it")]
+    #[error("per is more than 71 years (2^51 us): shorten it")]
     TooLong,
 }
 

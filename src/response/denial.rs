@@ -57,7 +57,8 @@ impl<'a> Denial<'a> {
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
         let next_token = self.decision.next_token_after();
-        match self.decision.has_tiers() {
+        // Tiers say it themselves, and a client that may wait is told when there is room in the line.
+        match self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(next_token.unwrap_or_default()),
         }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Ticks},
+    gcra::{Gcra, Tat, Ticks},
     id::IdFormat,
     quota::Quota,
     tiers::Tiers,
@@ -72,6 +72,8 @@ pub struct Member<'a> {
     pub(crate) receipt: Option<&'a Receipt>,
     /// Whether a debit of a window for which there is no room is charged as far as there is. Otherwise, it is an error.
     pub(crate) saturates: bool,
+    /// Whether it is denied where it would have to wait in line.
+    pub(crate) no_wait: bool,
 }
 
 impl<'a> Member<'a> {
@@ -104,7 +106,23 @@ impl<'a> Member<'a> {
             fingerprint,
             receipt: None,
             saturates: false,
+            no_wait: false,
         }
+    }
+
+    /// How long it may wait in a bucket's line, in microseconds. Only a member that votes and is charged may.
+    #[inline(always)]
+    pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
+        match (self.mode, self.no_wait) {
+            (Mode::CheckAndSpend, false) => gcra.max_wait_us(),
+            _ => 0,
+        }
+    }
+
+    /// Where the bucket was right after the charge that is refunded, if that is known.
+    #[inline]
+    pub(crate) fn own_tat(&self) -> Option<Tat> {
+        self.receipt.and_then(Receipt::tat)
     }
 
     /// The time that a refund gives back. A charge that was decided elsewhere gives nothing back here.
@@ -121,6 +139,13 @@ impl<'a> Member<'a> {
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = min_cost;
+        self
+    }
+
+    /// Denies it where it would have to wait in line.
+    #[must_use]
+    pub const fn no_wait(mut self) -> Self {
+        self.no_wait = true;
         self
     }
 

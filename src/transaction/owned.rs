@@ -48,6 +48,7 @@ struct OwnedMember {
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
     saturates: bool,
+    no_wait: bool,
 }
 
 #[derive(Debug)]
@@ -93,6 +94,7 @@ impl OwnedMember {
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
+            no_wait: self.no_wait,
         }
     }
 }
@@ -113,6 +115,7 @@ impl From<&Member<'_>> for OwnedMember {
             fingerprint,
             receipt,
             saturates,
+            no_wait,
         } = *member;
         Self {
             limit: match limit {
@@ -131,6 +134,7 @@ impl From<&Member<'_>> for OwnedMember {
             fingerprint,
             receipt: receipt.map(Receipt::copied),
             saturates,
+            no_wait,
         }
     }
 }

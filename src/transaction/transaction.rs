@@ -41,6 +41,8 @@ pub struct Transaction<'a> {
     fingerprint: Option<Fingerprint>,
     /// Which charge is refunded, if that is known.
     receipt: Option<&'a Receipt>,
+    /// Whether it is denied where it would have to wait in line.
+    no_wait: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -60,6 +62,7 @@ impl<'a> Transaction<'a> {
             correction: false,
             fingerprint: None,
             receipt: None,
+            no_wait: false,
         }
     }
 
@@ -81,8 +84,12 @@ impl<'a> Transaction<'a> {
         self.fingerprint
     }
 
-    /// Names the charge that is refunded.
-    pub(crate) const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
+    /// Names the charge that is refunded, and sets the cost to that of the receipt. Only a refund looks at it.
+    ///
+    /// The receipt is borrowed, because a batch may refund several. Drop it afterwards: to refund it again would give the
+    /// charge back twice. [`LimitHandle::refund_receipt`](crate::limiter::LimitHandle::refund_receipt) consumes it.
+    #[must_use]
+    pub const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
         self.receipt = Some(receipt);
         self.cost = receipt.cost();
         self
@@ -137,6 +144,19 @@ impl<'a> Transaction<'a> {
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = Some(min_cost);
         self
+    }
+
+    /// Denies the transaction where it would have to wait in line, on a limit with
+    /// [`max_wait`](crate::Limit::max_wait). On other limits it changes nothing.
+    #[must_use]
+    pub const fn no_wait(mut self) -> Self {
+        self.no_wait = true;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn declines_to_wait(&self) -> bool {
+        self.no_wait
     }
 
     /// Sets how the transaction takes part in its batch.

@@ -41,8 +41,8 @@ fn name(name: &'static str, number: u32) -> LimitName {
 
 fn tiers() -> Limit {
     let second = Duration::from_secs(1);
-    let burst = Tier::new(3, second).active(second).cooldown(second);
-    Limit::tiers([Tier::new(4, second), burst]).unwrap()
+    let tier = |limit| Tier::new(limit, second).active(second).cooldown(second);
+    Limit::tiers([tier(4), tier(3)]).unwrap()
 }
 
 /// The limit `five` gives nothing back while a test runs.
@@ -64,7 +64,8 @@ fn limits_with(five: Limit) -> Limits {
 
 /// The same names with other terms, so that buckets are shared by unequal spends.
 fn other_limits() -> Limits {
-    limits_with(Limit::new(9, 7, Duration::from_secs(1)).unwrap())
+    let second = Duration::from_secs(1);
+    limits_with(Limit::new(9, 7, second).unwrap().max_wait(second))
 }
 
 async fn start() -> (Server, Limiter) {
@@ -339,13 +340,14 @@ async fn calls_are_sent_with_their_script_if_that_is_not_loaded() {
 }
 
 /// All that a caller can see of a decision. Memory may have forgotten a full bucket.
-type Seen = (bool, Option<u32>, [Duration; 3], u32);
+type Seen = (bool, Option<u32>, [Duration; 4], u32);
 
 fn seen(decision: &Decision) -> Seen {
     let spans = [
         decision.retry_after(),
         decision.next_after(),
         decision.reset_after(),
+        decision.delay(),
     ];
     let (allowed, remaining) = (decision.allowed(), decision.remaining());
     (allowed, remaining, spans, decision.granted())

@@ -108,7 +108,8 @@ impl Records {
             return self.remove(entry);
         }
         // A history that lapses later than it is queued for is put right when its turn comes.
-        if record.lapses < self.queue.key(entry) {
+        let queued = self.queue.key(entry);
+        if record.lapses < queued && queued < SPARED {
             self.queue.set(entry, record.lapses);
         }
         self.forget_lapsed(now.as_micros());

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::keys::KeyForm;
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Ticks},
+    gcra::{Gcra, Tat, Ticks},
     quota::{CalendarUnit, Per},
     tiers::{NEVER, Tiers},
     transaction::{Action, Algorithm, Batch, Charge, Member, Operation, Receipt},
@@ -39,8 +39,10 @@ enum Demand {
 /// One spend from a GCRA bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spend {
-    pub(super) gcra: Gcra,
-    pub(super) cost: u32,
+    gcra: Gcra,
+    cost: u32,
+    /// How long it may wait in line, in microseconds.
+    wait_us: u64,
     pub(super) now: Option<Timestamp>,
 }
 
@@ -126,6 +128,7 @@ impl Spend {
             Algorithm::Gcra(gcra) if verb(operation, member) == "spend" => Some(Self {
                 gcra: *gcra,
                 cost: member.cost,
+                wait_us: member.max_wait_us(gcra),
                 now,
             }),
             _ => None,
@@ -134,7 +137,12 @@ impl Spend {
 
     /// The limit and the cost, as all scripts take them.
     pub(super) fn terms(&self) -> [Value; 5] {
-        terms(&self.gcra, self.gcra.increment(self.cost))
+        terms(&self.gcra, self.gcra.increment(self.cost), self.wait_us)
+    }
+
+    /// The TAT that it leaves at `now` (µs since the epoch), or nothing if it does not fit.
+    pub(super) fn apply(&self, tat: Tat, now: u64) -> Option<Tat> {
+        self.gcra.spend_within(tat, now, self.cost, self.wait_us)
     }
 }
 
@@ -150,12 +158,12 @@ pub(super) fn without_zeros(arguments: &mut Vec<Value>) {
     arguments.truncate(arguments.len() - zeros.unwrap_or(0));
 }
 
-fn terms(gcra: &Gcra, cost: Ticks) -> [Value; 5] {
+fn terms(gcra: &Gcra, cost: Ticks, wait_us: u64) -> [Value; 5] {
     let tolerance = gcra.tolerance();
     [
         integer(gcra.count().into()),
         integer(cost.us.min(MOST_US)),
-        integer(tolerance.us),
+        integer(tolerance.us + wait_us),
         integer(cost.frac.into()),
         integer(tolerance.frac.into()),
     ]
@@ -164,13 +172,7 @@ fn terms(gcra: &Gcra, cost: Ticks) -> [Value; 5] {
 fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Value>) {
     arguments.push(Value::from_static_str(verb(operation, member)));
     match member.algorithm {
-        Algorithm::Gcra(gcra) => {
-            let cost = match operation {
-                Operation::Refund => member.refund(gcra),
-                _ => gcra.increment(member.cost),
-            };
-            arguments.extend(terms(gcra, cost));
-        }
+        Algorithm::Gcra(gcra) => push_gcra(operation, member, gcra, arguments),
         Algorithm::Tiers(tiers) => push_tiers(member, tiers, arguments),
         Algorithm::Window(window) => arguments.extend([
             Value::from_static_str("W"),
@@ -191,6 +193,20 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
                 named(member),
             ]);
         }
+    }
+}
+
+fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: &mut Vec<Value>) {
+    // A refund asks whether somebody waits. A charge that may wait reaches further.
+    let (cost, wait_us) = match operation {
+        Operation::Refund => (member.refund(gcra), 0),
+        _ => (gcra.increment(member.cost), member.max_wait_us(gcra)),
+    };
+    arguments.extend(terms(gcra, cost, wait_us));
+    if verb(operation, member) == LEAVE {
+        let own = member.own_tat();
+        arguments.push(own.map_or(Value::Integer(-1), |own| integer(own.us)));
+        arguments.push(integer(own.map_or(0, |own| own.frac.into())));
     }
 }
 
@@ -277,6 +293,9 @@ fn ticks(us: u64) -> Value {
     }
 }
 
+/// The refund of a limit with a line, which has two arguments more than others.
+const LEAVE: &str = "leave";
+
 /// What the script does to a member's bucket. A check asks it for no more than what is stored.
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
     let batch = Batch::new(operation, &[]);
@@ -285,7 +304,10 @@ fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
         Action::Spend if votes => "spend",
         Action::Spend => "offer",
         Action::Debit => "debit",
-        Action::Refund if refunds(member) => "refund",
+        Action::Refund if refunds(member) => match member.algorithm {
+            Algorithm::Gcra(gcra) if gcra.max_wait_us() > 0 => LEAVE,
+            _ => "refund",
+        },
         Action::Reset => "reset",
         Action::Probe if votes => "vote",
         _ => "look",

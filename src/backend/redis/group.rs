@@ -186,18 +186,15 @@ fn answers_of_bucket(
     let us = now.as_micros();
     if let Value::String(fault) = passed {
         // Nothing is stored, so each one finds what was stored before.
-        let alone =
-            places.iter().map(
-                |place| match place.spend.gcra.spend(tat, us, place.spend.cost) {
-                    Some(_) => Err(RedisError::refused(fault).into()),
-                    None => Ok(ScriptAnswer::of_spend(false, now, tat)),
-                },
-            );
+        let alone = places.iter().map(|place| match place.spend.apply(tat, us) {
+            Some(_) => Err(RedisError::refused(fault).into()),
+            None => Ok(ScriptAnswer::of_spend(false, now, tat)),
+        });
         return alone.collect();
     }
     let (mut stored, mut count) = (tat, 0);
     let answers = places.iter().map(|place| {
-        let next = place.spend.gcra.spend(stored, us, place.spend.cost);
+        let next = place.spend.apply(stored, us);
         let answer = ScriptAnswer::of_spend(next.is_some(), now, stored);
         count += u64::from(next.is_some());
         stored = next.unwrap_or(stored);

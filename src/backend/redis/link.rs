@@ -22,6 +22,7 @@ use super::{
     error::{Failure, RedisError},
     group::{Answers, Group},
     lanes::{Entered, Lanes, Reply, Waiting},
+    pulse::Pulse,
     upkeep::{SupervisedConnection, keep_loaded},
 };
 
@@ -34,6 +35,7 @@ pub(super) struct Link {
     places: Semaphore,
     lanes: Lanes,
     upkeep: Background,
+    pulse: Pulse,
 }
 
 enum Route {
@@ -55,6 +57,7 @@ impl Link {
             route: Route::Own(line),
             places: Semaphore::new(MOST_WAITING),
             lanes: Lanes::default(),
+            pulse: Pulse::new(),
         }
     }
 
@@ -66,6 +69,7 @@ impl Link {
             route: Route::Borrowed(Arc::new(client)),
             places: Semaphore::new(MOST_WAITING),
             lanes: Lanes::default(),
+            pulse: Pulse::new(),
         }
     }
 
@@ -97,6 +101,11 @@ impl Link {
             return Err(error);
         }
         Ok(client.with_options(&once(timeout)))
+    }
+
+    /// Whether its server decides.
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Why there is no connection, as far as that is known.

@@ -4,7 +4,8 @@
 -- (the client's, or -1 for the server's), how many members it has, how many arguments follow, and for each member a verb,
 -- and
 --   the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of the
---   tolerance, in parts of the count;
+--   tolerance, in parts of the count; to the tolerance, the wait in line is added for a charge that may wait; for `leave`
+--   also what was stored right after the charge, `us` and `frac`, or -1 and 0 if that is not known;
 --   or, if it has tiers, `T`, the most and the least units, how many tiers there are, and for each of them the limit,
 --   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides;
 --   or, if it has a window, `W`, what is done to the units if it passes (`spend`, `debit`, `fill`, which is a debit of no
@@ -68,12 +69,27 @@ local function refund(us, frac, at)
   return us, frac
 end
 
+-- A refund into a line: only the last one in it gives its slot back.
+local function leave(us, frac, at)
+  local was_us, was_frac = us, frac
+  if frac >= tonumber(ARGV[at]) then
+    frac = ARGV[at] - 1
+  end
+  local horizon = now + ARGV[at + 2]
+  local is_waited_for = us > horizon or us == horizon and frac > tonumber(ARGV[at + 4])
+  local is_last = was_us == tonumber(ARGV[at + 5]) and was_frac == tonumber(ARGV[at + 6])
+  if us < now or is_waited_for and not is_last then
+    return was_us, was_frac
+  end
+  return refund(us, frac, at)
+end
+
 -- The TAT that a verb leaves, or nothing if the cost does not fit.
 local function apply(verb, us, frac, at)
   if verb == 'look' then
     return us, frac
-  elseif verb == 'reset' then
-    return 0, 0
+  elseif verb == 'leave' then
+    return leave(us, frac, at)
   end
   if us < now then
     if verb == 'refund' then
@@ -186,7 +202,7 @@ local function ask_gcra(verb, bucket, at, reply)
   local new_us, new_frac = apply(verb, us, frac, at)
   reply[#reply + 1], reply[#reply + 2] = us, frac
   local changes = new_us and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac)
-  return new_us ~= nil, 5, changes and keep, new_us, new_frac
+  return new_us ~= nil, verb == 'leave' and 7 or 5, changes and keep, new_us, new_frac
 end
 
 -- Decides a batch of which the arguments begin at `at` and the keys after `nth`.
