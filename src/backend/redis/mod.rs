@@ -38,6 +38,7 @@
 //! `volatile-ttl` to lose those first that are nearly full.
 
 mod answer;
+mod arguments;
 mod background;
 mod call;
 mod cluster;
@@ -53,6 +54,7 @@ mod multi_slot;
 mod pulse;
 mod script;
 mod servers;
+mod spend;
 mod stored_reply;
 mod stored_window;
 mod upkeep;
