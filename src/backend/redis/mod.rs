@@ -29,7 +29,14 @@
 //!
 //! A bucket is one string key, `tollgate:{<tag>}:<limit>:<id>` unless a [`KeyForm`] says otherwise. Its value is the
 //! theoretical arrival time in microseconds, `us` or `us:frac`, and it expires when that is past. That of a bucket with
-//! tiers is binary, and expires when nothing depends on it any more.
+//! tiers is binary, and expires when nothing depends on it any more. That of a window is `W` and the instants of its units,
+//! and expires with the newest. That of a quota is `Q<start>:<used>`, and expires when the period ends.
+//!
+//! # Simultaneous decisions
+//!
+//! Decisions that arrive while a call is in flight share the next one, up to 64 of them. A decision that finds the connection
+//! idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that leaves before its
+//! call is sent is not charged.
 //!
 //! # Servers
 //!
@@ -282,7 +289,7 @@ impl RedisBackendBuilder {
     }
 
     /// Sets how many connections are made to a single server, or to one behind sentinels; one if not set. One
-    /// serves many thousand decisions a second, since none waits for another's answer.
+    /// serves many thousand decisions a second, since those that arrive together travel together.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
