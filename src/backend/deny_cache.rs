@@ -33,7 +33,7 @@ use crate::{
 /// seen at once.
 ///
 /// Of a bucket with a [window](crate::window) it remembers how much was asked for, and when so much would pass: until then,
-/// whoever asks for as much is denied. Of a [quota](crate::quota) it remembers what is used, until the period ends.
+/// whoever asks for as much is denied. What passes through this cache makes it forget that. Of a [quota](crate::quota) it remembers what is used, until the period ends.
 ///
 /// Of a bucket with [tiers](crate::tiers) it remembers how much was asked for at least, and when so much would be granted: until
 /// then, whoever asks for as much is denied. What this cache sees granted from the bucket makes it forget that. If
@@ -243,8 +243,10 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                // A grant may enter a tier, and open a way that was closed.
-                if matches!(member.algorithm, Algorithm::Tiers(_)) && member.mode.spends() {
+                // A grant may enter a tier, and open a way that was closed. From a window it leaves less than is remembered.
+                let has_figures =
+                    matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
+                if has_figures && member.mode.spends() {
                     self.forget_one(member);
                 }
             } else if member.mode.votes() {

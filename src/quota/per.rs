@@ -149,6 +149,11 @@ impl Per {
         }
     }
 
+    /// Whether periods have different lengths.
+    pub(crate) const fn is_month(self) -> bool {
+        matches!(self.0, Kind::Calendar(CalendarUnit::Month, _))
+    }
+
     /// The most that a period takes, in µs.
     pub(crate) const fn longest(self) -> u64 {
         match self.0 {

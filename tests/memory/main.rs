@@ -4,6 +4,7 @@
 
 mod auto_traits;
 mod backends;
+mod bounds;
 mod concurrency;
 mod deny_cache;
 mod docs;
@@ -20,4 +21,5 @@ mod support;
 mod tiers_model;
 mod vectors;
 mod waiting;
+mod windows_model;
 mod wrong_backends;
