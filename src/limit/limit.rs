@@ -44,6 +44,9 @@ impl Limit {
 
     /// At most `burst` at once, of which `count` come back each `period`.
     ///
+    /// Within a span of time it admits up to burst + ⌈span / T⌉ − 1, where T is the period divided by the count. `1000 per day` with a burst of 1000 admits up to 1999 in a day. For a hard number, use
+    /// a [`window`](Self::window) or a [`quota`](Self::quota); [`most_within`](Self::most_within) says what any limit admits.
+    ///
     /// # Errors
     ///
     /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty
@@ -56,6 +59,8 @@ impl Limit {
     }
 
     /// Burst [tiers](crate::tiers), lowest first, instead of burst, count and period.
+    ///
+    /// Within any span they admit at most the sum of what each tier grants, as often as it can be entered.
     ///
     /// ```
     /// use std::time::Duration;
@@ -147,7 +152,8 @@ impl Limit {
         }
     }
 
-    /// `count` per `period`, all of them at once if need be.
+    /// `count` per `period`, all of them at once if need be: up to 2 × `count` − 1 within one period, a burst and what comes
+    /// back meanwhile.
     ///
     /// ```
     /// use std::time::Duration;
@@ -167,7 +173,7 @@ impl Limit {
         Self::checked(count, count, period)
     }
 
-    /// One per `interval`, never two at once.
+    /// One per `interval`, never two at once: one within any span `[t, t + interval)`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -187,7 +193,7 @@ impl Limit {
         Self::checked(1, 1, interval)
     }
 
-    /// `count` per second, all of them at once if need be.
+    /// `count` per second, all of them at once if need be: up to 2 × `count` − 1 within one second.
     ///
     /// # Panics
     ///
@@ -198,7 +204,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(1))
     }
 
-    /// `count` per minute, all of them at once if need be.
+    /// `count` per minute, all of them at once if need be: up to 2 × `count` − 1 within one minute.
     ///
     /// # Panics
     ///
@@ -209,7 +215,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60))
     }
 
-    /// `count` per hour, all of them at once if need be.
+    /// `count` per hour, all of them at once if need be: up to 2 × `count` − 1 within one hour.
     ///
     /// # Panics
     ///
@@ -220,7 +226,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60 * 60))
     }
 
-    /// `count` per day of 24 hours, all of them at once if need be.
+    /// `count` per day of 24 hours, all of them at once if need be: up to 2 × `count` − 1 within one day.
     ///
     /// # Panics
     ///
@@ -231,7 +237,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(24 * 60 * 60))
     }
 
-    /// Sets how many may come at once. The rate stays.
+    /// Sets how many may come at once. The rate stays. The bound within any span grows and shrinks with it.
     ///
     /// # Panics
     ///

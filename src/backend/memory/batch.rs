@@ -84,7 +84,7 @@ impl<'a> LockedBuckets<'a> {
                 let shard = position(&self.rows, self.all_rows.of(print));
                 let rows = &mut self.rows[shard].1;
                 rows.update(print, now, |stored| {
-                    ((), changed(stored, action, member, answer, now))
+                    ((), changed(stored, action, member, answer))
                 });
             }
             Algorithm::Tiers(_) | Algorithm::Window(_) => {
@@ -103,16 +103,15 @@ pub(super) fn changed(
     action: Action,
     member: &Member<'_>,
     answer: &Answer,
-    now: Timestamp,
 ) -> Option<Value> {
     match (member.algorithm, answer.state) {
         _ if action == Action::Reset => Some(Value::FULL),
         (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
             (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
         }
+        // What passes and writes comes to another period, or to another amount in it.
         (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() && answer.passed => {
-            let is_new = usage != quota.current(stored.usage(), now.as_micros());
-            is_new.then(|| Value::quota(quota, usage))
+            (usage != stored.usage()).then(|| Value::quota(quota, usage))
         }
         _ => None,
     }

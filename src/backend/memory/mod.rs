@@ -25,7 +25,7 @@ use self::{
 use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, BucketView, Outcome, judge_gcra, judge_quota, judge_window},
+    decision::{Answer, BucketView, Outcome, judge_gcra, judge_quota},
     transaction::{Algorithm, Batch, Member, Operation},
     window::{Units, Window},
 };
@@ -240,7 +240,7 @@ impl MemoryBackend {
                 Algorithm::Quota(quota) => judge_quota(action, member, quota, stored.usage(), now),
                 Algorithm::Tiers(_) | Algorithm::Window(_) => Answer::UNKNOWN,
             };
-            (answer, changed(stored, action, member, &answer, now))
+            (answer, changed(stored, action, member, &answer))
         })
     }
 
@@ -255,13 +255,7 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let answer = judge_window(
-            action,
-            member,
-            window,
-            &records.see(member, now).window(now),
-        );
-        records.write(action, member, &answer, now);
+        let answer = records.decide_window(action, member, window, now);
         drop(records);
         self.histories.trim(batch.members, now);
         Outcome::of_window(now, action, answer)
@@ -276,8 +270,11 @@ impl MemoryBackend {
                 members.map(|member| locked.see(member, now)).collect();
             Outcome::judge(batch, now, &seen)
         };
-        for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-            locked.write(batch.action(member), member, answer, now);
+        // A denial writes nothing.
+        if outcome.passes(batch) {
+            for (member, answer) in batch.members.iter().zip(outcome.answers()) {
+                locked.write(batch.action(member), member, answer, now);
+            }
         }
         drop(locked);
         if batch.operation == Operation::Reset {
