@@ -35,7 +35,7 @@
 //!     metrics         what operators count
 //!     decision        judges a batch; computes what people are told
 //!     transaction     what is asked of a backend
-//!       tiers, window, quota, gcra     the arithmetic, pure
+//!       window, tiers, quota, gcra     the arithmetic, pure
 //!       check           mistakes that only traffic shows
 //!       id              whose bucket it is, and what ids look like
 //!       clock           what time it is

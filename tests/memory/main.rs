@@ -21,5 +21,6 @@ mod support;
 mod tiers_model;
 mod vectors;
 mod waiting;
+mod windows;
 mod windows_model;
 mod wrong_backends;
