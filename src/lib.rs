@@ -35,7 +35,7 @@
 //!     metrics         what operators count
 //!     decision        judges a batch; computes what people are told
 //!     transaction     what is asked of a backend
-//!       tiers, gcra     the arithmetic, pure
+//!       tiers, window, quota, gcra     the arithmetic, pure
 //!       check           mistakes that only traffic shows
 //!       id              whose bucket it is, and what ids look like
 //!       clock           what time it is
@@ -77,6 +77,7 @@ pub mod metrics;
 #[path = "metrics/off.rs"]
 mod metrics;
 mod outage_log;
+pub mod quota;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
@@ -87,6 +88,7 @@ pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;
+pub mod window;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;
