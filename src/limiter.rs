@@ -5,6 +5,7 @@ mod handle;
 mod limiter_error;
 mod prepare;
 mod rebuilt;
+mod receipts;
 mod recorder;
 mod reload;
 
