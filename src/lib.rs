@@ -82,6 +82,7 @@ pub mod reload;
 pub mod response;
 pub mod rule;
 mod stats;
+mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tiers;

@@ -64,7 +64,6 @@ mod one_limit;
 mod request_charges;
 mod service;
 mod settlement;
-mod task;
 mod traffic;
 
 pub use self::{
@@ -74,3 +73,4 @@ pub use self::{
     layer::RateLimitLayer,
     service::RateLimit,
 };
+use crate::task;
