@@ -332,8 +332,17 @@ impl Gcra {
         if tat <= Ticks::from_micros(now) {
             return self.burst;
         }
-        let headroom = self.subtract(self.horizon(now), tat);
-        let (headroom, period) = (self.units(headroom), self.period_us());
+        self.tokens(self.subtract(self.horizon(now), tat))
+    }
+
+    /// How many whole emission intervals a span holds, at most as many as the burst.
+    #[inline]
+    fn tokens(&self, span: Ticks) -> u32 {
+        if self.interval.frac == 0 && span.us <= self.tolerance.us {
+            let tokens = span.us / self.interval.us;
+            return u32::try_from(tokens).unwrap_or(self.burst);
+        }
+        let (headroom, period) = (self.units(span), self.period_us());
         // A division of 128 bits takes ten times as long, and is hardly ever needed.
         let tokens = match (u64::try_from(headroom), u64::try_from(period)) {
             (Ok(headroom), Ok(period)) => u128::from(headroom / period),
@@ -367,9 +376,18 @@ impl Gcra {
     #[doc(hidden)]
     #[must_use]
     pub fn quota(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
-        let held = self.remaining(tat, now);
-        let next = (held < self.burst).then(|| self.wait(tat, now, held + 1));
-        (held, next)
+        let normal = self.normal(tat);
+        if normal <= Ticks::from_micros(now) {
+            return (self.burst, None);
+        }
+        let headroom = self.subtract(self.horizon(now), normal);
+        let held = self.tokens(headroom);
+        let next = match held {
+            // In debt, what is owed comes first.
+            0 => self.wait(tat, now, 1),
+            _ => self.subtract(self.increment(held + 1), headroom),
+        };
+        (held, (held < self.burst).then_some(next))
     }
 
     /// How long after `now` the bucket is full.

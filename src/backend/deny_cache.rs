@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use super::{Backend, BackendError, NotAdmitted, Stats};
+use super::{Backend, BackendError, NotAdmitted, Servers, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
@@ -321,6 +321,10 @@ impl<B: Backend> Backend for DenyCache<B> {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         self.inner.admits(algorithm)
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        self.inner.servers()
     }
 
     fn stats(&self) -> Stats {

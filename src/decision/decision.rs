@@ -97,6 +97,11 @@ impl Decision {
         self.verdict == Verdict::WouldDeny
     }
 
+    /// Whether two decisions on what is limited are of one bucket, however its id was written.
+    pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+
     /// Who has decided.
     #[must_use]
     pub fn source(&self) -> Source {

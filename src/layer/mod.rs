@@ -65,6 +65,8 @@ mod request_charges;
 mod service;
 mod settlement;
 mod traffic;
+mod verdicts;
+mod waiting;
 
 pub use self::{
     assessment::{Assessed, Assessment},

@@ -142,6 +142,8 @@ impl LimitHandle {
 
     /// Gives exactly one charge back, which may have been decided while the store was away.
     ///
+    /// The receipt is one of this limiter, or of another one on the same backend.
+    ///
     /// The receipt is consumed. After an error it is not known whether anything was given back, so that trying again might
     /// give back twice.
     ///

@@ -246,7 +246,7 @@ fn member_of<'a>(
 
 /// The id in the form that its bucket is kept under.
 #[inline(always)]
-fn canonical<'a>(
+pub(super) fn canonical<'a>(
     named: &NamedLimit,
     transaction: &Transaction<'a>,
     room: &'a mut Option<Id>,

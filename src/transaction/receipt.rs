@@ -7,6 +7,9 @@ use crate::gcra::{Gcra, Tat, Ticks};
 /// answer, goes to the local bucket and never to the store. A receipt also keeps the rate at which it was charged, so
 /// that a reload in between gives back no more than was taken.
 ///
+/// A receipt names its bucket, and not the limiter that charged it. Refund it by that limiter, or by another one on the same
+/// backend: a limiter on another backend cannot tell the difference, and would give back what was never charged there.
+///
 /// A refund consumes what it gives back. [`split`](Self::split) divides a receipt, to refund a part now and keep the
 /// rest.
 ///

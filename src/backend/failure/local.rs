@@ -98,6 +98,12 @@ impl Local {
     /// Remembers what the store has decided.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.own.now());
+        if batch.operation == Operation::Reset {
+            // Whatever the limit is now: what was spent before a reload changed its kind may count again after another.
+            let reset = batch.at(Some(now));
+            let _ = (self.seen.decide(&reset), self.own.decide(&reset));
+            return;
+        }
         let passes = outcome.passes(batch);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
             if !answer.known {
@@ -106,10 +112,6 @@ impl Local {
             let state = answer.state.by_clock(outcome.now, now);
             let answer = Answer { state, ..*answer };
             match (member.algorithm, state) {
-                (Algorithm::Gcra(gcra), _) if batch.operation == Operation::Reset => {
-                    self.seen.change(member, gcra, now, |_| Tat::default());
-                    self.own.change(member, gcra, now, |_| Tat::default());
-                }
                 (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
                     let bucket = Bucket { member, gcra, now };
                     let is_given_back = batch.operation == Operation::Refund && answer.passed;
