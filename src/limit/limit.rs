@@ -264,6 +264,14 @@ impl Limit {
         matches!(self.0, Kind::Blocked)
     }
 
+    /// Whether requests may wait in line.
+    pub(crate) fn has_line(&self) -> bool {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
+            _ => false,
+        }
+    }
+
     /// The highest cost that can ever pass, if it is the cost that decides.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {

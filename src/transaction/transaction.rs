@@ -171,6 +171,12 @@ impl<'a> Transaction<'a> {
     }
 
     #[inline]
+    pub(crate) const fn no_wait_if(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
+        self
+    }
+
+    #[inline]
     pub(crate) const fn declines_to_wait(&self) -> bool {
         self.no_wait
     }

@@ -3,30 +3,18 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::Semaphore,
-    task::{JoinSet, yield_now},
+    task::JoinSet,
     time::{Instant, timeout},
 };
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend,
-    backend::{Backend, BackendError, async_trait},
-    clock::{Clock, Timestamp},
-    decision::Outcome,
-    limiter::LimitHandle,
-    transaction::{Batch, Mode, Operation},
+    Decision, Limit, Limiter, Limits, MemoryBackend, backend::Backend, limiter::LimitHandle,
+    transaction::Mode,
 };
+
+use crate::support::patience::{Slow, TokioClock, poll, settle};
 
 /// T is 100 ms, and twenty may wait.
 const LINE: Limit = Limit::per_second(10)
@@ -34,20 +22,9 @@ const LINE: Limit = Limit::per_second(10)
     .max_wait(Duration::from_secs(2));
 const T: Duration = Duration::from_millis(100);
 
-/// tokio's clock, which stands still until everybody waits.
-#[derive(Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        let since = u64::try_from(self.0.elapsed().as_micros()).unwrap();
-        Timestamp::from_micros(1_767_225_600_000_000 + since)
-    }
-}
-
 fn line(backend: impl Backend) -> LimitHandle {
     let limits = Limits::builder().limit("l", LINE).build().unwrap();
-    let limiter = Limiter::new(limits, backend).with_clock(TokioClock(Instant::now()));
+    let limiter = Limiter::new(limits, backend).with_clock(TokioClock::start());
     limiter.limit("l").unwrap()
 }
 
@@ -55,71 +32,6 @@ fn line(backend: impl Backend) -> LimitHandle {
 async fn taken(limit: &LimitHandle) -> Duration {
     let probe = limit.cost(0).mode(Mode::CheckOnly);
     probe.check("a").await.unwrap().reset_after()
-}
-
-/// A store that answers when it is let, and counts what it was asked.
-#[derive(Debug, Default)]
-struct Slow {
-    memory: MemoryBackend,
-    answers: Arc<Gates>,
-}
-
-#[derive(Debug)]
-struct Gates {
-    /// Before it decides, and before it says so.
-    decide: Semaphore,
-    answer: Semaphore,
-    spends: AtomicUsize,
-    refunds: AtomicUsize,
-}
-
-impl Default for Gates {
-    fn default() -> Self {
-        Self {
-            decide: Semaphore::new(0),
-            answer: Semaphore::new(0),
-            spends: AtomicUsize::new(0),
-            refunds: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Gates {
-    fn open(&self) {
-        self.decide.add_permits(1000);
-        self.answer.add_permits(1000);
-    }
-
-    fn counts(&self) -> (usize, usize) {
-        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
-        (count(&self.spends), count(&self.refunds))
-    }
-}
-
-#[async_trait]
-impl Backend for Slow {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.answers.decide.acquire().await.unwrap().forget();
-        match batch.operation {
-            Operation::Spend => self.answers.spends.fetch_add(1, Ordering::SeqCst),
-            Operation::Refund => self.answers.refunds.fetch_add(1, Ordering::SeqCst),
-            _ => 0,
-        };
-        let outcome = self.memory.apply(batch).await;
-        self.answers.answer.acquire().await.unwrap().forget();
-        outcome
-    }
-}
-
-/// Polls once.
-fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-async fn settle() {
-    for _ in 0..100 {
-        yield_now().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +108,7 @@ async fn caller_is_refunded_wherever_it_is_dropped() {
     // Before, during and after the store's decision; polled so often before it is dropped.
     for (decides, answers, spends) in [(false, false, 1), (true, false, 1), (true, true, 1)] {
         let store = Slow::default();
-        let gates = Arc::clone(&store.answers);
+        let gates = Arc::clone(&store.gates);
         let limit = line(store);
         let two = limit.cost(2);
         let mut caller = Box::pin(two.acquire("a"));
@@ -216,7 +128,7 @@ async fn caller_is_refunded_wherever_it_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn caller_in_line_at_a_store_that_waits_is_refunded_once() {
     let store = Slow::default();
-    let gates = Arc::clone(&store.answers);
+    let gates = Arc::clone(&store.gates);
     gates.open();
     let limit = line(store);
     limit.cost(2).spend("a").await.unwrap();
@@ -282,7 +194,7 @@ fn shutdown_with_callers_in_line_ends() {
             .build()
             .unwrap();
         let slow = Slow::default();
-        let gates = Arc::clone(&slow.answers);
+        let gates = Arc::clone(&slow.gates);
         let limit = runtime.block_on(async {
             match backend {
                 true => line(MemoryBackend::new()),
