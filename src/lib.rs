@@ -36,7 +36,7 @@
 //!     metrics         what operators count
 //!     decision        judges a batch; computes what people are told
 //!     transaction     what is asked of a backend
-//!       tiers, gcra     the arithmetic, pure
+//!       tiers, window, quota, gcra     the arithmetic, pure
 //!       check           mistakes that only traffic shows
 //!       id              whose bucket it is, and what ids look like
 //!       clock           what time it is
@@ -81,6 +81,7 @@ mod metrics;
 mod outage_log;
 #[cfg(feature = "pace")]
 pub mod pace;
+pub mod quota;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
@@ -92,6 +93,7 @@ pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;
+pub mod window;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;
