@@ -3,6 +3,8 @@
 mod capacity;
 mod handle;
 mod limiter_error;
+#[cfg(feature = "tokio")]
+mod line;
 mod prepare;
 mod rebuilt;
 mod receipts;

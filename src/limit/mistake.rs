@@ -255,8 +255,7 @@ pub(super) enum Mistake {
     #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
     TwoKinds(&'static str, &'static str),
     #[error(
-        "max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request \
-         starts: remove it"
+        "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
     )]
     NoLine,
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]

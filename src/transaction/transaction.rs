@@ -66,6 +66,26 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// The same of another limit and another client.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn of<'b>(&self, limit: LimitRef<'b>, id: &'b str) -> Transaction<'b> {
+        Transaction {
+            limit,
+            id,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            mode: self.mode,
+            on_failure: self.on_failure,
+            floor: self.floor,
+            missing: self.missing,
+            lenient: self.lenient,
+            correction: self.correction,
+            fingerprint: self.fingerprint,
+            receipt: None,
+            no_wait: self.no_wait,
+        }
+    }
+
     /// Says that the id is canonical, and what the bucket's fingerprint is.
     pub(crate) const fn canonical(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
@@ -151,6 +171,12 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub const fn no_wait(mut self) -> Self {
         self.no_wait = true;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn no_wait_if(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
         self
     }
 
