@@ -55,6 +55,7 @@ mod extension;
 mod extracted;
 mod extractor;
 mod header;
+mod ip_list;
 mod ipv6_range;
 mod joined;
 #[cfg(feature = "axum")]
@@ -72,6 +73,7 @@ pub use self::{
     extracted::{Extracted, Missing},
     extractor::{Description, IdSource, KeyExtractor},
     header::HeaderId,
+    ip_list::{IpList, IpListError},
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
     predicate::Predicate,

@@ -32,6 +32,7 @@ mod limit;
 mod limits;
 mod mistake;
 mod name;
+mod notation;
 mod overrides;
 mod write;
 
@@ -47,5 +48,6 @@ pub use self::{
     limits::{Limits, NamedLimit},
     mistake::LimitsError,
     name::{LimitName, NameError},
+    notation::ParseLimitError,
     overrides::Override,
 };
