@@ -1,6 +1,22 @@
-//! Which limits a request meets: rules, and what they make of one.
+//! Rules: which limits a request meets, what it costs, and when that is charged.
 //!
-#![cfg_attr(feature = "axum", doc = include_str!("../docs/rules.md"))]
+//! ```
+//! use http::Method;
+//! use tollgate::{ClientIp, Rule, rule::{methods, paths}};
+//!
+//! // Every request of a client, except health checks.
+//! let requests = Rule::new("requests", ClientIp::peer()).skip_if(paths(["/health"]));
+//! // Writes cost 5.
+//! let writes = Rule::new("writes", ClientIp::peer())
+//!     .skip_if(methods([Method::GET, Method::HEAD, Method::OPTIONS]))
+//!     .cost(5);
+//! // Failed requests of the server do not count.
+//! let answers = Rule::new("answers", ClientIp::peer())
+//!     .refund_if(|ending| ending.status().is_some_and(|status| status.is_server_error()));
+//! # let _ = (requests, writes, answers);
+//! ```
+//!
+//! The [guide](crate::guide::rules) explains exemptions, fallbacks, plans and charging.
 
 mod charge;
 mod charging;

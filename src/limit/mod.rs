@@ -18,10 +18,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A file's limits are read by [`LimitsBuilder::defaults_file`] and
-//! [`LimitsBuilder::overrides_file`]:
-//!
-#![doc = include_str!("../../docs/limits-in-files.md")]
+//! [`LimitsBuilder::defaults_file`] and [`LimitsBuilder::overrides_file`] read limits from files. The
+//! [guide](crate::guide::limits_in_files) describes their format.
 
 mod assembly;
 mod builder;

@@ -1,6 +1,15 @@
-//! What the client sees: the one place where responses are built and headers written.
+//! Responses: how refusals look, and which headers show what is left.
 //!
-#![doc = include_str!("../../docs/responses.md")]
+//! ```
+//! use tollgate::{ClientIp, Limit, RateLimitLayer, response::{Headers, PlainText}};
+//!
+//! let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
+//!     .respond_with(PlainText)
+//!     .headers(Headers::XRateLimitDelta);
+//! # let _ = layer;
+//! ```
+//!
+//! The [guide](crate::guide::responses) lists statuses, formats and fields, for HTTP and gRPC.
 
 mod accept;
 mod denial;

@@ -11,9 +11,18 @@ use super::{
 };
 use crate::key::extracted::Missing;
 
-/// The proxies between clients and the server, and how far they are believed about who the client is.
+/// The proxies between clients and the server, and how far they are trusted to name the client.
 ///
-#[doc = include_str!("../../../docs/proxies.md")]
+/// ```
+/// use tollgate::{ClientIp, Rule, key::{Proxies, ProxiesError, ProxyHeader}};
+///
+/// fn rule() -> Result<Rule, ProxiesError> {
+///     let proxies = Proxies::trusted(["10.0.0.0/24", "fd00:0:0:1::/64"], ProxyHeader::XForwardedFor)?;
+///     Ok(Rule::new("requests", ClientIp::behind(proxies)))
+/// }
+/// ```
+///
+/// The [guide](crate::guide::proxies) says which constructor fits nginx, Cloudflare, AWS, Google Cloud and Kubernetes.
 #[derive(Clone, Debug)]
 pub struct Proxies {
     trust: Trust,
