@@ -10,6 +10,7 @@ mod layer_rebuilt;
 mod logging;
 mod modules;
 mod observability;
+mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
 mod programs;
