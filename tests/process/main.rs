@@ -10,10 +10,10 @@ mod layer_rebuilt;
 mod logging;
 mod modules;
 mod observability;
-mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
 mod programs;
+mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]
 mod redis_support;

@@ -20,7 +20,10 @@ fn client(deployment: &Deployment, peer: &str, headers: &[(&str, &str)]) -> Opti
         })
         .body(())
         .unwrap();
-    match client_ip(deployment).unwrap().extract(&request.into_parts().0) {
+    match client_ip(deployment)
+        .unwrap()
+        .extract(&request.into_parts().0)
+    {
         Extracted::Id(id) => Some(id.to_string()),
         _ => None,
     }
@@ -33,7 +36,10 @@ fn client_is_the_address_that_the_nearest_proxy_saw() {
     let cloudflare = Deployment::Cloudflare {
         ranges: "173.245.48.0/20\n2400:cb00::/32".into(),
     };
-    let both = [(XFF, "6.6.6.6, 203.0.113.7"), ("cf-connecting-ip", "203.0.113.8")];
+    let both = [
+        (XFF, "6.6.6.6, 203.0.113.7"),
+        ("cf-connecting-ip", "203.0.113.8"),
+    ];
     let cases = [
         (&Deployment::Direct, "127.0.0.1", "127.0.0.1"),
         (&Deployment::Nginx, "127.0.0.1", "203.0.113.7"),
@@ -43,7 +49,10 @@ fn client_is_the_address_that_the_nearest_proxy_saw() {
     ];
     for (deployment, peer, expected) in cases {
         assert_eq!(client(deployment, peer, &both).as_deref(), Some(expected));
-        assert_eq!(client(deployment, peer, &both[..0]).is_some(), peer == expected);
+        assert_eq!(
+            client(deployment, peer, &both[..0]).is_some(),
+            peer == expected
+        );
     }
 }
 

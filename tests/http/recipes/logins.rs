@@ -23,7 +23,10 @@ fn attempt(ip: &str, user: &str, password: &str) -> Request {
 async fn five_failures_lock_a_user_for_every_spelling_and_every_address() {
     let (limiter, clock) = super::limiter(limits());
     let app = app(limiter).unwrap();
-    for (i, user) in ["alice", "Alice", " ALICE", "alice ", "aLICE"].iter().enumerate() {
+    for (i, user) in ["alice", "Alice", " ALICE", "alice ", "aLICE"]
+        .iter()
+        .enumerate()
+    {
         let request = attempt(&format!("203.0.113.{i}"), user, "guess");
         assert_eq!(super::send(&app, request).await.status(), 401);
     }

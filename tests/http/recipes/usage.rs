@@ -20,7 +20,11 @@ fn post_to(path: &str, length: Option<u64>, body: Body) -> Request {
 
 async fn left(limiter: &Limiter, limit: &str) -> Option<u32> {
     let transaction = tollgate::Transaction::new(limit, "203.0.113.7");
-    limiter.check(&transaction.cost(0)).await.unwrap().remaining()
+    limiter
+        .check(&transaction.cost(0))
+        .await
+        .unwrap()
+        .remaining()
 }
 
 #[tokio::test]
@@ -34,7 +38,11 @@ async fn upload_is_charged_what_was_read() {
     assert_eq!(left(&limiter, "upload-kilobytes").await, Some(9_997));
 
     // It says five megabytes, and breaks off after two chunks.
-    let chunks = [Ok(vec![0; 2_048]), Ok(vec![0; 1]), Err("the client is gone")];
+    let chunks = [
+        Ok(vec![0; 2_048]),
+        Ok(vec![0; 1]),
+        Err("the client is gone"),
+    ];
     let broken = Body::from_stream(stream::iter(chunks));
     let response = super::send(&app, post_to("/upload", Some(5 << 20), broken)).await;
     assert_eq!(response.status(), 400);
