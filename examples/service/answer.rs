@@ -29,12 +29,16 @@ impl<'a> BatchAnswer<'a> {
     ) -> Self {
         let strictest = batch.strictest().map(|i| transactions[i]);
         let members = transactions.iter().zip(batch.members());
+        let delays = batch.members().iter().filter_map(delay_of);
         Self {
             verdict: match operation {
                 Operation::Refund => Verdict::Refunded(batch.refunded()),
                 _ => Verdict::Allowed(batch.allowed()),
             },
-            figures: Figures::of(batch.decision()),
+            figures: Figures {
+                delay_us: delays.max(),
+                ..Figures::of(batch.decision())
+            },
             limit: strictest.map(|transaction| transaction.limit.as_str()),
             id: strictest.map(|transaction| transaction.id),
             transactions: members
@@ -83,6 +87,8 @@ struct Figures {
     retry_after_us: Option<u64>,
     next_after_us: Option<u64>,
     reset_after_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_us: Option<u64>,
     #[serde(flatten)]
     grant: Option<Grant>,
 }
@@ -122,8 +128,17 @@ impl Figures {
             retry_after_us: us(decision.retry_after()),
             next_after_us: us(decision.next_after()),
             reset_after_us: us(decision.reset_after()),
+            delay_us: delay_of(decision),
             grant: Grant::of(decision),
         }
+    }
+}
+
+/// The delay on a limit with a line.
+fn delay_of(decision: &Decision) -> Option<u64> {
+    match decision.algorithm()? {
+        Algorithm::Gcra(gcra) if !gcra.max_wait().is_zero() => Some(micros(decision.delay())),
+        _ => None,
     }
 }
 

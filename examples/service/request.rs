@@ -46,6 +46,7 @@ struct Asked {
     cost: u32,
     min_cost: Option<u32>,
     mode: Mode,
+    no_wait: bool,
 }
 
 impl Asked {
@@ -75,13 +76,17 @@ impl Asked {
             cost: cost.ok_or_else(|| refuse("invalid_cost", whole))?,
             min_cost,
             mode: mode.ok_or_else(|| refuse("invalid_mode", known))?,
+            no_wait: raw.no_wait,
         })
     }
 
     fn transaction(&self) -> Transaction<'_> {
-        let transaction = Transaction::new(&self.limit, &self.id)
+        let mut transaction = Transaction::new(&self.limit, &self.id)
             .cost(self.cost)
             .mode(self.mode);
+        if self.no_wait {
+            transaction = transaction.no_wait();
+        }
         match self.min_cost {
             Some(min_cost) => transaction.min_cost(min_cost),
             None => transaction,
@@ -161,6 +166,8 @@ struct RawTransaction {
     mode: Option<Value>,
     #[serde(default, deserialize_with = "given")]
     min_cost: Option<Value>,
+    #[serde(default)]
+    no_wait: bool,
 }
 
 /// Reads `null` as a value that was given: only a field that is left out has a default.

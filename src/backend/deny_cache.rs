@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use super::{Backend, BackendError, NotAdmitted, Stats};
+use super::{Backend, BackendError, NotAdmitted, Servers, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
@@ -88,8 +88,9 @@ impl DeniedBucket {
     fn denial(&self, member: &Member<'_>, now: Timestamp) -> Option<State> {
         match (member.algorithm, self.state) {
             (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                let passes = gcra.spend(tat, now.as_micros(), member.cost).is_some();
-                (!passes).then_some(self.state)
+                let wait = member.max_wait_us(gcra);
+                let passes = gcra.spend_within(tat, now.as_micros(), member.cost, wait);
+                passes.is_none().then_some(self.state)
             }
             (Algorithm::Tiers(tiers), State::Tiers(figures))
                 if self.tiers.as_ref() == Some(tiers) =>
@@ -320,6 +321,10 @@ impl<B: Backend> Backend for DenyCache<B> {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         self.inner.admits(algorithm)
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        self.inner.servers()
     }
 
     fn stats(&self) -> Stats {

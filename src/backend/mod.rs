@@ -59,6 +59,7 @@ mod failure;
 mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod servers;
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -69,7 +70,11 @@ use thiserror::Error;
 pub use self::failure::FailurePolicy;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
-pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
+pub use self::{
+    deny_cache::DenyCache,
+    memory::MemoryBackend,
+    servers::{ServerId, Servers},
+};
 pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
@@ -134,6 +139,14 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// The servers that decide, if there are several that fail on their own. A wrapper passes on those of the backend that it
+    /// wraps.
+    ///
+    /// The default is `None`: the backend answers as a whole, or does not.
+    fn servers(&self) -> Option<&dyn Servers> {
+        None
+    }
+
     /// How it stands, for gauges. A wrapper answers for what it wraps, and adds what it knows itself.
     fn stats(&self) -> Stats {
         Stats::default()
@@ -152,6 +165,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         (**self).admits(algorithm)
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        (**self).servers()
     }
 
     fn stats(&self) -> Stats {

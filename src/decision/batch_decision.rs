@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use smallvec::SmallVec;
 
 use super::decision::Decision;
@@ -27,6 +29,14 @@ impl BatchDecision {
     #[must_use]
     pub fn allowed(&self) -> bool {
         !self.decision().denied()
+    }
+
+    /// How long the request waits before it proceeds: the longest [delay](Decision::delay) of a member, and zero if the
+    /// batch is denied.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let delays = self.members.iter().map(Decision::delay);
+        delays.max().unwrap_or_default()
     }
 
     /// Whether a refund gave anything back to any member.

@@ -5,7 +5,7 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
     tiers::{NEVER, TierSnapshot, Tiers},
-    transaction::{Action, Algorithm},
+    transaction::{Action, Algorithm, Member},
 };
 
 /// How long to wait for what cannot happen.
@@ -21,6 +21,8 @@ pub(super) enum Bucket {
         cost: u32,
         /// Whether the cost is taken.
         is_taken: bool,
+        /// How long the cost may wait in line.
+        max_wait_us: u64,
     },
     Tiers {
         tiers: Tiers,
@@ -37,24 +39,30 @@ impl Bucket {
     #[inline(always)]
     pub(super) fn new(
         algorithm: &Algorithm,
+        member: &Member<'_>,
         state: State,
         now: Timestamp,
-        cost: u32,
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
         match (algorithm, state) {
-            (Algorithm::Gcra(gcra), State::Gcra(tat)) => Some(Self::Gcra {
-                gcra: *gcra,
-                tat: match action {
-                    Action::Probe => gcra.spend(tat, now.as_micros(), cost).unwrap_or(tat),
-                    Action::ProbeDebit => gcra.debit(tat, now.as_micros(), cost),
-                    _ => tat,
-                },
-                now,
-                cost,
-                is_taken,
-            }),
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                let (at, cost, max_wait_us) =
+                    (now.as_micros(), member.cost, member.max_wait_us(gcra));
+                let after = match action {
+                    Action::Probe => gcra.spend_within(tat, at, cost, max_wait_us),
+                    Action::ProbeDebit => Some(gcra.debit(tat, at, cost)),
+                    _ => None,
+                };
+                Some(Self::Gcra {
+                    gcra: *gcra,
+                    tat: after.unwrap_or(tat),
+                    now,
+                    cost,
+                    is_taken,
+                    max_wait_us,
+                })
+            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
@@ -104,6 +112,21 @@ impl Bucket {
         }
     }
 
+    /// How long the cost waits in line, if it is taken.
+    pub(super) fn delay(&self) -> Duration {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                is_taken: true,
+                max_wait_us: 1..,
+                ..
+            } => gcra.delay(*tat, now.as_micros()).ceil(),
+            _ => Duration::ZERO,
+        }
+    }
+
     pub(super) fn next_after(&self) -> Duration {
         waiting(self.wait().0)
     }
@@ -146,8 +169,12 @@ impl Bucket {
                 tat,
                 now,
                 cost,
+                max_wait_us,
                 ..
-            } => (gcra.wait(*tat, now.as_micros(), *cost), gcra.count()),
+            } => {
+                let wait = gcra.wait_for_line(*tat, now.as_micros(), *cost, *max_wait_us);
+                (wait, gcra.count())
+            }
             Self::Tiers { figures, .. } => (Ticks::from_micros(figures.next_after), 1),
             Self::Blocked => (Ticks::from_micros(NEVER), 1),
         }

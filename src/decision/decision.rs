@@ -80,7 +80,7 @@ impl Decision {
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
             fingerprint: member.fingerprint,
-            bucket: Bucket::new(algorithm, answer.state, now, member.cost, passes, shows),
+            bucket: Bucket::new(algorithm, member, answer.state, now, passes, shows),
         }
     }
 
@@ -95,6 +95,11 @@ impl Decision {
     #[must_use]
     pub fn would_be_denied(&self) -> bool {
         self.verdict == Verdict::WouldDeny
+    }
+
+    /// Whether two decisions on what is limited are of one bucket, however its id was written.
+    pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint
     }
 
     /// Who has decided.
@@ -174,6 +179,17 @@ impl Decision {
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
+    /// Whether the cost may wait in line.
+    pub(crate) fn may_wait(&self) -> bool {
+        matches!(
+            self.bucket,
+            Some(Bucket::Gcra {
+                max_wait_us: 1..,
+                ..
+            })
+        )
+    }
+
     /// Whether the limit has tiers.
     pub(crate) fn has_tiers(&self) -> bool {
         self.tiers().is_some()
@@ -187,6 +203,19 @@ impl Decision {
     #[must_use]
     pub fn decided_at(&self) -> Option<Timestamp> {
         self.bucket.as_ref().and_then(Bucket::now)
+    }
+
+    /// How long to wait before proceeding, when allowed: the place in the line of a limit with
+    /// [`max_wait`](crate::Limit::max_wait). Zero on other limits, when denied, and if there is no need to wait.
+    ///
+    /// Rounded up to a microsecond. For a check it is what a spend would get. In a batch, all members wait for the
+    /// [longest delay](super::BatchDecision::delay).
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        match (&self.bucket, self.verdict) {
+            (Some(bucket), Verdict::Allowed) => bucket.delay(),
+            _ => Duration::ZERO,
+        }
     }
 
     /// How long to wait before the same cost would pass, when denied; zero when allowed, and [`NEVER`](Self::NEVER)
@@ -211,7 +240,8 @@ impl Decision {
     }
 
     /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once, and
-    /// [`NEVER`](Self::NEVER) where it cannot pass.
+    /// [`NEVER`](Self::NEVER) where it cannot pass. On a limit with a line it is the time until the cost would be admitted
+    /// to the line, if it may wait.
     #[must_use]
     pub fn next_after(&self) -> Duration {
         self.bucket
@@ -298,6 +328,7 @@ impl fmt::Debug for Decision {
         f.debug_struct("Decision")
             .field("verdict", &self.verdict)
             .field("remaining", &self.remaining())
+            .field("delay", &self.delay())
             .field("retry_after", &self.retry_after())
             .field("next_after", &self.next_after())
             .field("reset_after", &self.reset_after())

@@ -38,9 +38,11 @@ pub(crate) fn judge_gcra(
 ) -> Answer {
     let at = now.as_micros();
     let next = match action {
-        Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
+        Action::Probe | Action::Spend => {
+            gcra.spend_within(tat, at, member.cost, member.max_wait_us(gcra))
+        }
         Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
-        Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
+        Action::Refund => gcra.refund_charge(tat, at, member.refund(gcra), member.own_tat()),
         Action::Keep => None,
         Action::Reset => return Answer::new(State::MISSING, true),
     };

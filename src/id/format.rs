@@ -80,10 +80,20 @@ impl IdFormat {
     #[doc(hidden)]
     #[inline]
     pub fn fold(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
-        if matches!(self, Self::Opaque) && !text.is_empty() && text != Id::MISSING {
-            return Ok(CanonicalId::same(text));
+        match self.keeps(text) {
+            true => Ok(CanonicalId::same(text)),
+            false => self.fold_formatted(text),
         }
-        self.fold_formatted(text)
+    }
+
+    /// Whether this is plainly an id that the format leaves as it is.
+    #[inline]
+    pub(crate) fn keeps(self, text: &str) -> bool {
+        const RESERVED: u8 = Id::MISSING.as_bytes()[0];
+        match text.as_bytes() {
+            [] | [RESERVED, ..] => false,
+            _ => matches!(self, Self::Opaque),
+        }
     }
 
     /// Folds an id that was written down by somebody who means one client: where folding makes

@@ -35,6 +35,9 @@ impl Id {
     /// have an override for it.
     pub const MISSING: &str = "\u{ab}missing\u{bb}";
 
+    /// No client has it.
+    pub(crate) const EMPTY: Self = Self(Repr::Inline(ArrayString::new_const()));
+
     /// The id that a value is written as.
     pub fn display(value: impl fmt::Display) -> Self {
         let mut text = ArrayString::new();

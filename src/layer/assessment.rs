@@ -151,8 +151,7 @@ impl Assessed {
 
     /// Whether both were charged to one bucket.
     pub(super) fn is_same_bucket(&self, other: &Self) -> bool {
-        let same = self.limit == other.limit && self.id == other.id;
-        same && self.limiter.is_same(&other.limiter)
+        self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 
     /// What is taken from the bucket as far as this request is concerned.
@@ -167,7 +166,8 @@ impl Assessed {
     ///
     /// It may be called again, and at the same time by several: in the end, what was said last is charged. Once it is
     /// polled it goes on, even if nobody waits for it any more, as when the client has gone. After an error, which leaves
-    /// open what the store has done, the difference is not tried again.
+    /// open what the store has done, the difference is not tried again: a charge that may have been made is neither made
+    /// again nor given back.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl Correction {
             let change = self.changes.remove(0);
             match decided {
                 Ok(decision) => self.made(&change, &decision),
-                Err(error) => return Some(Err(error)),
+                Err(error) => return Some(Err(self.failed(&change, error))),
             }
         }
         Some(Ok(()))
@@ -255,8 +255,10 @@ impl Correction {
         while !self.changes.is_empty() {
             let change = self.changes.remove(0);
             let (operation, transaction) = self.transaction(&change);
-            let decision = self.limiter.decide_one(operation, &transaction).await?;
-            self.made(&change, &decision);
+            match self.limiter.decide_one(operation, &transaction).await {
+                Ok(decision) => self.made(&change, &decision),
+                Err(error) => return Err(self.failed(&change, error)),
+            }
         }
         Ok(())
     }
@@ -264,14 +266,22 @@ impl Correction {
     /// Keeps the receipt of what was charged, unless that is to be refunded already. Of what was to be charged, less is if
     /// tiers grant less, and nothing where the limit is off by now or is not decided without the store.
     fn made(&mut self, change: &Change, decision: &Decision) {
-        let mut charges = self.charges.lock();
-        if let Change::Charge(cost) = change {
-            charges.not_charged(cost.saturating_sub(decision.granted()));
-        }
-        let receipt = decision.receipt();
-        let back = receipt.and_then(|receipt| charges.add(receipt));
-        drop(charges);
+        let Change::Charge(cost) = change else { return };
+        let (granted, receipt) = (decision.granted(), decision.receipt());
+        let back = self.charges.lock().charged(*cost, granted, receipt);
         self.changes.extend(back.map(Change::Refund));
+    }
+
+    /// Notes what an error leaves open. A store that did not answer may have charged.
+    fn failed(&self, change: &Change, error: LimiterError) -> LimiterError {
+        if let Change::Charge(cost) = change {
+            let mut charges = self.charges.lock();
+            match error {
+                LimiterError::Backend(_) => charges.unknown(*cost),
+                _ => drop(charges.charged(*cost, 0, None)),
+            }
+        }
+        error
     }
 
     fn transaction<'a>(&'a self, change: &'a Change) -> (Operation, Transaction<'a>) {

@@ -66,6 +66,8 @@ mod service;
 mod settlement;
 mod task;
 mod traffic;
+mod verdicts;
+mod waiting;
 
 pub use self::{
     assessment::{Assessed, Assessment},

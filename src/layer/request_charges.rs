@@ -10,8 +10,37 @@ pub(super) struct RequestCharges {
     total: u32,
     /// What can be refunded, in the order of the charges.
     receipts: SmallVec<[Receipt; 1]>,
-    /// What is to be refunded of charges that are still on their way.
+    /// The charges that are still on their way.
+    on_their_way: u32,
+    /// What is to be refunded of these.
     owed: u32,
+    /// What may have been charged, because the store did not say. It is neither refunded nor charged again.
+    unknown: Unknown,
+}
+
+/// Charges with an unknown outcome.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unknown {
+    /// What is part of the total.
+    counted: u32,
+    /// What is not any more, because the total has become less.
+    spare: u32,
+}
+
+impl Unknown {
+    /// Leaves `cost` out of the total, and returns what was not part of it.
+    fn leave_out(&mut self, cost: u32) -> u32 {
+        let part = cost.min(self.counted);
+        (self.counted, self.spare) = (self.counted - part, self.spare + part);
+        cost - part
+    }
+
+    /// Makes `cost` part of the total, and returns what there is not enough of.
+    fn count(&mut self, cost: u32) -> u32 {
+        let part = cost.min(self.spare);
+        (self.counted, self.spare) = (self.counted + part, self.spare - part);
+        cost - part
+    }
 }
 
 /// What is left to do.
@@ -28,7 +57,9 @@ impl RequestCharges {
         Self {
             total,
             receipts: receipt.into_iter().collect(),
+            on_their_way: 0,
             owed: 0,
+            unknown: Unknown::default(),
         }
     }
 
@@ -36,19 +67,25 @@ impl RequestCharges {
         self.total
     }
 
-    /// Notes that `total` is charged, and returns what is left to do for it. What was charged last is refunded first.
+    /// Notes that `total` is charged, and returns what is left to do for it. What was charged last is refunded first, and
+    /// nothing that is confirmed before what is not.
     pub(super) fn settle(&mut self, total: u32) -> Changes {
         let before = std::mem::replace(&mut self.total, total);
         let mut changes = Changes::new();
         if let Some(more) = total.checked_sub(before).filter(|more| *more > 0) {
+            let more = self.unknown.count(more);
             let kept = more.min(self.owed);
             self.owed -= kept;
             if more > kept {
+                self.on_their_way += more - kept;
                 changes.push(Change::Charge(more - kept));
             }
             return changes;
         }
-        let mut less = before - total;
+        let mut less = self.unknown.leave_out(before - total);
+        let owed = less.min(self.on_their_way - self.owed);
+        self.owed += owed;
+        less -= owed;
         while less > 0
             && let Some(last) = self.receipts.last_mut()
         {
@@ -59,25 +96,38 @@ impl RequestCharges {
             }
             changes.push(Change::Refund(part));
         }
-        self.owed += less;
         changes
     }
 
-    /// Takes back that `cost` is charged: it is known that it was not.
-    pub(super) fn not_charged(&mut self, cost: u32) {
-        let owed = cost.min(self.owed);
+    /// Notes that a charge of `cost` has come to `granted`, with the receipt if there is one. Returns what is to be refunded
+    /// of it at once.
+    pub(super) fn charged(
+        &mut self,
+        cost: u32,
+        granted: u32,
+        receipt: Option<Receipt>,
+    ) -> Option<Receipt> {
+        self.on_their_way -= cost;
+        let missing = cost.saturating_sub(granted);
+        let owed = missing.min(self.owed);
         self.owed -= owed;
-        self.total = self.total.saturating_sub(cost - owed);
-    }
-
-    /// Adds a charge that has been made, and returns what is to be refunded of it at once.
-    pub(super) fn add(&mut self, mut receipt: Receipt) -> Option<Receipt> {
+        self.total = self.total.saturating_sub(missing - owed);
+        let mut receipt = receipt?;
         let back = receipt.split(self.owed);
         self.owed -= back.cost();
         if receipt.cost() > 0 {
             self.receipts.push(receipt);
         }
         (back.cost() > 0).then_some(back)
+    }
+
+    /// Notes that it is not known whether a charge of `cost` was made.
+    pub(super) fn unknown(&mut self, cost: u32) {
+        self.on_their_way -= cost;
+        let owed = cost.min(self.owed);
+        self.owed -= owed;
+        self.unknown.spare += owed;
+        self.unknown.counted += cost - owed;
     }
 }
 
@@ -110,7 +160,7 @@ mod tests {
     fn refund_takes_the_last_charges_first() {
         let mut charges = RequestCharges::new(5, Some(receipt(5)));
         assert_eq!(charges.settle(8).as_slice(), [Change::Charge(3)]);
-        assert_eq!(charges.add(receipt(3)), None);
+        assert_eq!(charges.charged(3, 3, Some(receipt(3))), None);
         assert_eq!(refunds(&charges.settle(4)), [3, 1]);
         assert_eq!(refunds(&charges.settle(0)), [4]);
         assert!(charges.settle(0).is_empty());
@@ -125,7 +175,8 @@ mod tests {
             "nothing is there to refund yet"
         );
         assert!(charges.settle(6).is_empty(), "two of six are kept");
-        assert_eq!(charges.add(receipt(10)).unwrap().cost(), 4);
+        let back = charges.charged(10, 10, Some(receipt(10)));
+        assert_eq!(back.unwrap().cost(), 4);
         assert_eq!((charges.total(), refunds(&charges.settle(0))), (6, vec![6]));
     }
 
@@ -133,16 +184,42 @@ mod tests {
     fn charge_that_is_known_not_to_be_made_leaves_the_others_as_they_are() {
         let mut charges = RequestCharges::new(5, Some(receipt(5)));
         assert_eq!(charges.settle(20).as_slice(), [Change::Charge(15)]);
-        charges.not_charged(15);
+        assert!(charges.charged(15, 0, None).is_none());
         assert_eq!(charges.total(), 5);
         assert_eq!(charges.settle(8).as_slice(), [Change::Charge(3)]);
-        assert!(charges.add(receipt(3)).is_none());
+        assert!(charges.charged(3, 3, Some(receipt(3))).is_none());
         assert_eq!(charges.settle(20).as_slice(), [Change::Charge(12)]);
-        assert_eq!(refunds(&charges.settle(4)), [3, 5]);
-        // Four of the twelve were to stay charged, and the others to be given back.
-        charges.not_charged(12);
-        assert_eq!(charges.total(), 0);
-        assert_eq!(charges.settle(9).as_slice(), [Change::Charge(9)]);
+        // All of the twelve are to be given back, if they are charged, and four of the others.
+        assert_eq!(refunds(&charges.settle(4)), [3, 1]);
+        assert!(charges.charged(12, 0, None).is_none());
+        assert_eq!(charges.total(), 4);
+        assert_eq!(charges.settle(9).as_slice(), [Change::Charge(5)]);
+    }
+
+    #[test]
+    fn charge_of_unknown_outcome_is_neither_refunded_nor_made_again() {
+        let mut charges = RequestCharges::new(5, Some(receipt(5)));
+        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(15)]);
+        charges.unknown(15);
+        assert_eq!(charges.total(), 20);
+        // If nothing of the fifteen was charged, four still are.
+        assert_eq!(refunds(&charges.settle(4)), [1]);
+        assert!(charges.settle(19).is_empty());
+        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(1)]);
+        assert!(charges.charged(1, 1, Some(receipt(1))).is_none());
+        assert_eq!(refunds(&charges.settle(2)), [1, 2]);
+    }
+
+    #[test]
+    fn charge_of_unknown_outcome_that_is_owed_already_keeps_what_is_left() {
+        let mut charges = RequestCharges::new(3, Some(receipt(3)));
+        assert_eq!(charges.settle(10).as_slice(), [Change::Charge(7)]);
+        assert!(charges.settle(6).is_empty(), "four of seven are owed");
+        charges.unknown(7);
+        assert_eq!(charges.total(), 6);
+        assert!(charges.settle(10).is_empty());
+        assert_eq!(charges.settle(12).as_slice(), [Change::Charge(2)]);
+        assert_eq!(refunds(&charges.settle(2)), [1]);
     }
 
     #[test]

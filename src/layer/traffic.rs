@@ -41,7 +41,7 @@ pub(super) struct Traffic {
 struct Sample {
     hasher: RandomState,
     agents: HashSet<u64>,
-    /// For each limit of each rule, the ids that it was charged for.
+    /// For each limit of each rule, the buckets that were charged.
     ids: Vec<Ids>,
 }
 
@@ -172,12 +172,11 @@ impl Sample {
         {
             self.agents.insert(self.hasher.hash_one(agent.as_bytes()));
         }
-        let id = self.hasher.hash_one(charge.id.as_str());
         if self.ids.len() <= charge.target {
             self.ids.resize_with(charge.target + 1, Ids::default);
         }
         let ids = &mut self.ids[charge.target];
-        ids.add(id);
+        ids.add(charge.fingerprint.low);
         let limit = rules.limit(charge);
         let id_source = rules.id_source(charge);
         let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;

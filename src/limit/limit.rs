@@ -175,12 +175,56 @@ impl Limit {
         };
         // There is nothing to drop in it, and a `const` may not even seem to.
         let _ = std::mem::ManuallyDrop::new(self);
-        Self::checked(burst, gcra.count(), gcra.period())
+        match Gcra::new(burst, gcra.count(), gcra.period()) {
+            Ok(other) => Self::built(other.with_max_wait(gcra.max_wait())),
+            error => Self::built(error),
+        }
+    }
+
+    /// Gives the limit a line: a request that does not fit yet waits for up to `max_wait` instead of being denied. With
+    /// zero, there is no line.
+    ///
+    /// [`Decision::delay`](crate::Decision::delay) says how long a request waits. Requests start in the order in which they
+    /// came, one emission interval apart, across all processes that share the bucket.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Ten per second, twenty at once. Further requests wait for up to two seconds.
+    /// let limit = Limit::per_second(10).burst(20).max_wait(Duration::from_secs(2));
+    /// assert_eq!(limit.to_string(), "10 per 1s, 20 at once, waiting up to 2s");
+    /// ```
+    ///
+    /// For values from elsewhere there is [`Gcra::with_max_wait`], and `Limit::from` for what it returns.
+    ///
+    /// # Panics
+    ///
+    /// If the wait has a fraction of a microsecond, or is longer than 71 years together with the time in which an empty
+    /// bucket fills; or if the limit has no burst, count and period, because only their buckets have a line.
+    #[must_use]
+    #[track_caller]
+    pub const fn max_wait(self, max_wait: Duration) -> Self {
+        let gcra = match &self.0 {
+            Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::By(Algorithm::Tiers(_)) => panic!(
+                "tiers have no line to wait in, because a later grant depends on which tier is active then: \
+                 use burst, count and period"
+            ),
+            Kind::Unlimited | Kind::Blocked => panic!("there is nothing to wait for: use a limit"),
+        };
+        let _ = std::mem::ManuallyDrop::new(self);
+        Self::built(gcra.with_max_wait(max_wait))
     }
 
     #[track_caller]
     const fn checked(burst: u32, count: u32, period: Duration) -> Self {
-        match Gcra::new(burst, count, period) {
+        Self::built(Gcra::new(burst, count, period))
+    }
+
+    #[track_caller]
+    const fn built(gcra: Result<Gcra, GcraError>) -> Self {
+        match gcra {
             Ok(gcra) => Self::by(gcra),
             Err(GcraError::ZeroBurst) => panic!("a burst of 0 lets nothing pass: use at least 1"),
             Err(GcraError::ZeroCount) => panic!("a count of 0 lets nothing pass: use at least 1"),
@@ -190,6 +234,12 @@ impl Limit {
             }
             Err(GcraError::ToleranceTooLong) => {
                 panic!("an empty bucket would take more than 71 years to fill: lower the burst")
+            }
+            Err(GcraError::WaitTooFine) => {
+                panic!("a wait is a whole number of microseconds: round it to one")
+            }
+            Err(GcraError::WaitTooLong) => {
+                panic!("waiting for an empty bucket would take more than 71 years: lower the wait")
             }
         }
     }
@@ -224,6 +274,12 @@ impl Limit {
     }
 }
 
+impl From<Gcra> for Limit {
+    fn from(gcra: Gcra) -> Self {
+        Self::by(gcra)
+    }
+}
+
 impl From<Tiers> for Limit {
     fn from(tiers: Tiers) -> Self {
         Self(Kind::By(Algorithm::Tiers(tiers)))
@@ -231,12 +287,16 @@ impl From<Tiers> for Limit {
 }
 
 impl fmt::Display for Limit {
-    /// Writes `10 per 1s, 20 at once`, or a tier after the other, or `unlimited` or `blocked`.
+    /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `unlimited` or `blocked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => {
                 let period = format_duration(gcra.period());
-                write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())
+                write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())?;
+                match gcra.max_wait() {
+                    Duration::ZERO => Ok(()),
+                    wait => write!(f, ", waiting up to {}", format_duration(wait)),
+                }
             }
             Kind::By(Algorithm::Tiers(tiers)) => {
                 for (i, tier) in tiers.iter().enumerate() {
@@ -282,6 +342,42 @@ mod tests {
         assert_eq!(LIMIT, Limit::new(100, 60, Duration::from_secs(60)).unwrap());
         assert_eq!(LIMIT.max_cost(), Some(100));
         assert_eq!(LIMIT.to_string(), "60 per 1m0s, 100 at once");
+    }
+
+    #[test]
+    fn line_is_kept_by_another_burst_and_removed_by_a_wait_of_zero() {
+        const LIMIT: Limit = Limit::per_second(10)
+            .max_wait(Duration::from_millis(1500))
+            .burst(20);
+        let gcra = Gcra::new(20, 10, Duration::from_secs(1)).unwrap();
+        let waits = gcra.with_max_wait(Duration::from_millis(1500)).unwrap();
+        assert_eq!(LIMIT, waits.into());
+        assert_eq!(LIMIT.max_wait(Duration::ZERO), gcra.into());
+    }
+
+    #[test]
+    #[should_panic(expected = "tiers have no line to wait in")]
+    fn tiers_have_no_line() {
+        let tiers = Limit::tiers([Tier::new(5, Duration::from_secs(1))]).unwrap();
+        let _ = tiers.max_wait(Duration::from_secs(1));
+    }
+
+    #[test]
+    fn waits_are_whole_microseconds_within_the_range_of_times() {
+        let gcra = Gcra::new(1, 3, Duration::from_secs(1)).unwrap();
+        let most = Duration::from_micros(crate::gcra::MAX_TICKS_US - 333_334);
+        assert_eq!(gcra.with_max_wait(most).unwrap().max_wait(), most);
+        let micro = Duration::from_micros(1);
+        for (wait, error) in [
+            (most + micro, GcraError::WaitTooLong),
+            (
+                Duration::MAX - Duration::from_nanos(999),
+                GcraError::WaitTooLong,
+            ),
+            (Duration::from_nanos(1500), GcraError::WaitTooFine),
+        ] {
+            assert_eq!(gcra.with_max_wait(wait), Err(error), "{wait:?}");
+        }
     }
 
     #[test]

@@ -228,8 +228,8 @@ impl NamedLimit {
 
     /// The part of fingerprints that all its buckets share.
     #[inline]
-    pub(crate) fn seed(&self) -> LimitSeed {
-        self.seed
+    pub(crate) fn seed(&self) -> &LimitSeed {
+        &self.seed
     }
 
     /// Counts what becomes of its transactions.

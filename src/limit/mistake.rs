@@ -236,6 +236,11 @@ pub(super) enum Mistake {
         "it has two of these: tiers; burst, count and period; unlimited; blocked: remove all but one"
     )]
     TwoKinds,
+    #[error(
+        "max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request \
+         starts: remove it"
+    )]
+    NoLine,
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
     Docs(String),
     #[error("{field} is `{text}`: write true or false")]

@@ -79,6 +79,8 @@ enum Values {
         burst: u32,
         count: u32,
         period: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_wait: Option<String>,
     },
     Tiers {
         tiers: Vec<TierValues>,
@@ -108,6 +110,9 @@ impl Values {
                 burst: gcra.burst(),
                 count: gcra.count(),
                 period: format_duration(gcra.period()),
+                max_wait: Some(gcra.max_wait())
+                    .filter(|wait| !wait.is_zero())
+                    .map(format_duration),
             },
             Some(Algorithm::Tiers(tiers)) => Self::Tiers {
                 tiers: tiers.iter().map(TierValues::new).collect(),

@@ -32,6 +32,7 @@ pub struct LimitHandle {
     cost: u32,
     min_cost: Option<u32>,
     mode: Mode,
+    no_wait: bool,
 }
 
 /// What the clones of a handle share.
@@ -52,6 +53,7 @@ impl LimitHandle {
             cost: 1,
             min_cost: None,
             mode: Mode::default(),
+            no_wait: false,
         }
     }
 
@@ -91,13 +93,24 @@ impl LimitHandle {
         }
     }
 
+    /// The same limit for callers that do not wait in line. See [`Transaction::no_wait`].
+    pub fn no_wait(&self) -> Self {
+        Self {
+            no_wait: true,
+            ..self.clone()
+        }
+    }
+
     /// A transaction of the client with this id, for a batch.
     #[must_use]
     #[inline]
     pub fn transaction<'a>(&'a self, id: &'a str) -> Transaction<'a> {
         let mut transaction = Transaction::new(self, id).cost(self.cost).mode(self.mode);
         transaction.min_cost = self.min_cost;
-        transaction
+        match self.no_wait {
+            true => transaction.no_wait(),
+            false => transaction,
+        }
     }
 
     /// Charges the client if the cost fits.
@@ -128,6 +141,8 @@ impl LimitHandle {
     }
 
     /// Gives exactly one charge back, which may have been decided while the store was away.
+    ///
+    /// The receipt is one of this limiter, or of another one on the same backend.
     ///
     /// The receipt is consumed. After an error it is not known whether anything was given back, so that trying again might
     /// give back twice.
@@ -195,6 +210,7 @@ impl fmt::Debug for LimitHandle {
             .field("cost", &self.cost)
             .field("min_cost", &self.min_cost)
             .field("mode", &self.mode)
+            .field("no_wait", &self.no_wait)
             .finish_non_exhaustive()
     }
 }

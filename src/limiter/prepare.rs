@@ -240,12 +240,13 @@ fn member_of<'a>(
         shadow,
         fingerprint,
         receipt,
+        no_wait: transaction.declines_to_wait(),
     })
 }
 
 /// The id in the form that its bucket is kept under.
 #[inline(always)]
-fn canonical<'a>(
+pub(super) fn canonical<'a>(
     named: &NamedLimit,
     transaction: &Transaction<'a>,
     room: &'a mut Option<Id>,

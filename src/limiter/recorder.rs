@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ahash::RandomState;
 use tracing::Level;
 
-use super::limiter_error::LimiterError;
+use super::{limiter_error::LimiterError, prepare::canonical};
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
     id::Id,
@@ -77,7 +77,7 @@ impl<'a> DecisionRecorder<'a> {
         if cfg!(feature = "metrics") && named.overrides().len() > 0 {
             utilization(named, transaction, decision);
         }
-        tell(self.limits, transaction, decision, fate);
+        tell(self.limits, named, transaction, decision, fate);
     }
 
     #[cold]
@@ -102,11 +102,9 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
     if decision.source() == Source::Local {
         return;
     }
-    let folded = (!transaction.is_canonical()).then(|| named.name.format().fold(transaction.id));
-    let own = match &folded {
-        None => named.own(transaction.id),
-        Some(folded) => folded.as_ref().ok().and_then(|id| named.override_of(id)),
-    };
+    let mut room = None;
+    let id = canonical(named, transaction, &mut room);
+    let own = id.ok().and_then(|id| named.own(id));
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
         named
@@ -116,18 +114,29 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
 }
 
 #[inline]
-fn tell(limits: &Limits, transaction: &Transaction<'_>, decision: &Decision, fate: ResultLabel) {
+fn tell(
+    limits: &Limits,
+    named: &NamedLimit,
+    transaction: &Transaction<'_>,
+    decision: &Decision,
+    fate: ResultLabel,
+) {
     let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
     let result = fate.as_str();
+    let id = || {
+        let mut room = None;
+        let id = canonical(named, transaction, &mut room);
+        shown(limits, id.unwrap_or(transaction.id))
+    };
     if matches!(fate, ResultLabel::Acquired) {
         if tracing::enabled!(Level::TRACE) {
             let remaining = decision.remaining();
-            let id = shown(limits, transaction.id);
+            let id = id();
             tracing::trace!(limit, id = id.as_str(), cost, result, remaining, "decided");
         }
     } else if tracing::enabled!(Level::DEBUG) {
         let remaining = decision.remaining();
-        let id = shown(limits, transaction.id);
+        let id = id();
         let retry_after = (decision.next_after() != Decision::NEVER).then(|| decision.next_after());
         let retry_after = retry_after.map(tracing::field::debug);
         tracing::debug!(

@@ -58,7 +58,8 @@ impl<'a> Denial<'a> {
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
         let next_token = self.decision.next_token_after();
-        match self.decision.has_tiers() {
+        // Tiers say it themselves, and a client that may wait is told when there is room in the line.
+        match self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(next_token.unwrap_or_default()),
         }
@@ -93,10 +94,10 @@ impl<'a> Denial<'a> {
             return write_all(text, &[" (", words, ")"]);
         }
         let limit = match algorithm {
-            Algorithm::Gcra(gcra) => Limit::new(gcra.burst(), gcra.count(), gcra.period()).ok(),
-            Algorithm::Tiers(tiers) => Some(tiers.into()),
+            Algorithm::Gcra(gcra) => Limit::from(gcra),
+            Algorithm::Tiers(tiers) => tiers.into(),
         };
-        limit.map_or(Ok(()), |limit| write!(text, " ({limit})"))
+        write!(text, " ({limit})")
     }
 
     /// Writes what [`Display`](fmt::Display) says, without the machinery of formatting: this is on the path of a denial.

@@ -1,5 +1,7 @@
 //! Trailers-only gRPC responses: HTTP 200, no body, and the status among the headers.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode, Version, header, request::Parts,
@@ -7,7 +9,6 @@ use http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
-    jitter::random,
     refusal::{Reason, Refusal},
     respond,
 };
@@ -94,7 +95,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let message = HeaderValue::try_from(message).expect("percent-encoded text is ASCII");
     headers.insert(STATUS, code.into());
     headers.insert(MESSAGE, message);
-    headers.insert(PUSHBACK, pushback(refusal.retry_after_secs()).into());
+    headers.insert(PUSHBACK, pushback(refusal.retry_after()).into());
     response
 }
 
@@ -108,21 +109,18 @@ fn code(reason: &Reason<'_>) -> i32 {
     }
 }
 
-/// The milliseconds after which a client may retry, which it does at just that instant: up to a tenth more or, if that
-/// is less, a second, so that not all come at once. -1 tells it not to.
-fn pushback(secs: Option<u64>) -> i32 {
-    let Some(wait) = secs.map(|secs| secs.saturating_mul(1000)) else {
+/// The milliseconds after which a client may retry, rounded up; -1 tells it not to.
+fn pushback(wait: Option<Duration>) -> i32 {
+    let Some(wait) = wait else {
         return -1;
     };
-    let wait = wait.saturating_add(random((wait / 10).max(1000)));
-    i32::try_from(wait).unwrap_or(i32::MAX)
+    let ms = wait.as_micros().div_ceil(1000).max(1);
+    i32::try_from(ms).unwrap_or(i32::MAX)
 }
 
 /// `grpc-status-details-bin`.
 #[cfg(feature = "tonic")]
 mod details {
-    use std::time::Duration;
-
     use http::HeaderMap;
     use tonic::{Code, Status};
     use tonic_types::{ErrorDetails, StatusExt};
@@ -131,8 +129,8 @@ mod details {
 
     pub(super) fn put_on(headers: &mut HeaderMap, code: i32, message: &str, refusal: &Refusal<'_>) {
         let mut details = ErrorDetails::new();
-        if let Some(secs) = refusal.retry_after_secs() {
-            details.set_retry_info(Some(Duration::from_secs(secs)));
+        if let Some(wait) = refusal.retry_after() {
+            details.set_retry_info(Some(wait));
         }
         for denial in refusal.denials() {
             let subject = match denial.client() {
@@ -154,26 +152,21 @@ mod details {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     #[test]
-    fn pushback_is_a_little_later_than_the_wait_and_varies() {
-        for (secs, most) in [(1, 2000), (10, 11_000), (60, 66_000), (86_400, 95_040_000)] {
-            let all: HashSet<_> = (0..100).map(|_| pushback(Some(secs))).collect();
-            let least = i32::try_from(secs * 1000).unwrap();
-            assert!(all.iter().all(|ms| (least..=most).contains(ms)), "{all:?}");
-            assert!(all.len() > 1);
+    fn pushback_is_the_wait_rounded_up_to_a_millisecond() {
+        for (us, ms) in [
+            (1, 1),
+            (1000, 1),
+            (333_334, 334),
+            (1_000_000, 1000),
+            (2_147_483_647_000, i32::MAX),
+            (u64::MAX, i32::MAX),
+        ] {
+            assert_eq!(pushback(Some(Duration::from_micros(us))), ms, "{us}");
         }
-    }
-
-    #[test]
-    fn pushback_is_an_i32_whatever_the_wait() {
-        for secs in [2_147_483, 2_147_484, u64::MAX] {
-            assert!(pushback(Some(secs)) >= 2_147_483_000);
-        }
-        assert_eq!(pushback(Some(u64::MAX)), i32::MAX);
+        assert_eq!(pushback(Some(Duration::MAX)), i32::MAX);
         assert_eq!(pushback(None), -1);
     }
 }

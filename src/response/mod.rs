@@ -150,11 +150,13 @@ impl Responder {
         }
     }
 
-    fn respond(&self, refusal: Refusal<'_>) -> Response<Bytes> {
+    fn respond(&self, mut refusal: Refusal<'_>) -> Response<Bytes> {
         let reason = refusal.reason.as_str();
         metrics::refused(reason);
         Span::current().record("rate_limiting.refusal", reason);
-        let refusal = refusal.delayed(|| jitter::varied(self.jitter));
+        if !self.jitter.is_zero() {
+            refusal.delay(jitter::varied(self.jitter));
+        }
         let is_grpc = self.grpc.is(refusal.request);
         let mut response = match is_grpc {
             true => grpc::refused(&refusal),
@@ -202,7 +204,9 @@ fn help(docs: &str) -> Option<HeaderValue> {
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
-    let mut headers = HeaderMap::with_capacity(8);
+    // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more would take a table of
+    // twice the size.
+    let mut headers = HeaderMap::with_capacity(6);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     let mut response = Response::new(body);
     *response.status_mut() = status;

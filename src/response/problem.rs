@@ -1,3 +1,5 @@
+use std::fmt;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
@@ -60,11 +62,13 @@ impl ResponseFormat for Problem {
             title,
             "\",\"status\":",
             digits.format(status),
-            ",\"detail\":",
+            ",\"detail\":\"",
         ];
         head.iter()
             .for_each(|part| body.extend_from_slice(part.as_bytes()));
-        push_string(&mut body, &refusal.message());
+        // A Vec takes all that is written.
+        let _ = refusal.write_message(&mut StringContents(&mut body));
+        body.push(b'"');
         if refusal.denial().is_some() {
             push_violated(&mut body, refusal);
         }
@@ -88,18 +92,24 @@ fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
     body.push(b']');
 }
 
-/// Writes a JSON string.
-fn push_string(body: &mut Vec<u8>, text: &str) {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if text
-        .bytes()
-        .fold(true, |plain, byte| plain & is_plain(byte))
-    {
-        body.push(b'"');
-        body.extend_from_slice(text.as_bytes());
-        body.push(b'"');
-    } else {
-        serde_json::to_writer(body, text).expect("a Vec takes all that is written");
+/// Writes into a JSON string.
+struct StringContents<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for StringContents<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+        if text
+            .bytes()
+            .fold(true, |plain, byte| plain & is_plain(byte))
+        {
+            self.0.extend_from_slice(text.as_bytes());
+        } else {
+            let begin = self.0.len();
+            serde_json::to_writer(&mut *self.0, text).map_err(|_| fmt::Error)?;
+            self.0.pop();
+            self.0.remove(begin);
+        }
+        Ok(())
     }
 }
 

@@ -81,24 +81,30 @@ impl<'a> Refusal<'a> {
 
     /// The refusal by all limits that deny, of which the strictest is the reason.
     pub(super) fn denied(strictest: Denial<'a>, denials: Denials<'a>, request: &'a Parts) -> Self {
-        let refusal = Self::new(Reason::denied(strictest), request);
-        let longest = denials.iter().map(Denial::wait).max();
-        let wait = refusal.wait.map(|wait| wait.max(longest.unwrap_or(wait)));
-        Self {
-            denials,
-            wait: wait.filter(|wait| *wait != Decision::NEVER),
-            ..refusal
+        let mut refusal = Self::new(Reason::denied(strictest), request);
+        // A limit that denies alone is the strictest.
+        if denials.len() > 1 {
+            let longest = denials.iter().map(Denial::wait).max();
+            let wait = refusal.wait.map(|wait| wait.max(longest.unwrap_or(wait)));
+            refusal.wait = wait.filter(|wait| *wait != Decision::NEVER);
         }
+        refusal.denials = denials;
+        refusal
     }
 
     /// Makes the wait, if there is one, longer.
-    pub(super) fn delayed(mut self, by: impl FnOnce() -> Duration) -> Self {
-        self.wait = self.wait.map(|wait| wait.saturating_add(by()));
-        self
+    pub(super) fn delay(&mut self, by: Duration) {
+        self.wait = self.wait.map(|wait| wait.saturating_add(by));
     }
 
-    /// How long the client should wait, in whole seconds, rounded up and at least 1; `None` if it waits in vain. It is
-    /// the same each time, and what `Retry-After` says.
+    /// How long the client should wait, exact to a microsecond; `None` if it waits in vain. It is the same each time, and
+    /// what gRPC's `RetryInfo` says.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// The same in whole seconds, rounded up and at least 1, as `Retry-After` has it.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.wait.map(|wait| ceil_secs(wait).max(1))
@@ -139,7 +145,7 @@ impl<'a> Refusal<'a> {
         text
     }
 
-    fn write_message(&self, text: &mut String) -> fmt::Result {
+    pub(super) fn write_message(&self, text: &mut impl fmt::Write) -> fmt::Result {
         match &self.reason {
             Reason::OverLimit(denial) => {
                 denial.write(text)?;
@@ -148,11 +154,11 @@ impl<'a> Refusal<'a> {
                         let mut digits = itoa::Buffer::new();
                         write_all(text, &[": retry in ", digits.format(secs), " s"])?;
                     }
-                    None => text.push_str(": no more can pass"),
+                    None => text.write_str(": no more can pass")?,
                 }
             }
             Reason::Blocked(denial) => denial.write(text)?,
-            reason => text.push_str(&reason.message()),
+            reason => text.write_str(&reason.message())?,
         }
         match self.docs() {
             Some(docs) => write_all(text, &[", see ", docs]),

@@ -21,7 +21,7 @@ pub(crate) struct Charge {
     pub(super) source: usize,
     pub(crate) id: ClientId,
     /// Of the bucket.
-    pub(super) fingerprint: Fingerprint,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u32,
     pub(super) on_failure: Meanwhile,
 }

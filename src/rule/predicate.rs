@@ -19,6 +19,10 @@ impl Predicates {
     /// Whether any of them is true of a request and, if its path is in disguise, of what that may be resolved to.
     #[inline]
     pub(crate) fn any(&self, request: &Parts) -> bool {
+        !self.0.is_empty() && self.holds(request)
+    }
+
+    fn holds(&self, request: &Parts) -> bool {
         let mut holding = self.0.iter().filter(|predicate| predicate.holds(request));
         let Some(first) = holding.next() else {
             return false;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Ticks},
+    gcra::{Gcra, Tat, Ticks},
     id::IdFormat,
     tiers::Tiers,
 };
@@ -64,6 +64,8 @@ pub struct Member<'a> {
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
     pub(crate) receipt: Option<&'a Receipt>,
+    /// Whether it is denied where it would have to wait in line.
+    pub(crate) no_wait: bool,
 }
 
 impl<'a> Member<'a> {
@@ -95,7 +97,23 @@ impl<'a> Member<'a> {
             shadow: false,
             fingerprint,
             receipt: None,
+            no_wait: false,
         }
+    }
+
+    /// How long it may wait in a bucket's line, in microseconds. Only a member that votes and is charged may.
+    #[inline(always)]
+    pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
+        match (self.mode, self.no_wait) {
+            (Mode::CheckAndSpend, false) => gcra.max_wait_us(),
+            _ => 0,
+        }
+    }
+
+    /// Where the bucket was right after the charge that is refunded, if that is known.
+    #[inline]
+    pub(crate) fn own_tat(&self) -> Option<Tat> {
+        self.receipt.map(Receipt::tat)
     }
 
     /// The time that a refund gives back. A charge that was decided elsewhere gives nothing back here.
@@ -112,6 +130,13 @@ impl<'a> Member<'a> {
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = min_cost;
+        self
+    }
+
+    /// Denies it where it would have to wait in line.
+    #[must_use]
+    pub const fn no_wait(mut self) -> Self {
+        self.no_wait = true;
         self
     }
 

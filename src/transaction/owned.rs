@@ -47,6 +47,7 @@ struct OwnedMember {
     shadow: bool,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
+    no_wait: bool,
 }
 
 #[derive(Debug)]
@@ -91,6 +92,7 @@ impl OwnedMember {
             shadow: self.shadow,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
+            no_wait: self.no_wait,
         }
     }
 }
@@ -110,6 +112,7 @@ impl From<&Member<'_>> for OwnedMember {
             shadow,
             fingerprint,
             receipt,
+            no_wait,
         } = *member;
         Self {
             limit: match limit {
@@ -127,6 +130,7 @@ impl From<&Member<'_>> for OwnedMember {
             shadow,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
+            no_wait,
         }
     }
 }

@@ -7,6 +7,9 @@ use crate::gcra::{Gcra, Tat, Ticks};
 /// answer, goes to the local bucket and never to the store. A receipt also keeps the rate at which it was charged, so
 /// that a reload in between gives back no more than was taken.
 ///
+/// A receipt names its bucket, and not the limiter that charged it. Refund it by that limiter, or by another one on the same
+/// backend: a limiter on another backend cannot tell the difference, and would give back what was never charged there.
+///
 /// A refund consumes what it gives back. [`split`](Self::split) divides a receipt, to refund a part now and keep the
 /// rest.
 ///
@@ -71,11 +74,22 @@ impl Receipt {
         self.is_local
     }
 
-    /// Takes a part of at most `cost` tokens out of it.
+    /// Takes a part of at most `cost` tokens out of it: those that were charged last.
+    ///
+    /// The order matters to a caller that leaves a line. The last one in a line can give its slot back, so refund the
+    /// part before the rest.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.cost);
+        let part = Self { cost, ..*self };
         self.cost -= cost;
-        Self { cost, ..*self }
+        self.tat = self.gcra.before(self.tat, cost);
+        part
+    }
+
+    /// Where the bucket was right after the charge.
+    #[inline]
+    pub(crate) const fn tat(&self) -> Tat {
+        self.tat
     }
 
     pub(crate) fn is_for(&self, bucket: Fingerprint) -> bool {

@@ -41,6 +41,8 @@ pub struct Transaction<'a> {
     fingerprint: Option<Fingerprint>,
     /// Which charge is refunded, if that is known.
     receipt: Option<&'a Receipt>,
+    /// Whether it is denied where it would have to wait in line.
+    no_wait: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -60,6 +62,7 @@ impl<'a> Transaction<'a> {
             correction: false,
             fingerprint: None,
             receipt: None,
+            no_wait: false,
         }
     }
 
@@ -137,6 +140,19 @@ impl<'a> Transaction<'a> {
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = Some(min_cost);
         self
+    }
+
+    /// Denies the transaction where it would have to wait in line, on a limit with
+    /// [`max_wait`](crate::Limit::max_wait). On other limits it changes nothing.
+    #[must_use]
+    pub const fn no_wait(mut self) -> Self {
+        self.no_wait = true;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn declines_to_wait(&self) -> bool {
+        self.no_wait
     }
 
     /// Sets how the transaction takes part in its batch.

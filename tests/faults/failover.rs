@@ -1,6 +1,12 @@
 //! Several servers: another one becomes the master, or the owner of a slot.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction,
+    backend::{DenyCache, FailurePolicy},
+    decision::Source,
+};
 
 use crate::{
     load::Load,
@@ -82,4 +88,47 @@ async fn slots_that_move_are_not_noticed() {
     report.assert_none_denied_wrongly();
     let masters = cluster.masters();
     report.end(masters.iter().map(|node| &***node));
+}
+
+/// The id of a bucket that a master has.
+fn id_on(cluster: &Cluster, master: &Server) -> String {
+    let mut ids = (0..).map(|number| format!("client{number}"));
+    let has = |id: &String| cluster.owner(cluster.slot_of(id)).port() == master.port();
+    ids.find(has).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_master_affects_only_its_own_buckets() {
+    let cluster = Cluster::start();
+    let backend = RedisBackend::builder(cluster.url()).timeout(LONG);
+    let backend = backend.build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
+    let limits = Limits::builder().limit("requests", Limit::per_day(1000));
+    let limiter = Limiter::new(limits.build().unwrap(), policy.failures_in_a_row(1));
+    let masters = cluster.masters();
+    let [lost, kept] = [0, 1].map(|place| id_on(&cluster, masters[place]));
+    let source = async |id: &str| {
+        let spent = limiter.spend(&Transaction::new("requests", id)).await;
+        spent.unwrap().source()
+    };
+    for id in [&lost, &kept] {
+        assert_eq!(source(id).await, Source::Store);
+    }
+    masters[0].pause();
+    // Its failure counts against the one that is silent, and not against the one that has answered.
+    let both = [&lost, &kept].map(|id| Transaction::new("requests", id));
+    let decided = limiter.spend_batch(&both).await.unwrap();
+    assert_eq!(decided.members()[1].source(), Source::Local);
+    for _ in 0..50 {
+        assert_eq!(source(&lost).await, Source::Local);
+        assert_eq!(source(&kept).await, Source::Store);
+    }
+    masters[0].resume();
+    let returned = async {
+        while source(&lost).await != Source::Store {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, returned).await.unwrap();
 }

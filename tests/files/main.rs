@@ -19,6 +19,7 @@ mod seeds;
 mod support;
 mod syntax;
 mod tiers;
+mod waiting;
 
 use std::{fmt::Debug, time::Duration};
 

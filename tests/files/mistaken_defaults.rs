@@ -127,7 +127,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {colour: red}",
-        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, max_wait, tiers, unlimited, blocked, number, id, shadow, description, docs",
     ),
     (
         Yaml,
@@ -137,7 +137,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {'': 1}",
-        "limits:1: limit `a`: unknown field ``: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field ``: known are burst, count, period, max_wait, tiers, unlimited, blocked, number, id, shadow, description, docs",
     ),
     (
         Yaml,

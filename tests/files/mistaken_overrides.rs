@@ -89,7 +89,7 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         "{\"any\": {\n\"number\": 6}}",
-        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, tiers, unlimited, blocked, ids",
+        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, max_wait, tiers, unlimited, blocked, ids",
     ),
     (
         Toml,
@@ -99,7 +99,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "any: {colour: red}",
-        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, tiers, unlimited, blocked, ids",
+        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, max_wait, tiers, unlimited, blocked, ids",
     ),
     (
         Yaml,

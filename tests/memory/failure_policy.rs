@@ -12,14 +12,16 @@ use std::{
 use futures_util::FutureExt;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy, async_trait},
+    backend::{
+        Backend, BackendError, DenyCache, FailurePolicy, ServerId, Servers, async_trait,
+    },
     clock::ManualClock,
-    decision::Outcome,
+    decision::{Outcome, Source},
     limit::LimitName,
     limiter::LimiterError,
     testing::{MapBackend, conformance},
     tiers::Tier,
-    transaction::{Batch, Mode, OnFailure},
+    transaction::{Batch, Member, Mode, OnFailure},
 };
 
 use crate::support::{Log, OnEvent};
@@ -583,4 +585,138 @@ async fn share_of_tiers_is_a_part_of_each_limit() {
         0,
         "more is taken than the share"
     );
+}
+
+/// The limit `local` by the hour or, for as much, by tiers.
+fn of_kind(has_tiers: bool) -> Limits {
+    let hour = Duration::from_secs(3600);
+    let limit = match has_tiers {
+        false => Limit::per_hour(BURST),
+        true => Limit::tiers([Tier::new(BURST, hour).active(hour)]).unwrap(),
+    };
+    Limits::builder().limit("local", limit).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn reset_forgets_what_was_spent_here_before_the_limit_changed_its_kind() {
+    for has_tiers in [false, true] {
+        let store = Store::new(Fate::Works);
+        let limiter = Limiter::new(of_kind(has_tiers), FailurePolicy::new(store.clone()));
+        let limiter = limiter.with_clock(ManualClock::default());
+        assert_eq!(passed(&limiter, 4).await, 4);
+        store.becomes(Fate::Fails);
+        assert_eq!(passed(&limiter, 20).await, BURST - 4);
+        is_back(&store).await;
+        limiter.reload(of_kind(!has_tiers)).unwrap();
+        limiter.reset(&[one("local")]).await.unwrap();
+        limiter.reload(of_kind(has_tiers)).unwrap();
+        store.becomes(Fate::Fails);
+        assert_eq!(passed(&limiter, 20).await, BURST, "tiers: {has_tiers}");
+    }
+}
+
+/// Two stores, each with the buckets of the ids that begin with its letter.
+#[derive(Clone, Debug)]
+struct TwoStores(Arc<[Half; 2]>);
+
+#[derive(Debug)]
+struct Half {
+    store: Store,
+    has_decided: Mutex<bool>,
+}
+
+impl TwoStores {
+    fn new() -> Self {
+        let half = || Half {
+            store: Store::new(Fate::Works),
+            has_decided: Mutex::new(false),
+        };
+        Self(Arc::new([half(), half()]))
+    }
+
+    fn stores(&self) -> [&Store; 2] {
+        [&self.0[0].store, &self.0[1].store]
+    }
+
+    fn half_of(member: &Member<'_>) -> usize {
+        usize::from(member.key.id.starts_with('b'))
+    }
+}
+
+#[async_trait]
+impl Backend for TwoStores {
+    /// A batch is decided member by member, and fails if one of them does.
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut last = None;
+        for member in batch.members.iter().rev() {
+            let half = &self.0[Self::half_of(member)];
+            let part = Batch::new(batch.operation, std::slice::from_ref(member)).at(batch.now);
+            let decided = half.store.apply(&part).await;
+            *half.has_decided.lock().unwrap() = decided.is_ok();
+            last = Some(decided?);
+        }
+        match (batch.members, last) {
+            ([_], Some(outcome)) => Ok(outcome),
+            _ => MemoryBackend::new().apply(batch).await,
+        }
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        Some(self)
+    }
+}
+
+impl Servers for TwoStores {
+    fn server_of(&self, member: &Member<'_>) -> ServerId {
+        ServerId::new(1 + u32::from(member.key.id.starts_with('b')))
+    }
+
+    fn has_decided(&self, server: ServerId, _: std::time::Instant) -> bool {
+        *self.0[server.number() as usize - 1].has_decided.lock().unwrap()
+    }
+
+    fn address(&self, server: ServerId) -> Option<String> {
+        Some(format!("server-{}", server.number()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_of_one_server_affects_only_its_buckets() {
+    let (log, _guard) = Log::capture();
+    let stores = TwoStores::new();
+    let [a, b] = stores.stores();
+    let limiter = Limiter::new(limits(), FailurePolicy::new(stores.clone()));
+    let spend = async |id| {
+        let spent = limiter.spend(&Transaction::new("local", id)).await.unwrap();
+        spent.source()
+    };
+    a.becomes(Fate::Fails);
+    for _ in 0..100 {
+        assert_eq!(spend("a").await, Source::Local);
+        assert_eq!(spend("b").await, Source::Store);
+    }
+    assert_eq!((a.calls(), b.calls()), (5, 100));
+    assert_eq!(log.count("deciding without it"), 1, "{log:?}");
+    assert_eq!(log.count("server-1"), 1, "{log:?}");
+    is_back(a).await;
+    assert_eq!(spend("a").await, Source::Store);
+    assert_eq!(log.count("answers again"), 1, "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_over_servers_blames_those_that_have_not_decided() {
+    let stores = TwoStores::new();
+    let [a, b] = stores.stores();
+    let limiter = Limiter::new(limits(), FailurePolicy::new(stores.clone()));
+    let both = ["a", "b"].map(|id| Transaction::new("local", id).mode(Mode::CheckOnly));
+    a.becomes(Fate::Fails);
+    for _ in 0..100 {
+        let decided = limiter.check_batch(&both).await.unwrap();
+        assert_eq!(decided.members()[1].source(), Source::Local);
+    }
+    assert_eq!((a.calls(), b.calls()), (5, 5), "its breaker is open");
+    for (id, source) in [("a", Source::Local), ("b", Source::Store)] {
+        let spent = limiter.spend(&Transaction::new("local", id)).await.unwrap();
+        assert_eq!(spent.source(), source, "{id}");
+    }
 }

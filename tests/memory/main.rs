@@ -19,4 +19,5 @@ mod shadow;
 mod support;
 mod tiers_model;
 mod vectors;
+mod waiting;
 mod wrong_backends;

@@ -6,7 +6,9 @@ use http::{Request, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     check::{Check, Checks},
+    id::IdFormat,
     key::{Everyone, HeaderId, Ipv6Range, Proxies, ProxyHeader},
+    limit::LimitName,
     rule::{OnMissing, RuleError},
     transaction::Mode,
 };
@@ -193,6 +195,35 @@ async fn rule_in_two_layers_is_told_once() {
         twice.clone().oneshot(from_ip("10.0.0.1")).await.unwrap();
     }
     assert_eq!(told(&log, Check::ChargedTwice), 1, "{log:?}");
+}
+
+#[tokio::test]
+async fn bucket_is_the_same_however_its_id_is_written() {
+    let (log, _guard) = Log::capture();
+    let name = LimitName::new("requests", 1, IdFormat::IpAddress);
+    let limits = Limits::builder().limit(name, Limit::per_second(1_000_000));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = |header: &'static str| {
+        let rule = Rule::new("requests", HeaderId::new(header));
+        RateLimitLayer::with_limiter(limiter.clone()).rule(rule)
+    };
+    let twice = layer("x-outer").layer(layer("x-inner").layer(Hello));
+    let ids = [("x-outer", "2001:db8::1"), ("x-inner", "2001:0DB8:0::1")];
+    twice
+        .oneshot(with(from_ip("10.0.0.1"), &ids))
+        .await
+        .unwrap();
+    assert_eq!(told(&log, Check::ChargedTwice), 1, "{log:?}");
+    // One client that writes its id in two ways.
+    let layer = layer("x-outer");
+    for i in 0..3_000_u32 {
+        let zeros = "0".repeat(1 + usize::from(i % 2 == 0));
+        let agent = format!("agent {}", i % 10);
+        let id = format!("2001:db8::{zeros}7");
+        let headers = [("x-outer", &*id), ("user-agent", &*agent)];
+        send(&layer, with(from_ip("10.0.0.1"), &headers)).await;
+    }
+    assert_eq!(told(&log, Check::OneId), 1, "{log:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     id::IdFormat,
     key::{Everyone, ExtensionId},
     limit::LimitName,
@@ -74,4 +74,22 @@ async fn shadow_is_not_blamed_for_what_another_limit_denies() {
     }
     assert_eq!(log.count("result=\"rejected\""), 1, "{log:?}");
     assert_eq!(log.count("result=\"withheld\""), 1, "{log:?}");
+}
+
+#[tokio::test]
+async fn id_is_shown_as_its_bucket_is_kept_however_it_was_written() {
+    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    let name = LimitName::new("l", 1, IdFormat::IpAddress);
+    let limits = Limits::builder().limit(name, Limit::per_hour(1000));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let written = "2001:0DB8:0:0::1";
+    let charged = limiter.spend(&Transaction::new("l", written)).await;
+    assert!(charged.unwrap().allowed());
+    let by_user = ExtensionId::new(|user: &User| user.0);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("l", by_user));
+    let mut request = from_ip("10.0.0.1");
+    request.extensions_mut().insert(User(written));
+    let _ = layer.layer(Hello).oneshot(request).await.unwrap();
+    assert_eq!(log.count("id=\"2001:db8::1\""), 2, "{log:?}");
+    assert_eq!(log.count(written), 0, "{log:?}");
 }

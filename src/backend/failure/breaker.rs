@@ -7,7 +7,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::circuit::{Admitted, Circuit, End, Ended, Turned, micros};
+use super::{
+    breakers::Address,
+    circuit::{Admitted, Circuit, End, Ended, Turned, micros},
+};
 use crate::{
     metrics,
     outage_log::{OutageLog, Transition},
@@ -32,10 +35,11 @@ impl Breaker {
 
     /// Lets a call through, unless the store is known not to answer.
     #[inline]
-    pub(super) fn admit(&self) -> Option<Pass<'_>> {
+    pub(super) fn admit<'a>(&'a self, address: Option<Address<'a>>) -> Option<Pass<'a>> {
         let call = self.circuit.admit(|| self.now())?;
         Some(Pass {
             breaker: self,
+            address,
             call: Some(call),
         })
     }
@@ -50,11 +54,23 @@ impl Breaker {
         self.circuit.is_open()
     }
 
+    /// Whether it is closed, and no call has failed since the last success.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.circuit.is_calm()
+    }
+
     fn now(&self) -> u64 {
         micros(self.made_at.elapsed())
     }
 
-    fn ended(&self, call: Admitted, ended: Ended, error: Option<&dyn fmt::Display>) {
+    fn ended(
+        &self,
+        call: Admitted,
+        ended: Ended,
+        address: Option<Address<'_>>,
+        error: Option<&dyn fmt::Display>,
+    ) {
         let at = || End {
             now: self.now(),
             part: part(),
@@ -67,12 +83,14 @@ impl Breaker {
         }
         // An outage that was not logged because it began too soon after the last one is logged when it lasts.
         if turned.is_some() || (error.is_some() && self.is_open()) {
-            self.write_log(error);
+            self.write_log(address, error);
         }
     }
 
-    fn write_log(&self, error: Option<&dyn fmt::Display>) {
+    fn write_log(&self, address: Option<Address<'_>>, error: Option<&dyn fmt::Display>) {
         let now = Instant::now().into_std();
+        let server = address.and_then(|address| address.text());
+        let server = server.as_deref();
         self.log.update(
             now,
             || self.is_open(),
@@ -81,10 +99,11 @@ impl Breaker {
                     let error = error.map(tracing::field::display);
                     tracing::warn!(
                         error,
+                        server,
                         "the rate limit store does not answer: deciding without it"
                     );
                 }
-                Transition::Ends => tracing::info!("the rate limit store answers again"),
+                Transition::Ends => tracing::info!(server, "the rate limit store answers again"),
             },
         );
     }
@@ -94,10 +113,16 @@ impl Breaker {
 #[derive(Debug)]
 pub(super) struct Pass<'a> {
     breaker: &'a Breaker,
+    /// Which of several servers it goes to.
+    address: Option<Address<'a>>,
     call: Option<Admitted>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    pub(super) fn address(&self) -> Option<Address<'a>> {
+        self.address
+    }
+
     pub(super) fn succeeded(mut self) {
         self.end(Ended::Succeeded, None);
     }
@@ -108,7 +133,7 @@ impl Pass<'_> {
 
     fn end(&mut self, ended: Ended, error: Option<&dyn fmt::Display>) {
         if let Some(call) = self.call.take() {
-            self.breaker.ended(call, ended, error);
+            self.breaker.ended(call, ended, self.address, error);
         }
     }
 }
@@ -137,38 +162,38 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn opens_after_failures_in_a_row_and_probes_one_at_a_time() {
         let breaker = Breaker::new(3);
-        let fail = || breaker.admit().unwrap().failed(&"lost");
+        let fail = || breaker.admit(None).unwrap().failed(&"lost");
         fail();
         fail();
-        breaker.admit().unwrap().succeeded();
+        breaker.admit(None).unwrap().succeeded();
         fail();
         fail();
         assert!(breaker.admits(), "not in a row");
         fail();
-        assert!(breaker.admit().is_none() && !breaker.admits());
+        assert!(breaker.admit(None).is_none() && !breaker.admits());
         for pause in [100, 200, 400, 800, 1000, 1000] {
             tokio::time::advance(Duration::from_millis(pause / 2 - 1)).await;
-            assert!(breaker.admit().is_none(), "before half of {pause} ms");
+            assert!(breaker.admit(None).is_none(), "before half of {pause} ms");
             tokio::time::advance(Duration::from_millis(pause / 2 + 1)).await;
-            let probe = breaker.admit().unwrap();
-            assert!(breaker.admit().is_none(), "one at a time");
+            let probe = breaker.admit(None).unwrap();
+            assert!(breaker.admit(None).is_none(), "one at a time");
             probe.failed(&"lost");
         }
         tokio::time::advance(PAUSES.1).await;
-        drop(breaker.admit().unwrap());
-        breaker.admit().unwrap().succeeded();
-        assert!(breaker.admit().is_some() && breaker.admit().is_some());
+        drop(breaker.admit(None).unwrap());
+        breaker.admit(None).unwrap().succeeded();
+        assert!(breaker.admit(None).is_some() && breaker.admit(None).is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn probe_that_nobody_polls_does_not_keep_others_away() {
         let breaker = Breaker::new(1);
-        breaker.admit().unwrap().failed(&"lost");
+        breaker.admit(None).unwrap().failed(&"lost");
         tokio::time::advance(PAUSES.0).await;
-        let _held = breaker.admit().unwrap();
+        let _held = breaker.admit(None).unwrap();
         assert!(!breaker.admits());
         tokio::time::advance(PROBE).await;
-        breaker.admit().unwrap().succeeded();
+        breaker.admit(None).unwrap().succeeded();
         assert!(breaker.admits());
     }
 }

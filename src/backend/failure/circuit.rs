@@ -99,6 +99,11 @@ impl<W: Word> Circuit<W> {
         matches!(self.state(), State::Open { .. })
     }
 
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.state() == State::CLOSED
+    }
+
     /// Counts how a call has ended, and says whether the breaker has turned.
     #[inline]
     pub(super) fn ended(
@@ -108,7 +113,7 @@ impl<W: Word> Circuit<W> {
         at: impl FnOnce() -> End,
     ) -> Option<Turned> {
         let changes_nothing = match ended {
-            Ended::Succeeded => self.state() == State::CLOSED,
+            Ended::Succeeded => self.is_calm(),
             Ended::Failed => false,
             Ended::Dropped => call.0.is_none(),
         };

@@ -56,6 +56,7 @@ impl Share {
             gcra.count(),
             std::time::Duration::from_micros(period),
         );
+        let part = part.and_then(|part| part.with_max_wait(gcra.max_wait()));
         Algorithm::Gcra(part.unwrap_or(*gcra))
     }
 }
@@ -97,6 +98,12 @@ impl Local {
     /// Remembers what the store has decided.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.own.now());
+        if batch.operation == Operation::Reset {
+            // Whatever the limit is now: what was spent before a reload changed its kind may count again after another.
+            let reset = batch.at(Some(now));
+            let _ = (self.seen.decide(&reset), self.own.decide(&reset));
+            return;
+        }
         let passes = outcome.passes(batch);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
             if !answer.known {
@@ -105,10 +112,6 @@ impl Local {
             let state = answer.state.by_clock(outcome.now, now);
             let answer = Answer { state, ..*answer };
             match (member.algorithm, state) {
-                (Algorithm::Gcra(gcra), _) if batch.operation == Operation::Reset => {
-                    self.seen.change(member, gcra, now, |_| Tat::default());
-                    self.own.change(member, gcra, now, |_| Tat::default());
-                }
                 (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
                     let bucket = Bucket { member, gcra, now };
                     let is_given_back = batch.operation == Operation::Refund && answer.passed;
@@ -204,7 +207,8 @@ impl Local {
                 return Answer::UNKNOWN;
             };
             let span = receipt.span(&gcra);
-            let refunded = |own| gcra.refund_span(own, now.as_micros(), span).unwrap_or(own);
+            let (at, own_tat) = (now.as_micros(), Some(receipt.tat()));
+            let refunded = |own| gcra.refund_charge(own, at, span, own_tat).unwrap_or(own);
             let (before, after) = self.own.change(member, &gcra, now, refunded);
             Answer::new(State::Gcra(after), after != before)
         };

@@ -1,6 +1,7 @@
 //! A backend around a backend that may fail, or be slow.
 
 mod breaker;
+mod breakers;
 mod circuit;
 mod local;
 
@@ -14,10 +15,10 @@ use thiserror::Error;
 use tokio::time;
 
 use self::{
-    breaker::Breaker,
+    breakers::Breakers,
     local::{Local, Share},
 };
-use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats};
+use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Servers, Stats};
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
@@ -52,7 +53,9 @@ use crate::{
 ///   been answered by then is decided by the policy, and may have been charged as well.
 /// - A **circuit breaker** opens after failures in a row, and lets one request at a time through to see whether
 ///   the store is back: after 50 to 100 ms at first, later after up to a second. A master that has become a
-///   replica is no failure; its client finds the new one.
+///   replica is no failure; its client finds the new one. Each master of a cluster has a breaker of its own: while
+///   one is away, the buckets of the others are decided by the store. A batch over several masters is decided by the policy as
+///   a whole if one of them is away.
 /// - No more than [`max_in_flight`](Self::max_in_flight) requests wait for the store; those above are decided by
 ///   the policy.
 /// - **Locally** ([`OnFailure::Local`]), a bounded memory decides. It is kept warm with what the store decides, so that
@@ -65,7 +68,7 @@ use crate::{
 ///   [`BackendError::Moving`]) and change nothing in this process, whatever the limit says: a process cannot give back
 ///   what the store has charged.
 ///
-/// Each transition is logged once: when the breaker opens, and when it closes. Of a store that comes and goes, that is logged
+/// Each transition of a breaker is logged once: when it opens, and when it closes. Of a server that comes and goes, that is logged
 /// every ten seconds.
 ///
 /// While the store is away, a client may be admitted, by each process, its share of the burst less what that process
@@ -75,7 +78,7 @@ use crate::{
 pub struct FailurePolicy<B> {
     inner: B,
     local: Local,
-    breaker: Breaker,
+    breakers: Breakers,
     on_failure: OnFailure,
     deadline: Duration,
     in_flight: AtomicUsize,
@@ -95,10 +98,11 @@ impl<B: Backend> FailurePolicy<B> {
     /// Decides locally while `inner` does not answer within 50 ms.
     #[must_use]
     pub fn new(inner: B) -> Self {
+        let breakers = Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, inner.servers().is_some());
         Self {
             inner,
             local: Local::new(MemoryBackend::new(), Share::WHOLE),
-            breaker: Breaker::new(Self::DEFAULT_FAILURES_IN_A_ROW),
+            breakers,
             on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
             in_flight: AtomicUsize::new(0),
@@ -153,7 +157,7 @@ impl<B: Backend> FailurePolicy<B> {
     /// Sets after how many failures in a row the store is not asked any more. At least 1.
     #[must_use]
     pub fn failures_in_a_row(mut self, failures: u32) -> Self {
-        self.breaker = Breaker::new(failures.max(1));
+        self.breakers = Breakers::new(failures.max(1), self.inner.servers().is_some());
         self
     }
 
@@ -162,15 +166,15 @@ impl<B: Backend> FailurePolicy<B> {
         let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
             return Err(BackendError::unavailable(TooManyInFlight));
         };
-        let Some(pass) = self.breaker.admit() else {
+        let Some(passes) = self.breakers.admit(self.inner.servers(), batch) else {
             return Err(BackendError::unavailable(CircuitOpen));
         };
         let answer = time::timeout(self.deadline, self.inner.apply(batch)).await;
         let answer = answer.unwrap_or_else(|_| Err(BackendError::unavailable(Late(self.deadline))));
         match &answer {
-            Ok(_) | Err(BackendError::InvalidNow(_)) => pass.succeeded(),
-            Err(BackendError::Moving(_)) => drop(pass),
-            Err(BackendError::Unavailable(error)) => pass.failed(error),
+            Ok(_) | Err(BackendError::InvalidNow(_)) => passes.succeeded(),
+            Err(BackendError::Moving(_)) => drop(passes),
+            Err(BackendError::Unavailable(error)) => passes.failed(error),
         }
         answer
     }
@@ -239,12 +243,16 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         }
         let decided = if self.is_full() {
             Err(BackendError::unavailable(TooManyInFlight))
-        } else if self.breaker.admits() {
+        } else if self.breakers.admits(self.inner.servers(), batch) {
             self.inner.try_apply(batch)?
         } else {
             Err(BackendError::unavailable(CircuitOpen))
         };
         Some(self.or_meanwhile(batch, decided))
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        self.inner.servers()
     }
 
     /// The memory that decides locally must have room too.
@@ -258,7 +266,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         Stats {
             buckets: inner.buckets.or(local.buckets),
             evictions: inner.evictions.or(local.evictions),
-            is_open: Some(self.breaker.is_open()),
+            is_open: Some(self.breakers.is_open()),
         }
     }
 }

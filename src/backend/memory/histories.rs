@@ -4,7 +4,7 @@ use std::{
     fmt,
     ops::{Deref, DerefMut},
     sync::{
-        MutexGuard,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -29,6 +29,8 @@ pub(super) struct Histories {
     /// What the histories of all shards take.
     bytes: AtomicUsize,
     max_bytes: usize,
+    /// Held while histories are evicted, so that none is spared for one thread and released by another.
+    evicting: Mutex<()>,
 }
 
 const EMPTY: u64 = u64::MAX;
@@ -41,6 +43,7 @@ impl Histories {
             soonest: (0..shards).map(|_| AtomicU64::new(EMPTY)).collect(),
             bytes: AtomicUsize::new(0),
             max_bytes,
+            evicting: Mutex::new(()),
         }
     }
 
@@ -89,6 +92,7 @@ impl Histories {
 
     #[cold]
     fn evict(&self, spared: &[Member<'_>], now: Timestamp) {
+        let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         for print in spared.iter().map(|member| &member.fingerprint) {
             self.lock(self.of(print)).spare(print);
         }
@@ -370,6 +374,32 @@ mod tests {
         check(histories);
         assert!(histories.bytes.load(Ordering::Relaxed) <= histories.max_bytes);
         assert!(histories.evictions() > 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it takes too long")]
+    fn history_that_threads_charge_at_the_cap_keeps_all_of_its_units() {
+        const UNITS: u32 = 1000;
+        for round in 0..20 {
+            let histories = &Histories::new(BYTES_PER_SHARD);
+            let room = (BYTES_PER_SHARD / Histories::largest(&window(1, 3600))) as u64;
+            for n in 1..=room {
+                assert!(charge(histories, n, &window(1, 3600), 1, NOW));
+            }
+            // It lapses first, and each time that it grows, another one has to go.
+            let tiers = &window(4 * UNITS, 60);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(move || {
+                        for _ in 0..UNITS {
+                            charge_beside_others(histories, 0, tiers, 1, NOW);
+                        }
+                    });
+                }
+            });
+            assert!(!charge(histories, 0, tiers, 1, NOW), "round {round}");
+            check(histories);
+        }
     }
 
     #[test]

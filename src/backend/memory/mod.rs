@@ -150,7 +150,7 @@ impl MemoryBackend {
         })
     }
 
-    /// Takes over what another backend has granted from a bucket with tiers, or that it was reset.
+    /// Takes over what another backend has granted from a bucket with tiers.
     #[cfg(feature = "failure-policy")]
     pub(super) fn learn_tiers(
         &self,

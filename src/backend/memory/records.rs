@@ -101,7 +101,8 @@ impl Records {
         record.lapses = record.history.lapses_at(tiers).min(NEVER);
         self.heap_bytes = self.heap_bytes + record.history.heap_bytes() - before;
         // A history that lapses later than it is queued for is put right when its turn comes.
-        if record.lapses < self.queue.key(entry) {
+        let queued = self.queue.key(entry);
+        if record.lapses < queued && queued < SPARED {
             self.queue.set(entry, record.lapses);
         }
         self.forget_lapsed(now);

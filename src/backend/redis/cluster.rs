@@ -32,6 +32,7 @@ use super::{
     link::{Deadline, Link},
     script::{ScriptAnswer, ScriptCall},
 };
+use crate::backend::ServerId;
 
 /// How many slots a cluster has.
 const SLOTS: usize = 1 << 14;
@@ -109,6 +110,30 @@ impl Cluster {
         self.shared.table.load().links.clone()
     }
 
+    /// The master of a slot at present.
+    pub(super) fn server_of(&self, slot: u16) -> ServerId {
+        let table = self.shared.table.load();
+        let link = table.link(slot);
+        link.map_or(ServerId::UNKNOWN, |link| link.pulse().server())
+    }
+
+    /// Whether a master has decided since an instant, and has not failed after that.
+    pub(super) fn has_decided(&self, server: ServerId, since: std::time::Instant) -> bool {
+        let link = self.master(server);
+        link.is_some_and(|link| link.pulse().has_decided(since))
+    }
+
+    /// The address of a master.
+    pub(super) fn address(&self, server: ServerId) -> Option<String> {
+        self.master(server).map(|link| link.server().to_string())
+    }
+
+    fn master(&self, server: ServerId) -> Option<Arc<Link>> {
+        let table = self.shared.table.load();
+        let mut links = table.links.iter();
+        links.find(|link| link.pulse().server() == server).cloned()
+    }
+
     /// Waits until all slots have a master that is connected.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         self.begin()?;
@@ -144,7 +169,9 @@ impl Cluster {
         };
         let mut asking = false;
         for _ in 0..REDIRECTIONS {
-            let failure = match link.run(call, asking, deadline).await {
+            let ended = link.run(call, asking, deadline).await;
+            link.pulse().ended(&ended);
+            let failure = match ended {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };

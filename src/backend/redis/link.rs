@@ -20,6 +20,7 @@ use super::{
     background::Background,
     config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
     error::{Failure, RedisError},
+    pulse::Pulse,
     script::{ScriptAnswer, ScriptCall},
     upkeep::{SupervisedConnection, keep_loaded},
 };
@@ -60,6 +61,7 @@ pub(super) struct Link {
     route: Route,
     places: Semaphore,
     upkeep: Background,
+    pulse: Pulse,
 }
 
 enum Route {
@@ -80,6 +82,7 @@ impl Link {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
             places: Semaphore::new(MOST_WAITING),
+            pulse: Pulse::new(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Link {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
             places: Semaphore::new(MOST_WAITING),
+            pulse: Pulse::new(),
         }
     }
 
@@ -121,6 +125,11 @@ impl Link {
             return Err(error);
         }
         Ok(client.with_options(&once(timeout)))
+    }
+
+    /// Whether its server decides.
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Why there is no connection, as far as that is known.

@@ -45,12 +45,17 @@ mod inspection;
 mod keys;
 mod link;
 mod multi_slot;
+mod pulse;
 mod script;
 mod servers;
 mod stored_reply;
 mod upkeep;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 pub use fred;
 use tokio::time;
@@ -67,12 +72,13 @@ pub use self::{
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, async_trait};
+use super::{Backend, BackendError, ServerId, async_trait};
 use crate::{
+    backend,
     check::{Checks, Reporter},
     decision::Outcome,
     metrics,
-    transaction::Batch,
+    transaction::{Batch, Member},
 };
 
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
@@ -185,6 +191,30 @@ impl fmt::Debug for RedisBackend {
     }
 }
 
+/// The masters of a cluster.
+impl backend::Servers for RedisBackend {
+    fn server_of(&self, member: &Member<'_>) -> ServerId {
+        match &self.watched.servers {
+            Servers::Cluster(cluster) => cluster.server_of(multi_slot::slot_of(member, &self.form)),
+            Servers::Single(_) => ServerId::UNKNOWN,
+        }
+    }
+
+    fn has_decided(&self, server: ServerId, since: Instant) -> bool {
+        match &self.watched.servers {
+            Servers::Cluster(cluster) => cluster.has_decided(server, since),
+            Servers::Single(_) => false,
+        }
+    }
+
+    fn address(&self, server: ServerId) -> Option<String> {
+        match &self.watched.servers {
+            Servers::Cluster(cluster) => cluster.address(server),
+            Servers::Single(_) => None,
+        }
+    }
+}
+
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
@@ -200,6 +230,13 @@ impl Backend for RedisBackend {
         };
         call.ended(result);
         decided
+    }
+
+    fn servers(&self) -> Option<&dyn backend::Servers> {
+        match &self.watched.servers {
+            Servers::Cluster(_) => Some(self),
+            Servers::Single(_) => None,
+        }
     }
 }
 

@@ -52,6 +52,11 @@ impl Group {
     }
 }
 
+/// The slot of a member's bucket.
+pub(super) fn slot_of(member: &Member<'_>, form: &KeyForm) -> u16 {
+    redis_keyslot(form.key(member).as_bytes())
+}
+
 /// Decides a batch on a cluster, by one script if that is possible.
 pub(super) async fn apply(
     cluster: &Arc<Cluster>,
@@ -96,7 +101,7 @@ impl MultiSlotBatch<'_> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
             if is_meant(member) {
-                let slot = redis_keyslot(self.form.key(member).as_bytes());
+                let slot = slot_of(member, self.form);
                 let part = if self.apart { place } else { 0 };
                 groups.entry((slot, part)).or_default().push(place);
             }

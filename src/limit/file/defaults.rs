@@ -16,6 +16,7 @@ const LIMIT: Form = Form {
         "burst",
         "count",
         "period",
+        "max_wait",
         "tiers",
         "unlimited",
         "blocked",

@@ -114,9 +114,9 @@ impl<'a> Entry<'a> {
         Ok(flag.unwrap_or(false))
     }
 
-    /// The field that holds how long a limit's tokens take to come back.
-    pub(super) fn period(&self) -> Result<Option<Duration>, LimitsError> {
-        self.parsed("period", |text| Ok(parse_duration(text)?))
+    /// A field that holds a duration.
+    pub(super) fn duration(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
+        self.parsed(field, |text| Ok(parse_duration(text)?))
     }
 
     fn parsed<T>(

@@ -18,6 +18,7 @@ const OVERRIDE: Form = Form {
         "burst",
         "count",
         "period",
+        "max_wait",
         "tiers",
         "unlimited",
         "blocked",
@@ -32,7 +33,15 @@ const OVERRIDE: Form = Form {
 
 /// Of the older form, whose key has the id.
 const KEYED: Form = Form {
-    fields: &["burst", "count", "period", "tiers", "unlimited", "blocked"],
+    fields: &[
+        "burst",
+        "count",
+        "period",
+        "max_wait",
+        "tiers",
+        "unlimited",
+        "blocked",
+    ],
     whole: "an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
     misplaced: &[
         ("ids", "the key has the id already"),

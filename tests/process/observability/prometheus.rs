@@ -33,7 +33,7 @@ cd / && rm -rf "$home"
 /// How long anything may take before the test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running Prometheus that scrapes one target each second.
+/// A running Prometheus that scrapes one target.
 struct Prometheus {
     server: Server,
     home: PathBuf,
@@ -55,7 +55,7 @@ impl Prometheus {
         let home = new_home();
         alerts::write_rules(&home.join("rules.yml"));
         let config = json!({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "200ms"},
+            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "200ms"},
             "rule_files": ["rules.yml"],
             "scrape_configs": [{"job_name": "tollgate", "static_configs": [{"targets": [target]}]}],
         });

@@ -268,3 +268,28 @@ async fn what_was_decided_locally_is_not_given_back_to_the_store() {
         .unwrap();
     assert_eq!(remaining(&direct, "l").await, Some(5));
 }
+
+#[tokio::test]
+async fn charge_of_unknown_outcome_is_not_given_back_from_what_is_charged() {
+    let store = Store::default();
+    let limiter = Limiter::new(limits(Limit::per_hour(10)), store.clone());
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().cost(5));
+    let is_away = &store.is_away;
+    let handler = service_fn(|request: Request<Body>| async move {
+        let assessed = request.extensions().get::<Assessment>().unwrap();
+        let assessed = assessed.of("l").unwrap();
+        is_away.store(true, Ordering::SeqCst);
+        assert!(assessed.settle(9).await.is_err());
+        is_away.store(false, Ordering::SeqCst);
+        assert_eq!(assessed.charged(), 9);
+        assessed.settle(4).await.unwrap();
+        assert_eq!(assessed.charged(), 4);
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    layer
+        .layer(handler)
+        .oneshot(Request::default())
+        .await
+        .unwrap();
+    assert_eq!(remaining(&limiter, "l").await, Some(6));
+}

@@ -1,0 +1,169 @@
+//! A circuit breaker for each server.
+
+use std::{fmt, time::Instant};
+
+use smallvec::SmallVec;
+
+use super::breaker::{Breaker, Pass};
+use crate::{
+    backend::{ServerId, Servers},
+    transaction::Batch,
+};
+
+/// The breakers of a store: one, or as many as a store with several servers may have masters. Beyond that, servers share
+/// breakers.
+#[derive(Debug)]
+pub(super) struct Breakers(Box<[Breaker]>);
+
+/// How many breakers there are for a store with several servers. The first one is for servers that are not known.
+const BREAKERS: usize = 64;
+
+impl Breakers {
+    /// Breakers that open after so many failures in a row, for a store with one server or with several.
+    pub(super) fn new(threshold: u32, has_several: bool) -> Self {
+        let breakers = if has_several { BREAKERS } else { 1 };
+        Self((0..breakers).map(|_| Breaker::new(threshold)).collect())
+    }
+
+    /// Lets a batch through, unless one of its servers is known not to answer.
+    pub(super) fn admit<'a>(
+        &'a self,
+        servers: Option<&'a dyn Servers>,
+        batch: &'a Batch<'a>,
+    ) -> Option<Passes<'a>> {
+        let mut admitted = Passes {
+            breakers: self,
+            servers,
+            batch,
+            since: Instant::now(),
+            passes: None,
+        };
+        // As long as nothing fails, it does not matter which servers a batch goes to.
+        if servers.is_none() || !self.are_calm() {
+            let passes = self.concerned(servers, batch).into_iter();
+            let admit = |server| self.of(server).admit(Address::new(servers, server));
+            admitted.passes = Some(passes.map(admit).collect::<Option<_>>()?);
+        }
+        Some(admitted)
+    }
+
+    /// Whether the next batch like this one would be let through.
+    #[inline]
+    pub(super) fn admits(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
+        if let [breaker] = &*self.0 {
+            return breaker.admits();
+        }
+        let mut concerned = self.concerned(servers, batch).into_iter();
+        !self.is_open() || concerned.all(|server| self.of(server).admits())
+    }
+
+    /// Whether one of them is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.iter().any(Breaker::is_open)
+    }
+
+    /// Whether none of them has counted a failure since its last success.
+    fn are_calm(&self) -> bool {
+        self.0.iter().all(Breaker::is_calm)
+    }
+
+    fn of(&self, server: ServerId) -> &Breaker {
+        let others = self.0.len() - 1;
+        match server.number().checked_sub(1) {
+            Some(number) if others > 0 => &self.0[1 + number as usize % others],
+            _ => &self.0[0],
+        }
+    }
+
+    /// The servers of a batch, each with a breaker of its own.
+    fn concerned(
+        &self,
+        servers: Option<&dyn Servers>,
+        batch: &Batch<'_>,
+    ) -> SmallVec<[ServerId; 4]> {
+        let Some(servers) = servers else {
+            return SmallVec::from_slice(&[ServerId::UNKNOWN]);
+        };
+        let mut concerned = SmallVec::<[ServerId; 4]>::new();
+        for member in batch.members {
+            let server = servers.server_of(member);
+            let is_new = |known: &ServerId| !std::ptr::eq(self.of(*known), self.of(server));
+            if concerned.iter().all(is_new) {
+                concerned.push(server);
+            }
+        }
+        concerned
+    }
+}
+
+/// A server, to be named in a log.
+#[derive(Clone, Copy)]
+pub(super) struct Address<'a> {
+    servers: &'a dyn Servers,
+    server: ServerId,
+}
+
+impl<'a> Address<'a> {
+    fn new(servers: Option<&'a dyn Servers>, server: ServerId) -> Option<Self> {
+        servers.map(|servers| Self { servers, server })
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        self.servers.address(self.server)
+    }
+
+    fn has_decided(&self, since: Instant) -> bool {
+        self.servers.has_decided(self.server, since)
+    }
+}
+
+impl fmt::Debug for Address<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.server.fmt(f)
+    }
+}
+
+/// A batch that was let through to its servers. Dropped, it says nothing of them.
+pub(super) struct Passes<'a> {
+    breakers: &'a Breakers,
+    servers: Option<&'a dyn Servers>,
+    batch: &'a Batch<'a>,
+    since: Instant,
+    /// None, if no breaker had anything to say.
+    passes: Option<EachPass<'a>>,
+}
+
+type EachPass<'a> = SmallVec<[Pass<'a>; 1]>;
+
+impl<'a> Passes<'a> {
+    pub(super) fn succeeded(self) {
+        if self.passes.is_some() || !self.breakers.are_calm() {
+            self.each().into_iter().for_each(Pass::succeeded);
+        }
+    }
+
+    /// The failure of a batch is that of its server or, if it has several, of those that have not decided meanwhile.
+    pub(super) fn failed(self, error: &dyn fmt::Display) {
+        let since = self.since;
+        let passes = self.each();
+        let has_several = passes.len() > 1;
+        for pass in passes {
+            let address = pass.address().filter(|_| has_several);
+            match address.is_some_and(|address| address.has_decided(since)) {
+                true => drop(pass),
+                false => pass.failed(error),
+            }
+        }
+    }
+
+    fn each(self) -> EachPass<'a> {
+        let Self {
+            breakers, servers, ..
+        } = self;
+        self.passes.unwrap_or_else(|| {
+            let concerned = breakers.concerned(servers, self.batch).into_iter();
+            let admit = |server| breakers.of(server).admit(Address::new(servers, server));
+            concerned.filter_map(admit).collect()
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether a server decides.
+
+use std::{
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    time::Instant,
+};
+
+use super::error::Failure;
+use crate::backend::ServerId;
+
+/// Remembers how the last call to a server has ended.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    server: ServerId,
+    made_at: Instant,
+    /// When the server has decided last, in microseconds since this was made; 0 if its last call has failed.
+    decided_at: AtomicU64,
+}
+
+impl Pulse {
+    /// That of a server with a number of its own.
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        Self {
+            server: ServerId::new(NEXT.fetch_add(1, Ordering::Relaxed).max(1)),
+            made_at: Instant::now(),
+            decided_at: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn server(&self) -> ServerId {
+        self.server
+    }
+
+    /// Notes how a call has ended. A server that sends the caller elsewhere has answered.
+    pub(super) fn ended<T>(&self, call: &Result<T, Failure>) {
+        let decided_at = match call {
+            Err(Failure::Redis(_)) => 0,
+            _ => self.micros(Instant::now()),
+        };
+        self.decided_at.store(decided_at, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_decided(&self, since: Instant) -> bool {
+        self.decided_at.load(Ordering::Relaxed) >= self.micros(since)
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        let micros = at.saturating_duration_since(self.made_at).as_micros();
+        u64::try_from(micros).unwrap_or(u64::MAX).max(1)
+    }
+}
