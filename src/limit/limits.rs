@@ -21,7 +21,8 @@ use crate::{
 /// The generation of the limits that are built next. The first is 1.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// All limits that an application knows: for each name a default, and overrides for some clients.
+/// All limits of an application: for each name a default, and overrides for single clients. Created by
+/// [`Limits::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
