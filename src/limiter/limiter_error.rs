@@ -8,7 +8,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Why a transaction was not decided.
+/// Why a transaction was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LimiterError {
@@ -36,14 +36,14 @@ pub enum LimiterError {
     CostAboveBurst {
         /// The limit.
         limit: String,
-        /// The id as it was written in the override that the burst is of, if it is not the default's.
+        /// The id of the override whose burst this is, or `None` for the default's burst.
         id: Option<String>,
         /// The cost.
         cost: u32,
         /// The limit's burst.
         burst: u32,
     },
-    /// A group request of a limit without tiers.
+    /// A group request for a limit without tiers.
     #[error(
         "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
     )]
@@ -51,19 +51,19 @@ pub enum LimiterError {
         /// The limit.
         limit: String,
     },
-    /// A request for nothing, or for more than the most of it.
+    /// A group request whose minimum is 0, or above its cost.
     #[error(
         "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
     )]
     NoSuchGroup {
         /// The limit.
         limit: String,
-        /// The most that was asked for.
+        /// The requested cost.
         cost: u32,
-        /// The least.
+        /// The requested minimum.
         least: u32,
     },
-    /// What cannot be done to tiers.
+    /// An operation that tiers do not support.
     #[error(
         "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
          cannot be undone; check first, or give the limit burst, count and period"
@@ -71,7 +71,7 @@ pub enum LimiterError {
     NotWithTiers {
         /// The limit.
         limit: String,
-        /// What cannot be done.
+        /// The operation.
         verb: &'static str,
     },
     /// Two transactions of a batch are for one bucket.
@@ -80,7 +80,7 @@ pub enum LimiterError {
         /// The bucket's key.
         key: String,
     },
-    /// A receipt is of another bucket.
+    /// A receipt belongs to another bucket.
     #[error(
         "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged"
     )]
@@ -88,7 +88,7 @@ pub enum LimiterError {
         /// The limit.
         limit: String,
     },
-    /// The clock shows an instant at which nothing is decided.
+    /// The clock shows an instant at which nothing can be decided.
     #[error(transparent)]
     InvalidNow(InvalidNow),
     /// The backend has not decided.
