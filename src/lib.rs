@@ -54,7 +54,7 @@
 //!     metrics         what is counted
 //!     decision        judges a batch, and computes its figures
 //!     transaction     what a backend is asked
-//!       tiers, gcra     the arithmetic, pure
+//!       tiers, window, quota, gcra     the arithmetic, pure
 //!       check           mistakes that only show while requests run
 //!       id              ids and their formats
 //!       clock           time
@@ -99,6 +99,7 @@ pub mod metrics;
 #[path = "metrics/off.rs"]
 mod metrics;
 mod outage_log;
+pub mod quota;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
@@ -109,6 +110,7 @@ pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;
+pub mod window;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;

@@ -115,14 +115,9 @@ impl Decision {
     /// Every call returns a receipt for the same charge: refund only one of them.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
-        let Some(Bucket::Gcra {
-            gcra, tat, cost, ..
-        }) = &self.bucket
-        else {
-            return None;
-        };
+        let (charge, cost) = self.bucket.as_ref().and_then(Bucket::charge)?;
         let is_local = self.source == Source::Local;
-        let receipt = Receipt::new(self.fingerprint, *gcra, *tat, *cost, is_local);
+        let receipt = Receipt::new(self.fingerprint, charge, cost, is_local);
         self.is_charged.then_some(receipt)
     }
 

@@ -22,6 +22,7 @@
 //! [guide](crate::guide::limits_in_files) describes their format.
 
 mod assembly;
+mod bound;
 mod builder;
 mod duration;
 mod file;

@@ -5,7 +5,8 @@ use crate::{
     clock::InvalidNow,
     id::IdError,
     limit::{Limit, Limits, NamedLimit, did_you_mean},
-    transaction::Transaction,
+    transaction::{Member, Transaction},
+    window::Window,
 };
 
 /// Why a transaction was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
@@ -74,6 +75,18 @@ pub enum LimiterError {
         /// The operation.
         verb: &'static str,
     },
+    /// A debit of a window for which there is no room.
+    #[error(
+        "the window of limit {limit} remembers at most {} units, and has no room for a debit of {cost} more: lower the \
+         cost, or use a quota",
+        Window::MAX_UNITS
+    )]
+    NoRoomForDebit {
+        /// The limit's number or, if it has none, its name.
+        limit: String,
+        /// The cost.
+        cost: u32,
+    },
     /// Two transactions of a batch are for one bucket.
     #[error("the bucket `{key}` is twice in one batch: add the costs up")]
     DuplicateBucket {
@@ -115,6 +128,14 @@ impl LimiterError {
     pub(super) fn foreign_receipt(transaction: &Transaction<'_>) -> Self {
         Self::ForeignReceipt {
             limit: transaction.limit.as_str().into(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_room(member: &Member<'_>) -> Self {
+        Self::NoRoomForDebit {
+            limit: member.key.limit.to_string(),
+            cost: member.cost,
         }
     }
 

@@ -152,6 +152,9 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         if members != answers {
             return Err(broken_contract(members, answers));
         }
+        if let Some(member) = outcome.no_room().and_then(|i| batch.members.get(i)) {
+            return Err(LimiterError::no_room(member));
+        }
         let passes = outcome.passes(batch);
         self.gather(|i| outcome.decision(batch, i, passes), decisions);
         Ok(())
@@ -240,6 +243,7 @@ fn member_of<'a>(
         shadow,
         fingerprint,
         receipt,
+        saturates: shadow || transaction.is_correction(),
         no_wait: transaction.declines_to_wait(),
     })
 }
@@ -277,13 +281,15 @@ fn permits(
 ) -> Result<bool, LimiterError> {
     match algorithm {
         _ if operation == Operation::Reset || transaction.receipt().is_some() => Ok(true),
-        Algorithm::Gcra(_) if transaction.min_cost.is_some() => {
+        Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
+        _ if transaction.min_cost.is_some() => {
             Err(LimiterError::no_tiers(transaction.limit.as_str()))
         }
-        Algorithm::Gcra(gcra) => {
-            Ok(transaction.cost <= gcra.burst() || transaction.mode == Mode::Debit)
-        }
-        Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
+        _ if transaction.mode == Mode::Debit => Ok(true),
+        Algorithm::Gcra(gcra) => Ok(transaction.cost <= gcra.burst()),
+        _ if operation == Operation::Refund => Ok(true),
+        Algorithm::Window(window) => Ok(transaction.cost <= window.limit()),
+        Algorithm::Quota(quota) => Ok(transaction.cost <= quota.quota()),
     }
 }
 

@@ -66,7 +66,7 @@ const REFUSED: [Refusal; 8] = [
     (
         Json,
         "{\"a\": {\"max_wait\": \"2s\"}}",
-        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Json,

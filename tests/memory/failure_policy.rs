@@ -12,9 +12,7 @@ use std::{
 use futures_util::FutureExt;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{
-        Backend, BackendError, DenyCache, FailurePolicy, ServerId, Servers, async_trait,
-    },
+    backend::{Backend, BackendError, DenyCache, FailurePolicy, ServerId, Servers, async_trait},
     clock::ManualClock,
     decision::{Outcome, Source},
     limit::LimitName,
@@ -672,7 +670,10 @@ impl Servers for TwoStores {
     }
 
     fn has_decided(&self, server: ServerId, _: std::time::Instant) -> bool {
-        *self.0[server.number() as usize - 1].has_decided.lock().unwrap()
+        *self.0[server.number() as usize - 1]
+            .has_decided
+            .lock()
+            .unwrap()
     }
 
     fn address(&self, server: ServerId) -> Option<String> {

@@ -119,7 +119,8 @@ impl<'a> Entry<'a> {
         self.parsed(field, |text| Ok(parse_duration(text)?))
     }
 
-    fn parsed<T>(
+    /// A field that holds what `parse` makes of its text.
+    pub(super) fn parsed<T>(
         &self,
         field: &str,
         parse: impl FnOnce(&str) -> Result<T, Mistake>,
