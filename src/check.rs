@@ -145,7 +145,7 @@ impl FromStr for Check {
     }
 }
 
-/// The error of a code that no check has.
+/// The error for an unknown code. The [module docs](self) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not the code of a check: use one of {codes}", codes = codes())]
 pub struct UnknownCheck(String);
@@ -155,7 +155,7 @@ fn codes() -> String {
     codes.join(", ")
 }
 
-/// What is looked for, and what is made of it.
+/// Which mistakes tollgate looks for, and whether they are errors. The [module docs](self) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "they do nothing until a layer or a backend has them"]
 pub struct Checks {
@@ -204,7 +204,8 @@ impl Checks {
     }
 }
 
-/// Something that was seen: which check, and what exactly.
+/// A mistake that was found: the check, and the details. With strict checks,
+/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule) returns one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{check}: {seen}: {}", .check.advice())]
 #[non_exhaustive]

@@ -38,7 +38,14 @@ use thiserror::Error;
 
 pub use self::system::SystemClock;
 
-/// An instant: whole microseconds since the Unix epoch.
+/// An instant, in whole microseconds since the Unix epoch.
+///
+/// ```
+/// use tollgate::clock::Timestamp;
+///
+/// let new_year = Timestamp::from_micros(1_767_225_600_000_000); // 2026-01-01T00:00:00Z
+/// assert!(new_year < Timestamp::END);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
@@ -85,7 +92,7 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// A source of time.
+/// A source of time, for [`Limiter::with_clock`](crate::Limiter::with_clock).
 ///
 /// It should not step back: a bucket charged at a later time counts as charged until then.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
@@ -106,7 +113,8 @@ impl Clock for Timestamp {
     }
 }
 
-/// A clock that stands still until it is moved. Clones share the time.
+/// A clock that stands still until it is moved, for tests. Clones share the time. The [module docs](self) have an
+/// example.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicU64>);
 

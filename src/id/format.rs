@@ -153,7 +153,7 @@ impl FromStr for IdFormat {
     }
 }
 
-/// The error for a text that is not an id in a format.
+/// The error for a text that is not an id in a format. See [`IdFormat`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{id}` is not an id in the format {format}: {reason}")]
 pub struct IdError {
@@ -172,7 +172,7 @@ impl IdError {
     }
 }
 
-/// The error for an unknown format name.
+/// The error for an unknown format name, when an [`IdFormat`] is parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not an id format: use one of {names}", names = names())]
 pub struct UnknownIdFormat(String);

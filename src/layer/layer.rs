@@ -59,7 +59,22 @@ impl RateLimitLayer {
         layer
     }
 
-    /// A layer that decides by a limiter. It has no rules yet, and lets everything pass.
+    /// A layer that uses a limiter. It lets everything pass until you add a [`rule`](Self::rule).
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, rule::methods};
+    ///
+    /// let limits = Limits::builder()
+    ///     .limit("requests", Limit::per_second(10).burst(20))
+    ///     .limit("writes", Limit::per_minute(30))
+    ///     .build()?;
+    /// let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
+    ///     .rule(Rule::new("requests", ClientIp::peer()))
+    ///     .rule(Rule::new("writes", ClientIp::peer()).only_if(methods([Method::POST, Method::PUT])));
+    /// # let _ = layer;
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
         let plan = LayerConfig {

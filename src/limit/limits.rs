@@ -166,7 +166,7 @@ impl Limits {
     }
 }
 
-/// A limit name, the limit that its clients have, and those who have another.
+/// A limit name, its default limit, and its overrides. Returned by [`Limits::get`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NamedLimit {

@@ -213,7 +213,7 @@ impl fmt::Display for LimitName {
     }
 }
 
-/// The error of a name that no limit can have.
+/// The error for an invalid name. [`LimitsBuilder::build`](super::LimitsBuilder::build) returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is not a limit name: begin with an ASCII letter, \

@@ -14,7 +14,7 @@ use crate::{
     window::Window,
 };
 
-/// What a batch does to its buckets.
+/// What a [`Batch`] does to its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -28,7 +28,7 @@ pub enum Operation {
     Reset,
 }
 
-/// The algorithm of a bucket, with its parameters.
+/// The algorithm of a bucket, with its parameters. [`Limit`](crate::Limit) has constructors for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// The part of a bucket key that stands for the limit: its number or, without one, its name.
+/// The part of a [`BucketKey`] that stands for the limit: its number or, without one, its name.
 ///
 /// A number and a name never collide, because a name starts with a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,6 +6,7 @@ mod allocations;
 mod alone;
 mod checks;
 mod events;
+mod item_docs;
 mod layer_rebuilt;
 mod logging;
 mod modules;

@@ -34,7 +34,7 @@ pub enum ProxiesError {
     },
 }
 
-/// Why a text is not a range of addresses.
+/// Why a text is not a range of addresses. Returned by [`ClientIp::within`](crate::ClientIp::within).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RangeError {

@@ -1,10 +1,6 @@
 use std::time::Duration;
 
-use tollgate::{
-    ClientIp, Limit, RateLimitLayer,
-    key::Everyone,
-    tiers::{Tier, TiersError},
-};
+use tollgate::{ClientIp, Limit, RateLimitLayer, key::Everyone, quota::Per};
 
 /// tower_governor: `GovernorConfigBuilder::default().per_second(2).burst_size(5)`.
 fn tower_governor() -> RateLimitLayer {
@@ -25,8 +21,8 @@ fn tower() -> RateLimitLayer {
 }
 
 /// express-rate-limit: `rateLimit({ windowMs: 15 * 60 * 1000, limit: 100 })`.
-fn express_rate_limit() -> Result<Limit, TiersError> {
-    Limit::tiers([Tier::new(100, Duration::from_secs(15 * 60))])
+fn express_rate_limit() -> Limit {
+    Limit::quota(100, Per::first_use(Duration::from_secs(15 * 60)))
 }
 
 /// nginx: `limit_req_zone $binary_remote_addr zone=ip:10m rate=10r/s;` and
