@@ -19,3 +19,4 @@ mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
+mod windows;
