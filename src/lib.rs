@@ -25,11 +25,11 @@
 //! ```text
 //! testing         what every backend has to keep, as a suite of tests
 //! pace            the client side: follows what servers say about their limits
+//! reload          limits and lists that are read again when their files change
 //! layer           a request comes in, a response goes out: tower
 //!   response        what a refused client sees, and how much is left
 //!   rule            which limits a request meets
 //!     key             who is asking
-//!   reload          limits that are read again when their files change
 //!   limiter         the engine: names to members, answers to decisions
 //!     limit           what is allowed: names, limits, overrides, files
 //!   backend         where buckets are kept, and decided in one atomic step

@@ -7,6 +7,7 @@ mod limiter_error;
 mod line;
 mod prepare;
 mod rebuilt;
+mod receipts;
 mod recorder;
 mod reload;
 

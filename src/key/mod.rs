@@ -57,6 +57,7 @@ mod extracted;
 mod extractor;
 mod header;
 mod host;
+mod ip_list;
 mod ipv6_range;
 mod joined;
 #[cfg(feature = "axum")]
@@ -77,6 +78,7 @@ pub use self::{
     extractor::{Description, IdSource, KeyExtractor},
     header::HeaderId,
     host::Host,
+    ip_list::{IpList, IpListError},
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
     predicate::Predicate,

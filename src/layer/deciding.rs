@@ -50,11 +50,11 @@ impl LayerConfig {
         }
         let mut charges = Charges::new();
         let missing = self.rules.charge(request, &self.limiter, &mut charges);
+        self.traffic
+            .look(request, &self.limiter, &self.rules, &charges);
         if charges.is_empty() {
             return Progress::Decided(self.without_charge(request, missing.as_ref()));
         }
-        self.traffic
-            .look(request, &self.limiter, &self.rules, &charges);
         match self.try_spend(request, &charges, missing.as_ref(), additions) {
             Some(progress) => progress,
             None => {

@@ -15,7 +15,7 @@ use crate::{
     key::{KeyExtractor, Predicate},
     limit::{Limit, LimitName},
     limiter::Limiter,
-    response::{Grpc, Headers, Policy, Responder, ResponseFormat},
+    response::{Grpc, Headers, IntoFormat, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -247,6 +247,9 @@ impl RateLimitLayer {
 
     /// Sets how refusals look, but those of gRPC requests. It is [`Problem`](crate::response::Problem) by default.
     ///
+    /// A closure returns a `Response<Bytes>` or, with the feature `axum`, anything that implements axum's `IntoResponse`
+    /// and has its whole body at once: a stream is left out.
+    ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::PlainText};
     ///
@@ -254,8 +257,8 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
-        self.plan_mut().responder.format = Arc::new(format);
+    pub fn respond_with<Kind>(mut self, format: impl IntoFormat<Kind>) -> Self {
+        self.plan_mut().responder.format = Arc::new(format.into_format());
         self
     }
 

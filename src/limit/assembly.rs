@@ -121,7 +121,11 @@ impl Assembly {
             self.origins.insert(name.into(), Origin { place, line });
         }
         let defined = known.and_then(|()| self.define(&said, format, limit));
-        defined.map_err(|error| error.at(line))
+        defined.map_err(|error| error.at(line))?;
+        if let Location::File(path) = place {
+            self.limits.defined_in(name, path);
+        }
+        Ok(())
     }
 
     pub(super) fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {

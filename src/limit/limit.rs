@@ -23,7 +23,8 @@ use crate::{
 /// ```
 ///
 /// The constructors that cannot fail panic on values that make no limit, at compile time if they
-/// stand in a `const`. For values from elsewhere there is [`Limit::new`].
+/// stand in a `const`. For values from elsewhere there is [`Limit::new`], and for text
+/// [`FromStr`](#impl-FromStr-for-Limit): `10/s burst 20`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limit(Kind);
 

@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -147,6 +150,7 @@ impl Limits {
             name,
             limit: None,
             is_defined: false,
+            file: None,
             overrides: Overrides::default(),
             meter: Meter::default(),
         };
@@ -159,6 +163,13 @@ impl Limits {
             named.name.adopt(said);
             (named.limit, named.is_defined) = (limit, true);
             named.words = OnceLock::new();
+        }
+    }
+
+    /// Says which file defines a name.
+    pub(super) fn defined_in(&mut self, name: &str, file: &Path) {
+        if let Some(named) = self.named.get_mut(name) {
+            named.file = Some(file.into());
         }
     }
 
@@ -193,6 +204,8 @@ pub struct NamedLimit {
     pub limit: Option<Limit>,
     /// Whether it was said what the default is, or that there is none.
     is_defined: bool,
+    /// The file that defines it, if one does.
+    file: Option<Arc<Path>>,
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
@@ -258,6 +271,11 @@ impl NamedLimit {
 
     pub(crate) fn is_defined(&self) -> bool {
         self.is_defined
+    }
+
+    /// The file that defines it, if one does.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// All overrides, in the order in which they were defined.

@@ -90,6 +90,11 @@ impl LimitsError {
         self.0.id.as_deref()
     }
 
+    /// What is wrong, without where it is.
+    pub(super) fn problem(&self) -> String {
+        self.0.mistake.to_string()
+    }
+
     pub(super) fn within(mut self, place: &Location) -> Self {
         self.0.origin.place = place.clone();
         self
@@ -182,6 +187,8 @@ pub(super) enum Mistake {
         found: String,
         whole: Option<&'static str>,
     },
+    #[error("values are not written as {0}: write `{1}`")]
+    OneLine(String, String),
     #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
     NoLimits,
     #[error("it has no values: {0}")]

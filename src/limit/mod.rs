@@ -33,6 +33,7 @@ mod limit;
 mod limits;
 mod mistake;
 mod name;
+mod notation;
 mod overrides;
 mod write;
 
@@ -48,5 +49,6 @@ pub use self::{
     limits::{Limits, NamedLimit},
     mistake::LimitsError,
     name::{LimitName, NameError},
+    notation::ParseLimitError,
     overrides::Override,
 };

@@ -110,6 +110,22 @@ impl Rules {
         self.targets.len()
     }
 
+    /// Marks the rules that are for a request by their predicates, each at its place.
+    #[cold]
+    pub(crate) fn mark_met(&self, request: &Parts, met: &mut Vec<bool>) {
+        met.resize(self.bound.len(), false);
+        for (bound, met) in self.bound.iter().zip(met) {
+            *met = *met || !bound.rule.skips(request);
+        }
+    }
+
+    /// The limit of the first rule that is not marked.
+    #[cold]
+    pub(crate) fn limit_unmet(&self, met: &[bool]) -> Option<&str> {
+        let mut unmet = self.bound.iter().zip(met).filter(|(_, met)| !**met);
+        unmet.next().map(|(bound, _)| &*bound.rule.limit)
+    }
+
     /// Whether any rule is charged by how a request ends.
     pub(crate) fn wait_for_endings(&self) -> bool {
         let mut bound = self.bound.iter();

@@ -104,8 +104,12 @@ impl<'a> Transaction<'a> {
         self.fingerprint
     }
 
-    /// Names the charge that is refunded.
-    pub(crate) const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
+    /// Names the charge that is refunded, and sets the cost to that of the receipt. Only a refund looks at it.
+    ///
+    /// The receipt is borrowed, because a batch may refund several. Drop it afterwards: to refund it again would give the
+    /// charge back twice. [`LimitHandle::refund_receipt`](crate::limiter::LimitHandle::refund_receipt) consumes it.
+    #[must_use]
+    pub const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
         self.receipt = Some(receipt);
         self.cost = receipt.cost();
         self

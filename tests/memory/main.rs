@@ -13,6 +13,7 @@ mod gcra_model;
 mod handles;
 mod ids;
 mod limits;
+mod oracle;
 mod receipts;
 mod reload;
 mod shadow;

@@ -66,7 +66,8 @@ impl Table {
         bucket.map_or(Value::FULL, Bucket::value)
     }
 
-    /// Decides on what is stored of a bucket, and stores what `decide` returns beside its result, if anything.
+    /// Decides on what is stored of a bucket, and stores what `decide` returns beside its result, if anything. A bucket
+    /// that is full again is to be returned as [`Value::FULL`], which is not stored.
     #[inline(always)]
     pub(super) fn update<T>(
         &mut self,
@@ -81,7 +82,7 @@ impl Table {
             return decided;
         };
         match place {
-            Some(place) if !value.is_full(now) => self.bucket_mut(place).set(value),
+            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
             _ => self.add_or_forget(place, print, value, now),
         }
         decided
@@ -89,7 +90,7 @@ impl Table {
 
     /// Stores a bucket. A new one takes the place of another if there is no room.
     pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
-        self.update(print, now, |_| ((), Some(value)));
+        self.update(print, now, |_| ((), Some(value.unless_full(now))));
     }
 
     /// Where a bucket is.
@@ -123,7 +124,7 @@ impl Table {
                 *self.bucket_mut(place) = Bucket::default();
                 self.occupied -= 1;
             }
-            None if !value.is_full(now) => {
+            None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
                 *self.bucket_mut(place) = Bucket::new(print, value);
             }
