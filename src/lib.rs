@@ -36,7 +36,7 @@
 //!     metrics         what operators count
 //!     decision        judges a batch; computes what people are told
 //!     transaction     what is asked of a backend
-//!       tiers, window, quota, gcra     the arithmetic, pure
+//!       window, quota, tiers, gcra     the arithmetic, pure
 //!       check           mistakes that only traffic shows
 //!       id              whose bucket it is, and what ids look like
 //!       clock           what time it is
