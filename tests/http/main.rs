@@ -12,6 +12,7 @@ mod one_limit;
 mod pace;
 mod peers;
 mod proxies;
+mod recipes;
 mod responses;
 mod rule_choices;
 mod rules;
