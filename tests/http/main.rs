@@ -9,6 +9,7 @@ mod keys;
 mod layer;
 mod limit_names;
 mod one_limit;
+mod pace;
 mod peers;
 mod proxies;
 mod recipes;
