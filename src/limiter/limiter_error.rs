@@ -46,7 +46,7 @@ pub enum LimiterError {
     },
     /// A group request for a limit without tiers.
     #[error(
-        "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
+        "limit `{limit}` has no tiers, and only tiers can grant part of a cost: remove the min_cost"
     )]
     NoTiers {
         /// The limit.
@@ -54,7 +54,7 @@ pub enum LimiterError {
     },
     /// A group request whose minimum is 0, or above its cost.
     #[error(
-        "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
+        "limit `{limit}` cannot grant {least} to {cost}: set min_cost to at least 1 and at most the cost"
     )]
     NoSuchGroup {
         /// The limit.
@@ -66,7 +66,7 @@ pub enum LimiterError {
     },
     /// An operation that tiers do not support.
     #[error(
-        "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
+        "limit `{limit}` has tiers, which cannot be {verb}: a grant may have entered a tier, which \
          cannot be undone; check first, or give the limit burst, count and period"
     )]
     NotWithTiers {
@@ -88,14 +88,14 @@ pub enum LimiterError {
         cost: u32,
     },
     /// Two transactions of a batch are for one bucket.
-    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
+    #[error("the bucket `{key}` appears twice in one batch: add up the costs")]
     DuplicateBucket {
         /// The bucket's key.
         key: String,
     },
     /// A receipt belongs to another bucket.
     #[error(
-        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged"
+        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged"
     )]
     ForeignReceipt {
         /// The limit.

@@ -194,7 +194,7 @@ fn reload_that_would_lose_buckets_is_refused() {
         &limiter,
         named(7, IdFormat::RegId),
         "limit `a` is number 6 with ids in the format regId, and `a` would be number 7 with ids in \
-         the format regId, so that its buckets would be lost: leave that, or restart",
+         the format regId, so its buckets would be lost: keep it, or restart",
     );
     // Under another name too.
     let renamed = LimitName::new("b", 6, IdFormat::Opaque);
@@ -202,7 +202,7 @@ fn reload_that_would_lose_buckets_is_refused() {
         &limiter,
         limits(&Limits::builder().limit(renamed, TWENTY)),
         "limit `a` is number 6 with ids in the format regId, and `b` would be number 6 with ids in \
-         the format opaque, so that its buckets would be lost: leave that, or restart",
+         the format opaque, so its buckets would be lost: keep it, or restart",
     );
     let error = limiter.reload(named(6, IdFormat::Opaque)).unwrap_err();
     assert!(matches!(error, ReloadError::OtherKey { .. }));
