@@ -11,6 +11,8 @@
 //! | `charged-twice` | one request was charged twice in one bucket, because two layers have the same rule |
 //! | `layer-rebuilt` | a hundred limiters in a row were dropped after one request: each starts with full buckets |
 //! | `everyone-trusted` | proxy headers are trusted from any peer |
+//! | `rule-unmet` | ten thousand requests, and not one that a rule is for: its `paths` or another predicate never held |
+//! | `preflight-refused` | a CORS preflight request was refused, at any time: browsers report it as an error of CORS |
 //! | `buckets-evicted` | the Redis server may evict buckets when its memory is full |
 //! | `clock-skew` | the clocks of this machine and of the Redis server are seconds apart |
 //! | `client-replays` | your own Redis client resends commands when a connection breaks |
@@ -49,6 +51,10 @@ pub enum Check {
     IdPerRequest,
     /// One request charged twice in one bucket.
     ChargedTwice,
+    /// A rule whose predicates exclude all requests.
+    RuleUnmet,
+    /// A refused preflight request.
+    PreflightRefused,
     /// Layers that are rebuilt for each request.
     LayerRebuilt,
     /// Proxy headers that are trusted from any peer.
@@ -68,6 +74,8 @@ impl Check {
         Self::OneId,
         Self::IdPerRequest,
         Self::ChargedTwice,
+        Self::RuleUnmet,
+        Self::PreflightRefused,
         Self::LayerRebuilt,
         Self::EveryoneTrusted,
         Self::BucketsEvicted,
@@ -83,6 +91,8 @@ impl Check {
             Self::OneId => "one-id",
             Self::IdPerRequest => "id-per-request",
             Self::ChargedTwice => "charged-twice",
+            Self::RuleUnmet => "rule-unmet",
+            Self::PreflightRefused => "preflight-refused",
             Self::LayerRebuilt => "layer-rebuilt",
             Self::EveryoneTrusted => "everyone-trusted",
             Self::BucketsEvicted => "buckets-evicted",
@@ -106,6 +116,12 @@ impl Check {
                  authenticated, or `ClientIp`"
             }
             Self::ChargedTwice => "add the layer, or the rule, in one place only",
+            Self::RuleUnmet => {
+                "write paths as the layer sees them: inside of `nest`, they have lost their prefix; or remove the rule"
+            }
+            Self::PreflightRefused => {
+                "put the CORS layer outside of this one, so that it answers preflight requests: in axum, add it after this one"
+            }
             Self::LayerRebuilt => {
                 "build the `Limiter` and its layer once, at start, and clone them where they are needed"
             }

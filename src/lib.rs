@@ -43,11 +43,12 @@
 //!
 //! ```text
 //! testing         the conformance suite for backends
+//! pace            the client side: follows what servers say about their limits
+//! reload          limits and lists that are read again when their files change
 //! layer           tower: a request comes in, a response goes out
 //!   response        refusals and headers
 //!   rule            which limits a request meets
 //!     key             who is calling
-//!   reload          limit files that are read again when they change
 //!   limiter         the engine: from names and ids to decisions
 //!     limit           what is allowed: names, limits, overrides, files
 //!   backend         where buckets are kept, and decided in one atomic step
@@ -72,6 +73,7 @@
 //! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail, on tokio; part of `redis` |
 //! | `metrics` | | counters and histograms, through the `metrics` facade |
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
+//! | `pace` | | follows what servers say about their limits: the client side, on tokio |
 //! | `tonic-tls` | | the same on TLS connections |
 //! | `tokio` | by others | refunds and settlement in a background task, for backends that wait |
 //! | `testing` | | the conformance suite, for tests of your own backend |
@@ -99,12 +101,15 @@ pub mod metrics;
 #[path = "metrics/off.rs"]
 mod metrics;
 mod outage_log;
+#[cfg(feature = "pace")]
+pub mod pace;
 pub mod quota;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
 pub mod rule;
 mod stats;
+mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tiers;

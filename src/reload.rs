@@ -17,6 +17,7 @@
 //! ([`Limiter::reload`]), the current limits stay in force, and the error is logged once. An empty overrides file
 //! removes all overrides. A missing file is a mistake. To replace a file, write the new one under another name and
 //! rename it, so that nobody reads half a file.
+//! [Lists of addresses](IpList) can be read again with them.
 
 use std::{
     convert::Infallible,
@@ -34,6 +35,7 @@ use tokio::{
 };
 
 use crate::{
+    key::{IpList, IpListError},
     limit::{Documents, LimitsBuilder, LimitsError},
     limiter::{Limiter, ReloadError},
     metrics,
@@ -47,6 +49,7 @@ pub struct Reloader {
     recipe: Arc<LimitsBuilder>,
     interval: Duration,
     on_hangup: bool,
+    lists: Vec<IpList>,
     /// The hash of what was refused last. It is held from reading files to putting them in force.
     refused: Arc<Mutex<Option<[u8; 32]>>>,
 }
@@ -71,6 +74,7 @@ impl Reloader {
             recipe: Arc::new(recipe),
             interval: Duration::from_secs(30),
             on_hangup: false,
+            lists: Vec::new(),
             refused: Arc::default(),
         }
     }
@@ -94,6 +98,27 @@ impl Reloader {
     /// no effect.
     pub fn on_hangup(mut self) -> Self {
         self.on_hangup = true;
+        self
+    }
+
+    /// Reads a list of addresses again whenever it looks at the files. Each list is put in force by itself: a mistake in
+    /// one of them, or in the limits, keeps back only what it is in.
+    ///
+    /// ```no_run
+    /// use tollgate::{ClientIp, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::IpList, reload::Reloader};
+    ///
+    /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+    /// let recipe = Limits::builder().defaults_file("defaults.yml");
+    /// let limiter = Limiter::new(recipe.build()?, MemoryBackend::new());
+    /// let partners = IpList::from_file("partners.txt")?;
+    /// let rule = Rule::new("requests", ClientIp::peer()).skip_if(ClientIp::peer().listed_in(&partners));
+    /// let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    /// tokio::spawn(Reloader::new(limiter, recipe).list(&partners).run());
+    /// # let _ = layer;
+    /// # Ok(()) }
+    /// ```
+    pub fn list(mut self, list: &IpList) -> Self {
+        self.lists.push(list.clone());
         self
     }
 
@@ -130,7 +155,7 @@ impl Reloader {
     }
 
     /// Looks at the files once: reads them and, if they have changed, puts in force what they say.
-    /// Answers whether they have.
+    /// Answers whether the limits have.
     ///
     /// It blocks for as long as it reads. A million overrides take seconds.
     ///
@@ -138,7 +163,32 @@ impl Reloader {
     ///
     /// If the files have a mistake, or do not fit what is running. Then the old limits stay.
     pub fn reload(&self) -> Result<bool, ReloaderError> {
-        Ok(self.look(true)? == Look::New)
+        let (_new, lists) = self.look_at_lists();
+        let is_new = self.look(true)? == Look::New;
+        lists?;
+        Ok(is_new)
+    }
+
+    /// Reads all lists again: which of them have changed, and the first mistake in the others.
+    fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), IpListError>) {
+        let (mut new, mut looked) = (Vec::new(), Ok(()));
+        for list in &self.lists {
+            match list.reload() {
+                Ok(false) => {}
+                Ok(true) => {
+                    metrics::reloaded("applied");
+                    new.push(list);
+                }
+                Err(error) => {
+                    metrics::reloaded(match error {
+                        IpListError::Read { .. } => "unreadable",
+                        _ => "refused",
+                    });
+                    looked = looked.and(Err(error));
+                }
+            }
+        }
+        (new, looked)
     }
 
     /// Looks at the files. What was refused before is tried again only if somebody asks.
@@ -185,8 +235,17 @@ impl Reloader {
     /// Looks at the files on a thread for blocking work, and logs what has changed.
     async fn look_elsewhere(&self, asked: bool) -> Result<(), String> {
         let reloader = self.clone();
-        let looked = task::spawn_blocking(move || reloader.look(asked)).await;
-        match looked.map_err(|error| error.to_string())? {
+        let looked = task::spawn_blocking(move || {
+            let (new, lists) = reloader.look_at_lists();
+            let new: Vec<_> = new.into_iter().cloned().collect();
+            (new, lists, reloader.look(asked))
+        });
+        let (new, lists, limits) = looked.await.map_err(|error| error.to_string())?;
+        for list in new {
+            let (path, ranges) = (list.path().display(), list.len());
+            tracing::info!(%path, ranges, "a list of addresses is reloaded");
+        }
+        match limits {
             Ok(Look::Known) => {}
             Ok(Look::Back) => tracing::info!("the files match the limits in force again"),
             Ok(Look::New) => {
@@ -200,7 +259,7 @@ impl Reloader {
             }
             Err(error) => return Err(error.to_string()),
         }
-        Ok(())
+        lists.map_err(|error| error.to_string())
     }
 }
 
@@ -213,6 +272,8 @@ pub enum ReloaderError {
     Limits(#[from] LimitsError),
     /// They do not fit what is running.
     Limiter(#[from] ReloadError),
+    /// A list of addresses has a mistake.
+    List(#[from] IpListError),
 }
 
 /// SIGHUPs, if they are listened to.

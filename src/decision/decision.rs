@@ -175,7 +175,26 @@ impl Decision {
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
+    /// The decision on a request that does not wait where it would have to, and which was given back what it had taken.
+    pub(crate) fn without_waiting(&self) -> Self {
+        let denied = !self.delay().is_zero();
+        Self {
+            verdict: if denied {
+                Verdict::Denied
+            } else {
+                self.verdict
+            },
+            is_charged: false,
+            bucket: self
+                .bucket
+                .as_ref()
+                .map(|bucket| bucket.given_back(self.is_charged)),
+            ..self.clone()
+        }
+    }
+
     /// Whether the cost may wait in line.
+    #[inline]
     pub(crate) fn may_wait(&self) -> bool {
         matches!(
             self.bucket,

@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use http::request::Parts;
 
@@ -7,11 +7,15 @@ use super::{
     address::{Address, Proxies, RangeError, Ranges},
     extracted::Extracted,
     extractor::{Description, KeyExtractor},
+    ip_list::IpList,
 };
 use crate::id::{Id, IdFormat, masked};
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
+
+/// The bits of an IPv4 address.
+const V4_BITS: u8 = 32;
 
 /// The client's IP address.
 ///
@@ -28,6 +32,13 @@ const SUBSCRIBER: u8 = 64;
 #[derive(Clone, Debug)]
 pub struct ClientIp {
     address: Address,
+    counted: Counted,
+}
+
+/// By which part of an address clients are counted.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    v4_bits: u8,
     exact: bool,
 }
 
@@ -41,10 +52,7 @@ impl ClientIp {
     /// Behind a proxy, this is the proxy's address for all clients. Use [`behind`](Self::behind) there.
     #[must_use]
     pub fn peer() -> Self {
-        Self {
-            address: Address::peer(),
-            exact: false,
-        }
+        Self::at(Address::peer())
     }
 
     /// The address that a function returns, for servers that provide it elsewhere (TLS or unix sockets, the PROXY
@@ -54,19 +62,19 @@ impl ClientIp {
     /// [`behind`](Self::behind).
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
-        Self {
-            address: Address::from_fn(find),
-            exact: false,
-        }
+        Self::at(Address::from_fn(find))
     }
 
     /// The address that trusted proxies name in a header.
     #[must_use]
     pub fn behind(proxies: Proxies) -> Self {
-        Self {
-            address: Address::Behind(proxies),
-            exact: false,
-        }
+        Self::at(Address::Behind(proxies))
+    }
+
+    fn at(address: Address) -> Self {
+        let (v4_bits, exact) = (V4_BITS, false);
+        let counted = Counted { v4_bits, exact };
+        Self { address, counted }
     }
 
     /// Counts each IPv6 address separately. A subscriber then has 2⁶⁴ buckets or more, so add a rule with
@@ -76,7 +84,25 @@ impl ClientIp {
     /// would share a bucket.
     #[must_use]
     pub fn exact(mut self) -> Self {
-        self.exact = true;
+        self.counted.exact = true;
+        self
+    }
+
+    /// Counts IPv4 addresses by so many bits: with 24, all addresses from `203.0.113.0` to `203.0.113.255` are one client,
+    /// whose id is the first of them. It helps against clients who change their address within a network, and makes
+    /// neighbours share a limit.
+    ///
+    /// # Panics
+    ///
+    /// If `bits` is 0, by which all would be one client ([`Everyone`](super::Everyone) says that), or above 32.
+    #[must_use]
+    #[track_caller]
+    pub fn v4_prefix(mut self, bits: u8) -> Self {
+        assert!(
+            (1..=V4_BITS).contains(&bits),
+            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all are to share a limit"
+        );
+        self.counted.v4_bits = bits;
         self
     }
 
@@ -101,48 +127,91 @@ impl ClientIp {
         ranges: impl IntoIterator<Item = T>,
     ) -> Result<Within, RangeError> {
         Ok(Within {
-            ranges: Ranges::parse(ranges)?,
+            ranges: Source::Fixed(Ranges::parse(ranges)?),
             address: self.address.clone(),
         })
     }
+
+    /// Says of requests whether they come from an address of a list, which may change while requests run. Otherwise it is
+    /// like [`within`](Self::within).
+    ///
+    /// ```no_run
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer, key::IpList};
+    ///
+    /// // The abusers, one address or range in a line.
+    /// let abusers = IpList::from_file("abusers.txt")?;
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
+    ///     .deny_if("abusers", ClientIp::peer().listed_in(&abusers));
+    /// # let _ = layer;
+    /// # Ok::<_, tollgate::key::IpListError>(())
+    /// ```
+    #[must_use]
+    pub fn listed_in(&self, list: &IpList) -> Within {
+        Within {
+            ranges: Source::List(list.clone()),
+            address: self.address.clone(),
+        }
+    }
 }
 
-/// A condition for requests from some addresses. Created by [`ClientIp::within`].
+/// A condition for requests from some addresses. Created by [`ClientIp::within`] and
+/// [`ClientIp::listed_in`].
 #[derive(Clone, Debug)]
 pub struct Within {
     address: Address,
-    ranges: Ranges,
+    ranges: Source,
+}
+
+/// Where the ranges come from.
+#[derive(Clone, Debug)]
+enum Source {
+    Fixed(Ranges),
+    List(IpList),
 }
 
 impl Predicate for Within {
     fn holds(&self, parts: &Parts) -> bool {
         let ip = self.address.find(parts);
-        ip.is_ok_and(|ip| self.ranges.contains(ip))
+        ip.is_ok_and(|ip| match &self.ranges {
+            Source::Fixed(ranges) => ranges.contains(ip),
+            Source::List(list) => list.contains(ip),
+        })
     }
 }
 
 impl KeyExtractor for ClientIp {
     fn extract(&self, parts: &Parts) -> Extracted {
         match self.address.find(parts) {
-            Ok(IpAddr::V6(ip)) if !self.exact => Id::from(masked(ip, SUBSCRIBER)).into(),
-            Ok(ip) => Id::from(ip).into(),
+            Ok(ip) => self.counted.id(ip).into(),
             Err(missing) => Extracted::Missing(missing),
         }
     }
 
     fn describe(&self) -> Description {
-        let exact = self.exact;
+        let counted = self.counted;
         Description::new(self.address.id_source())
             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
-            .can_find(move |folded| is_client(folded, exact))
+            .can_find(move |folded| counted.may_find(folded))
     }
 }
 
-/// Whether an id is the address of a client, as it is counted.
-fn is_client(folded: &str, exact: bool) -> bool {
-    match folded.parse().map(|ip: IpAddr| ip.to_canonical()) {
-        Ok(IpAddr::V6(ip)) if !exact => Id::from(masked(ip, SUBSCRIBER)).as_str() == folded,
-        Ok(ip) => Id::from(ip).as_str() == folded,
-        Err(_) => false,
+impl Counted {
+    /// The id of the client with an address.
+    #[inline]
+    fn id(self, ip: IpAddr) -> Id {
+        match ip {
+            IpAddr::V6(ip) if !self.exact => masked(ip, SUBSCRIBER).into(),
+            IpAddr::V4(ip) if self.v4_bits < V4_BITS => {
+                let mask = u32::MAX << (V4_BITS - self.v4_bits);
+                Ipv4Addr::from_bits(ip.to_bits() & mask).into()
+            }
+            ip => ip.into(),
+        }
+    }
+
+    /// Whether an id is that of a client.
+    fn may_find(self, folded: &str) -> bool {
+        let ip = folded.parse::<IpAddr>();
+        ip.is_ok_and(|ip| self.id(ip.to_canonical()).as_str() == folded)
     }
 }

@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use http::{HeaderValue, StatusCode};
+
 use crate::id::Id;
 
 /// The result of a [`KeyExtractor`](super::KeyExtractor). Its [module](super) has an example.
@@ -32,6 +34,7 @@ impl<T: Into<Id>> From<Option<T>> for Extracted {
 pub struct Missing {
     fault: Fault,
     reason: Cow<'static, str>,
+    challenge: Option<HeaderValue>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +49,29 @@ impl Missing {
         Self {
             fault: Fault::Client,
             reason: reason.into(),
+            challenge: None,
         }
+    }
+
+    /// Refuses with 401 instead of 400, or with `UNAUTHENTICATED` over gRPC: the client has to say who it is, in the way
+    /// that the challenge tells. It becomes the response's `WWW-Authenticate` (RFC 9110, section 11.6.1). A server's fault
+    /// stays one.
+    ///
+    /// ```
+    /// use tollgate::key::Missing;
+    ///
+    /// let missing = Missing::client("send your API key as a bearer token").unauthorized("Bearer");
+    /// # let _ = missing;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the challenge is not visible ASCII.
+    #[must_use]
+    #[track_caller]
+    pub fn unauthorized(mut self, challenge: &'static str) -> Self {
+        self.challenge = Some(HeaderValue::from_static(challenge));
+        self
     }
 
     /// The server is not configured to find it. The request is refused with 500. The reason, which should say what to
@@ -55,6 +80,7 @@ impl Missing {
         Self {
             fault: Fault::Server,
             reason: reason.into(),
+            challenge: None,
         }
     }
 
@@ -68,5 +94,21 @@ impl Missing {
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.fault == Fault::Server
+    }
+
+    /// The status of a response that refuses the request: 400, 401 or 500.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match (self.fault, &self.challenge) {
+            (Fault::Server, _) => StatusCode::INTERNAL_SERVER_ERROR,
+            (Fault::Client, Some(_)) => StatusCode::UNAUTHORIZED,
+            (Fault::Client, None) => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// What the client is asked for by a response with status 401.
+    pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
+        let challenge = self.challenge.as_ref();
+        challenge.filter(|_| self.fault == Fault::Client)
     }
 }

@@ -1,9 +1,10 @@
-use http::{HeaderName, request::Parts};
+use http::{HeaderName, HeaderValue, request::Parts};
 
 use super::{
     extracted::{Extracted, Missing},
     extractor::{Description, KeyExtractor},
 };
+use crate::id::IdError;
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///
@@ -20,6 +21,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct HeaderId {
     name: HeaderName,
+    challenge: Option<&'static str>,
 }
 
 impl HeaderId {
@@ -35,15 +37,31 @@ impl HeaderId {
     #[track_caller]
     pub fn new(name: &str) -> Self {
         match name.parse() {
-            Ok(name) => Self { name },
+            Ok(name) => Self {
+                name,
+                challenge: None,
+            },
             Err(_) => panic!("`{name}` is not a header name: use ASCII letters, digits and `-`"),
         }
     }
 
+    /// Refuses requests without an id with 401 and this challenge, as [`Missing::unauthorized`] does.
+    ///
+    /// # Panics
+    ///
+    /// If the challenge is not visible ASCII.
+    #[must_use]
+    #[track_caller]
+    pub fn unauthorized(mut self, challenge: &'static str) -> Self {
+        let _ = HeaderValue::from_static(challenge);
+        self.challenge = Some(challenge);
+        self
+    }
+
     fn missing(&self, problem: &str) -> Extracted {
-        let Self { name } = self;
+        let name = &self.name;
         let reason = format!("header `{name}` {problem}: send it once, with the id as its value");
-        Extracted::Missing(Missing::client(reason))
+        Extracted::Missing(refused(reason, self.challenge))
     }
 }
 
@@ -65,8 +83,17 @@ impl KeyExtractor for HeaderId {
     }
 
     fn describe(&self) -> Description {
-        let name = self.name.clone();
-        Description::default()
-            .invalid(move |error| Missing::client(format!("header `{name}`: {error}")))
+        let Self { name, challenge } = self.clone();
+        let invalid =
+            move |error: &IdError| refused(format!("header `{name}`: {error}"), challenge);
+        Description::default().invalid(invalid)
+    }
+}
+
+fn refused(reason: String, challenge: Option<&'static str>) -> Missing {
+    let missing = Missing::client(reason);
+    match challenge {
+        Some(challenge) => missing.unauthorized(challenge),
+        None => missing,
     }
 }

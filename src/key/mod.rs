@@ -11,6 +11,7 @@
 //! | two to four of these in a tuple | their ids, joined by colons: `12345678:/users/{id}` | what the first part without an id does |
 //! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first id that is valid in the limit's format | what the last one does |
 //! | a closure | the returned id or text, or an `Option` of it | skipped |
+//! | [`Host`], for clients | the authority of the URI | 500: the URI has none |
 //!
 //! [`OnMissing`](crate::rule::OnMissing) changes what a [`Rule`](crate::Rule) does without an id.
 //!
@@ -54,6 +55,8 @@ mod extension;
 mod extracted;
 mod extractor;
 mod header;
+mod host;
+mod ip_list;
 mod ipv6_range;
 mod joined;
 #[cfg(feature = "axum")]
@@ -61,6 +64,8 @@ mod matched_path;
 mod or_else;
 mod predicate;
 
+#[cfg(feature = "pace")]
+pub(crate) use self::host::host_of;
 #[cfg(feature = "axum")]
 pub use self::matched_path::MatchedPath;
 pub use self::{
@@ -71,6 +76,8 @@ pub use self::{
     extracted::{Extracted, Missing},
     extractor::{Description, IdSource, KeyExtractor},
     header::HeaderId,
+    host::Host,
+    ip_list::{IpList, IpListError},
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
     predicate::Predicate,

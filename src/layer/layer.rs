@@ -4,6 +4,7 @@ use tower_layer::Layer;
 
 use super::{
     config::{DenyList, LayerConfig},
+    line::WaitingRoom,
     one_limit::OneLimit,
     service::RateLimit,
     traffic::Traffic,
@@ -14,7 +15,7 @@ use crate::{
     key::{KeyExtractor, Predicate},
     limit::{Limit, LimitName},
     limiter::Limiter,
-    response::{Grpc, Headers, Policy, Responder, ResponseFormat},
+    response::{Grpc, Headers, IntoFormat, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -89,6 +90,7 @@ impl RateLimitLayer {
             exempt: Predicates::default(),
             listed: Vec::new(),
             settles: false,
+            room: Arc::default(),
             health: Arc::default(),
         };
         Self {
@@ -261,6 +263,9 @@ impl RateLimitLayer {
 
     /// Sets the format of refusals, except for gRPC requests. The default is [`Problem`](crate::response::Problem).
     ///
+    /// A closure returns a `Response<Bytes>` or, with the feature `axum`, anything that implements axum's `IntoResponse`
+    /// and has its whole body at once: a stream is left out.
+    ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::PlainText};
     ///
@@ -268,8 +273,8 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
-        self.plan_mut().responder.format = Arc::new(format);
+    pub fn respond_with<Kind>(mut self, format: impl IntoFormat<Kind>) -> Self {
+        self.plan_mut().responder.format = Arc::new(format.into_format());
         self
     }
 
@@ -295,6 +300,17 @@ impl RateLimitLayer {
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.plan_mut().responder.jitter = jitter;
+        self
+    }
+
+    /// Sets how many requests may wait in line at once, on limits with [`max_wait`](Limit::max_wait); 10,000 if not set.
+    /// Further ones are refused as if their rules said [`no_wait`](Rule::no_wait). With 0, nobody waits.
+    ///
+    /// Clones of the layer count together, and so do all services that they wrap. See the [module docs](crate::layer) for
+    /// what a waiting request holds.
+    #[must_use]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.plan_mut().room = Arc::new(WaitingRoom::new(max_waiting));
         self
     }
 

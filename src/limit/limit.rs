@@ -23,7 +23,7 @@ use crate::{
 /// ```
 ///
 /// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
-/// elsewhere, use [`Limit::new`].
+/// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limit(Kind);
 
@@ -343,6 +343,14 @@ impl Limit {
         matches!(self.0, Kind::Blocked)
     }
 
+    /// Whether requests may wait in line.
+    pub(crate) fn has_line(&self) -> bool {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
+            _ => false,
+        }
+    }
+
     /// The highest cost that can ever pass, if it is the cost that decides.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {
@@ -473,10 +481,27 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "tiers have no line to wait in")]
-    fn tiers_have_no_line() {
-        let tiers = Limit::tiers([Tier::new(5, Duration::from_secs(1))]).unwrap();
-        let _ = tiers.max_wait(Duration::from_secs(1));
+    fn only_burst_count_and_period_have_a_line() {
+        let second = Duration::from_secs(1);
+        let others = [
+            (
+                Limit::tiers([Tier::new(5, second)]).unwrap(),
+                "tiers have no line",
+            ),
+            (Limit::window(5, second), "windows and quotas have no line"),
+            (Limit::quota(5, Per::Day), "windows and quotas have no line"),
+            (Limit::UNLIMITED, "there is nothing to wait for"),
+            (Limit::BLOCKED, "there is nothing to wait for"),
+        ];
+        for (limit, expected) in others {
+            let panic = std::panic::catch_unwind(|| limit.max_wait(second)).unwrap_err();
+            let message = panic.downcast_ref::<&str>().copied();
+            let message = message.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
+            assert!(
+                message.is_some_and(|text| text.contains(expected)),
+                "{message:?}"
+            );
+        }
     }
 
     #[test]

@@ -90,6 +90,11 @@ impl LimitsError {
         self.0.id.as_deref()
     }
 
+    /// What is wrong, without where it is.
+    pub(super) fn problem(&self) -> String {
+        self.0.mistake.to_string()
+    }
+
     pub(super) fn within(mut self, place: &Location) -> Self {
         self.0.origin.place = place.clone();
         self
@@ -180,6 +185,8 @@ pub(super) enum Mistake {
         found: String,
         whole: Option<&'static str>,
     },
+    #[error("values are not written as {0}: write `{1}`")]
+    OneLine(String, String),
     #[error(
         "it contains no limits, so nothing would be limited: add some, or do not load the file"
     )]
@@ -255,8 +262,7 @@ pub(super) enum Mistake {
     #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
     TwoKinds(&'static str, &'static str),
     #[error(
-        "max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request \
-         starts: remove it"
+        "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
     )]
     NoLine,
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]

@@ -31,6 +31,7 @@ mod limit;
 mod limits;
 mod mistake;
 mod name;
+mod notation;
 mod overrides;
 mod write;
 
@@ -46,5 +47,6 @@ pub use self::{
     limits::{Limits, NamedLimit},
     mistake::LimitsError,
     name::{LimitName, NameError},
+    notation::ParseLimitError,
     overrides::Override,
 };

@@ -38,6 +38,21 @@ impl Limits {
     }
 }
 
+impl Limit {
+    /// The values that a file has for such a limit.
+    ///
+    /// ```
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// let json = serde_json::to_string(&Limit::quota(1000, Per::Day).as_values());
+    /// assert_eq!(json.ok().as_deref(), Some(r#"{"quota":1000,"per":"day"}"#));
+    /// ```
+    #[must_use]
+    pub fn as_values(&self) -> impl Serialize + use<> {
+        Values::new(self)
+    }
+}
+
 struct Defaults<'a>(&'a Limits);
 
 impl Serialize for Defaults<'_> {

@@ -5,7 +5,7 @@ use crate::{
     clock::InvalidNow,
     id::IdError,
     limit::{Limit, Limits, NamedLimit, did_you_mean},
-    transaction::{Member, Transaction},
+    transaction::{Algorithm, LimitRef, Member},
     window::Window,
 };
 
@@ -31,8 +31,8 @@ pub enum LimiterError {
     },
     /// The cost could never pass.
     #[error(
-        "cost {cost} is above the burst of limit `{limit}`{}, {burst}: lower the cost, raise the \
-         burst, or make it a debit", overridden(.id)
+        "cost {cost} is above the {measure} of limit `{limit}`{}, {burst}: lower the cost, raise the \
+         {measure}, or make it a debit", overridden(.id)
     )]
     CostAboveBurst {
         /// The limit.
@@ -41,8 +41,10 @@ pub enum LimiterError {
         id: Option<String>,
         /// The cost.
         cost: u32,
-        /// The limit's burst.
+        /// The limit's burst, or what else it admits at once.
         burst: u32,
+        /// What it is that the cost is above, in words: `burst`, `units per window`, `quota`.
+        measure: &'static str,
     },
     /// A group request for a limit without tiers.
     #[error(
@@ -93,9 +95,9 @@ pub enum LimiterError {
         /// The bucket's key.
         key: String,
     },
-    /// A receipt belongs to another bucket.
+    /// A receipt belongs to another bucket, or a text is not a receipt.
     #[error(
-        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged"
+        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
     )]
     ForeignReceipt {
         /// The limit.
@@ -125,9 +127,9 @@ impl LimiterError {
     }
 
     #[cold]
-    pub(super) fn foreign_receipt(transaction: &Transaction<'_>) -> Self {
+    pub(super) fn foreign_receipt(limit: LimitRef<'_>) -> Self {
         Self::ForeignReceipt {
-            limit: transaction.limit.as_str().into(),
+            limit: limit.as_str().into(),
         }
     }
 
@@ -154,14 +156,13 @@ impl LimiterError {
     /// The error of a cost for the client with this folded id, which has a limit.
     #[cold]
     pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
+        let in_force = named.in_force(folded);
         Self::CostAboveBurst {
             limit: named.name.to_string(),
             id: named.own(folded).map(|own| own.id.into()),
             cost,
-            burst: named
-                .in_force(folded)
-                .and_then(Limit::max_cost)
-                .unwrap_or(0),
+            burst: in_force.and_then(Limit::max_cost).unwrap_or(0),
+            measure: in_force.map_or("burst", measure),
         }
     }
 }
@@ -172,6 +173,16 @@ impl From<BackendError> for LimiterError {
             BackendError::InvalidNow(error) => Self::InvalidNow(error),
             error => Self::Backend(error),
         }
+    }
+}
+
+/// What bounds the cost of one request, in words.
+pub(super) fn measure(limit: &Limit) -> &'static str {
+    match limit.algorithm() {
+        Some(Algorithm::Window(_)) => "units per window",
+        Some(Algorithm::Quota(_)) => "quota",
+        Some(Algorithm::Tiers(_)) => "units of all tiers",
+        Some(Algorithm::Gcra(_)) | None => "burst",
     }
 }
 

@@ -110,7 +110,7 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             self.lookups.push(refused);
             return Ok(());
         }
-        let member = member_of(named, algorithm, transaction, id, shadow)?;
+        let member = member_of(self.operation, named, algorithm, transaction, id, shadow)?;
         let votes = member.mode.votes();
         self.members.push(member);
         self.lookups.push(Lookup::Member { votes });
@@ -215,6 +215,7 @@ fn broken_contract(members: usize, answers: usize) -> LimiterError {
 /// What the backend is asked about a bucket.
 #[inline(always)]
 fn member_of<'a>(
+    operation: Operation,
     named: &'a NamedLimit,
     algorithm: &'a Algorithm,
     transaction: &'a Transaction<'a>,
@@ -224,9 +225,11 @@ fn member_of<'a>(
     let fingerprint = transaction
         .fingerprint()
         .unwrap_or_else(|| named.seed().bucket(id));
-    let receipt = transaction.receipt();
+    let receipt = transaction
+        .receipt()
+        .filter(|_| operation == Operation::Refund);
     if receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
-        return Err(LimiterError::foreign_receipt(transaction));
+        return Err(LimiterError::foreign_receipt(transaction.limit));
     }
     Ok(Member {
         key: BucketKey::new(named.name.key(), id),
@@ -280,7 +283,8 @@ fn permits(
     transaction: &Transaction<'_>,
 ) -> Result<bool, LimiterError> {
     match algorithm {
-        _ if operation == Operation::Reset || transaction.receipt().is_some() => Ok(true),
+        _ if operation == Operation::Reset => Ok(true),
+        _ if operation == Operation::Refund && transaction.receipt().is_some() => Ok(true),
         Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
         _ if transaction.min_cost.is_some() => {
             Err(LimiterError::no_tiers(transaction.limit.as_str()))

@@ -3,15 +3,16 @@
 use std::{
     collections::HashMap,
     fmt,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use thiserror::Error;
 
-use super::{Limiter, LimiterError, recorder::shown};
+use super::{Limiter, LimiterError, limiter_error::measure, recorder::shown};
 use crate::{
     backend::{Backend, NotAdmitted},
-    limit::{Limit, LimitName, Limits, NamedLimit},
+    limit::{Limit, LimitName, Limits, NamedLimit, did_you_mean},
     metrics,
     transaction::{Algorithm, Mode},
 };
@@ -20,7 +21,8 @@ impl Limiter {
     /// Replaces the limits, for all clones of this limiter. The new limits take effect completely or not at all.
     ///
     /// Each decision uses either the old limits or the new ones. Buckets are kept: what clients have spent counts
-    /// under the new limits. Names can be added, and names that no rule uses can be removed.
+    /// under the new limits. Names can be added, and names that no rule uses can be removed. A
+    /// bucket whose limit changes to another [algorithm](crate::transaction::Algorithm) starts fresh.
     ///
     /// [`Reloader`](crate::reload::Reloader) calls this when files change.
     ///
@@ -42,6 +44,7 @@ impl Limiter {
         let claims = self.shared.claims.lock();
         let before = self.shared.limits.load();
         for claim in claims.iter().filter_map(Weak::upgrade) {
+            claim.check_presence(&before, &limits)?;
             claim.check(&limits).map_err(ReloadError::Rule)?;
             claim.check_against(&before, &limits)?;
             claim.warn(&limits);
@@ -131,6 +134,20 @@ impl RuleRequirement {
                 id: id.map(Into::into),
                 cost,
                 burst: max_cost,
+                measure: measure(limit),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses limits from whose files the name was removed.
+    fn check_presence(&self, before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
+        let file = before.get(&self.limit).and_then(NamedLimit::file);
+        match (limits.get(&self.limit), file) {
+            (None, Some(file)) => Err(ReloadError::Removed {
+                limit: self.limit.to_string(),
+                file: file.into(),
+                hint: did_you_mean(&self.limit, &limits.names()),
             }),
             _ => Ok(()),
         }
@@ -145,6 +162,10 @@ impl RuleRequirement {
         match limits.get(&self.limit).is_some_and(is_silent) {
             true if had_limit => Err(ReloadError::Vanished {
                 limit: self.limit.to_string(),
+                file: before
+                    .get(&self.limit)
+                    .and_then(NamedLimit::file)
+                    .map(Into::into),
             }),
             _ => Ok(()),
         }
@@ -246,14 +267,30 @@ pub enum ReloadError {
     /// A rule uses a name that has been removed, or has a cost above a burst.
     #[error("a rule does not fit the new limits: {0}")]
     Rule(#[source] LimiterError),
+    /// A limit that a rule uses was removed from the file that defined it.
+    #[error(
+        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` to turn it off \
+           ({hint})", file = .file.display()
+    )]
+    Removed {
+        /// The limit.
+        limit: String,
+        /// The file that defined it.
+        file: PathBuf,
+        /// What it may be called now.
+        hint: String,
+    },
     /// A limit that a rule uses no longer has values.
     #[error(
-        "limit `{limit}` has no values any more, and a rule uses it: give it some, or write \
-         `{limit}: {{}}` to turn it off"
+        "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
+         `{limit}: {{}}` to turn it off",
+        In(file)
     )]
     Vanished {
         /// The limit.
         limit: String,
+        /// The file that had its values, if one had.
+        file: Option<PathBuf>,
     },
     /// A name has another number or id format, or a number has another id format.
     #[error(
@@ -287,6 +324,18 @@ impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(id) => write!(f, " of id `{id}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Says which file it is about.
+struct In<'a>(&'a Option<PathBuf>);
+
+impl fmt::Display for In<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(file) => write!(f, " in {}", file.display()),
             None => Ok(()),
         }
     }

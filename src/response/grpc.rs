@@ -105,6 +105,7 @@ fn code(reason: &Reason<'_>) -> i32 {
     match reason {
         Reason::OverLimit(_) | Reason::Blocked(_) | Reason::TooCostly(_) => 8,
         Reason::Listed { .. } => 7,
+        Reason::NoId(missing) if missing.challenge().is_some() => 16,
         Reason::NoId(missing) if !missing.is_servers_fault() => 3,
         Reason::Unavailable => 14,
         Reason::NoId(_) | Reason::Misconfigured => 13,

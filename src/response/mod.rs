@@ -12,6 +12,8 @@
 //! The [guide](crate::guide::responses) lists statuses, formats and fields, for HTTP and gRPC.
 
 mod accept;
+#[cfg(feature = "axum")]
+mod any_response;
 mod denial;
 mod grpc;
 mod headers;
@@ -97,6 +99,32 @@ where
     }
 }
 
+/// What [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with) takes: a [`ResponseFormat`] or, with the
+/// feature `axum`, a closure that returns anything that axum turns into a response.
+///
+/// `Kind` only tells these apart, and is never written.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how refusals look",
+    note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
+    note = "with the feature `axum`, it may return anything that implements `IntoResponse`",
+    note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
+)]
+pub trait IntoFormat<Kind> {
+    /// Makes the format.
+    fn into_format(self) -> impl ResponseFormat;
+}
+
+/// Says that it is a format as it is.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct AsItIs;
+
+impl<F: ResponseFormat> IntoFormat<AsItIs> for F {
+    fn into_format(self) -> impl ResponseFormat {
+        self
+    }
+}
+
 /// Builds a layer's responses.
 #[derive(Clone)]
 pub(crate) struct Responder {
@@ -170,6 +198,13 @@ impl Responder {
             headers
                 .entry(header::RETRY_AFTER)
                 .or_insert_with(|| decimal(secs));
+        }
+        if let Reason::NoId(missing) = &refusal.reason
+            && let Some(challenge) = missing.challenge().filter(|_| !is_grpc)
+        {
+            headers
+                .entry(header::WWW_AUTHENTICATE)
+                .or_insert_with(|| challenge.clone());
         }
         if let Some(link) = refusal.docs().filter(|_| !is_grpc).and_then(help) {
             headers.entry(header::LINK).or_insert(link);

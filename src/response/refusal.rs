@@ -195,9 +195,9 @@ impl<'a> Reason<'a> {
             Self::OverLimit(_) | Self::Blocked(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::TooCostly(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Listed { .. } => StatusCode::FORBIDDEN,
-            Self::NoId(missing) if !missing.is_servers_fault() => StatusCode::BAD_REQUEST,
+            Self::NoId(missing) => missing.status(),
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::NoId(_) | Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 

@@ -68,6 +68,7 @@ fn code(reason: &Reason<'_>) -> &'static str {
         Reason::OverLimit(_) | Reason::Blocked(_) => "TOOMANYREQUESTS",
         Reason::TooCostly(_) => "TOOCOSTLY",
         Reason::Listed { .. } => "DENIED",
+        Reason::NoId(missing) if missing.challenge().is_some() => "UNAUTHORIZED",
         Reason::NoId(missing) if !missing.is_servers_fault() => "BADREQUEST",
         Reason::Unavailable => "UNAVAILABLE",
         Reason::NoId(_) | Reason::Misconfigured => "INTERNAL",

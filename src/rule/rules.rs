@@ -113,6 +113,22 @@ impl Rules {
         self.targets.len()
     }
 
+    /// Marks the rules that are for a request by their predicates, each at its place.
+    #[cold]
+    pub(crate) fn mark_met(&self, request: &Parts, met: &mut Vec<bool>) {
+        met.resize(self.bound.len(), false);
+        for (bound, met) in self.bound.iter().zip(met) {
+            *met = *met || !bound.rule.skips(request);
+        }
+    }
+
+    /// The limit of the first rule that is not marked.
+    #[cold]
+    pub(crate) fn limit_unmet(&self, met: &[bool]) -> Option<&str> {
+        let mut unmet = self.bound.iter().zip(met).filter(|(_, met)| !**met);
+        unmet.next().map(|(bound, _)| &*bound.rule.limit)
+    }
+
     /// Whether any rule is charged by how a request ends.
     pub(crate) fn wait_for_endings(&self) -> bool {
         let mut bound = self.bound.iter();
@@ -261,6 +277,7 @@ impl Rules {
                     id,
                     cost,
                     on_failure: Meanwhile::of(rule.on_failure),
+                    no_wait: rule.no_wait,
                 };
                 self.add(charge, charges);
             }
@@ -278,6 +295,7 @@ impl Rules {
             other.cost = other.cost.saturating_add(charge.cost);
             let on_failure = self.bound[charge.rule].rule.on_failure;
             other.on_failure = other.on_failure.with(on_failure);
+            other.no_wait |= charge.no_wait;
             return;
         }
         charges.push(charge);
@@ -368,7 +386,8 @@ impl Rules {
         let transaction = Transaction::new(limit, charge.id.canonical())
             .canonical(charge.fingerprint)
             .cost(cost)
-            .mode(mode);
+            .mode(mode)
+            .no_wait_if(charge.no_wait);
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),

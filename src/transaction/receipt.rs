@@ -1,3 +1,5 @@
+mod text;
+
 use super::fingerprint::Fingerprint;
 use crate::{
     clock::Timestamp,

@@ -111,6 +111,26 @@ const SHAPES: &[Refusal] = &[
 const FIELDS: &[Refusal] = &[
     (
         Yaml,
+        "a: {rate: 10/s}",
+        "limits:1: limit `a`: unknown field `rate`: write `burst: 10, count: 10, period: 1s` instead",
+    ),
+    (
+        Toml,
+        "[a]\nlimit = \"5 per 15m burst 2\"",
+        "limits:2: limit `a`: unknown field `limit`: write `burst: 2, count: 5, period: 15m0s` instead",
+    ),
+    (
+        Json,
+        r#"{"a": {"rate": "fast"}}"#,
+        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+    ),
+    (
+        Yaml,
+        "a: 10/s burst 20",
+        "limits:1: limit `a`: values are not written as `10/s burst 20`: write `{burst: 20, count: 10, period: 1s}`",
+    ),
+    (
+        Yaml,
         "a:\n  burst: 1\n  perod: 1s",
         "limits:3: limit `a`: unknown field `perod`: did you mean `period`?",
     ),
@@ -323,7 +343,7 @@ const DURATIONS: &[Refusal] = &[
     (
         Yaml,
         "a: {period: 1d}",
-        "limits:1: limit `a`: `1d` is not a duration: units are ns, us, ms, s, m and h",
+        "limits:1: limit `a`: `1d` is not a duration: the longest unit is the hour: write `24h`",
     ),
     (
         Yaml,

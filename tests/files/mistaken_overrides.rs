@@ -83,6 +83,16 @@ const SHAPES: &[Refusal] = &[
 const FIELDS: &[Refusal] = &[
     (
         Yaml,
+        "- any: {rate: 100/min, ids: [a]}",
+        "limits:1: limit `any`: unknown field `rate`: write `burst: 100, count: 100, period: 1m0s` instead",
+    ),
+    (
+        Yaml,
+        "any:a: 7 per day",
+        "limits:1: limit `any`: id `a`: values are not written as `7 per day`: write `{burst: 7, count: 7, period: 24h0m0s}`",
+    ),
+    (
+        Yaml,
         "- any:\n    burst: 1\n    id: [x]\n",
         "limits:3: limit `any`: unknown field `id`: list the ids below `ids`",
     ),

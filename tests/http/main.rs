@@ -18,3 +18,4 @@ mod rules;
 mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod acquire;
 mod auto_traits;
 mod backends;
 mod concurrency;
@@ -12,6 +13,7 @@ mod gcra_model;
 mod handles;
 mod ids;
 mod limits;
+mod oracle;
 mod receipts;
 mod reload;
 mod shadow;

@@ -149,8 +149,8 @@ fn reload_that_would_break_a_rule_is_refused() {
     expect_refusal(
         &limiter,
         limits(&Limits::builder().name("a").limit("b", TWENTY)),
-        "limit `a` has no values any more, and a rule uses it: give it some, or write `a: {}` if it is \
-         to be off",
+        "limit `a` has no values any more, and a rule uses it: give it some, or write `a: {}` to turn it \
+         off",
     );
     // What is off on purpose cannot be exceeded, and need not have been on.
     let off = Limits::builder().defaults_text(Language::Json, r#"{"a": {}, "b": {}}"#);

@@ -105,7 +105,7 @@ pub(super) fn changed(
     answer: &Answer,
     now: Timestamp,
 ) -> Option<Value> {
-    match (member.algorithm, answer.state) {
+    let changed = match (member.algorithm, answer.state) {
         _ if action == Action::Reset => Some(Value::FULL),
         (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
             (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
@@ -115,7 +115,8 @@ pub(super) fn changed(
             is_new.then(|| Value::quota(quota, usage))
         }
         _ => None,
-    }
+    };
+    changed.map(|value| value.unless_full(now))
 }
 
 type Numbers = SmallVec<[usize; 4]>;

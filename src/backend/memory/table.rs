@@ -69,7 +69,8 @@ impl Table {
         bucket.map_or(Value::FULL, Bucket::value)
     }
 
-    /// Decides on what is stored of a bucket, and stores what `decide` returns beside its result, if anything.
+    /// Decides on what is stored of a bucket, and stores what `decide` returns beside its result, if anything. A bucket
+    /// that is full again is to be returned as [`Value::FULL`], which is not stored.
     #[inline(always)]
     pub(super) fn update<T>(
         &mut self,
@@ -86,7 +87,7 @@ impl Table {
         };
         match place {
             // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
-            Some(place) if !value.is_full(now) => self.bucket_mut(place).set(value),
+            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
             _ => self.add_or_forget(place, print, value, now),
         }
         decided
@@ -94,7 +95,7 @@ impl Table {
 
     /// Stores a bucket. A new one takes the place of another if there is no room.
     pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
-        self.update(print, now, |_| ((), Some(value)));
+        self.update(print, now, |_| ((), Some(value.unless_full(now))));
     }
 
     /// Where a bucket is.
@@ -130,7 +131,7 @@ impl Table {
                 self.occupied -= 1;
             }
             // Vacating may move buckets, so the place is only known after it.
-            None if !value.is_full(now) => {
+            None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
                 *self.bucket_mut(place) = Bucket::new(print, value);
             }

@@ -1,5 +1,6 @@
 //! Files of limits: from their languages to one tree, and from that to definitions.
 
+mod config;
 mod defaults;
 mod entry;
 mod json;
