@@ -25,6 +25,7 @@
 //! ```text
 //! testing         what every backend has to keep, as a suite of tests
 //! reload          limits and lists that are read again when their files change
+//! pace            the client side: follows what servers say about their limits
 //! layer           a request comes in, a response goes out: tower
 //!   response        what a refused client sees, and how much is left
 //!   rule            which limits a request meets
@@ -35,7 +36,7 @@
 //!     metrics         what operators count
 //!     decision        judges a batch; computes what people are told
 //!     transaction     what is asked of a backend
-//!       tiers, gcra     the arithmetic, pure
+//!       tiers, window, quota, gcra     the arithmetic, pure
 //!       check           mistakes that only traffic shows
 //!       id              whose bucket it is, and what ids look like
 //!       clock           what time it is
@@ -51,6 +52,7 @@
 //! | `metrics` | | counts, by the facade of the crate `metrics` |
 //! | `reload` | | reads files of limits again when they change, on tokio |
 //! | `failure-policy` | | decides while another backend does not answer, on tokio |
+//! | `pace` | | follows what servers say about their limits: the client side, on tokio |
 //! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
 //! | `testing` | | the conformance suite, for tests of a backend of your own |
 //! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
@@ -77,16 +79,21 @@ pub mod metrics;
 #[path = "metrics/off.rs"]
 mod metrics;
 mod outage_log;
+#[cfg(feature = "pace")]
+pub mod pace;
+pub mod quota;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
 pub mod rule;
 mod stats;
+mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tiers;
 pub mod transaction;
 mod varint;
+pub mod window;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;

@@ -3,8 +3,11 @@
 mod capacity;
 mod handle;
 mod limiter_error;
+#[cfg(feature = "tokio")]
+mod line;
 mod prepare;
 mod rebuilt;
+mod receipts;
 mod recorder;
 mod reload;
 

@@ -11,6 +11,7 @@
 //! | [`FALLBACK_REQUESTS`] | counter | `action` | batches decided without the store |
 //! | [`OVERRIDE_UTILIZATION`] | histogram, 0 to 1 | `policy` | how much of their buckets clients with an override have used up |
 //! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were `applied` or `refused`, and files that were `unreadable` |
+//! | [`WAITING`] | gauge | | requests that wait in line in layers |
 //! | [`BUCKETS`] | gauge | | buckets held in memory |
 //! | [`EVICTIONS`] | counter | | buckets that were forgotten for want of room |
 //! | [`CIRCUIT_STATE`] | gauge | | 0 while the store is asked, 1 while it is not |
@@ -78,6 +79,8 @@ pub const CONFIG_RELOADS: &str = "rate_limiting.config.reloads";
 pub const BUCKETS: &str = "rate_limiting.buckets";
 /// Buckets that were forgotten for want of room.
 pub const EVICTIONS: &str = "rate_limiting.evictions";
+/// Requests that wait in line in layers.
+pub const WAITING: &str = "rate_limiting.waiting";
 /// 0 while the store is asked, 1 while it is not.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
 
@@ -148,6 +151,8 @@ pub fn describe() {
     );
     describe_gauge!(BUCKETS, Unit::Count, "Buckets held in memory");
     describe_counter!(EVICTIONS, Unit::Count, "Buckets forgotten for want of room");
+    describe_gauge!(WAITING, Unit::Count, "Requests that wait in line in layers");
+    gauge!(WAITING).increment(0.0);
     describe_gauge!(
         CIRCUIT_STATE,
         "0 while the store is asked, 1 while it is not"
@@ -305,6 +310,14 @@ pub(crate) fn fell_back(action: &'static str) {
 /// Notes that a layer has refused a request.
 pub(crate) fn refused(reason: &'static str) {
     count(REFUSALS, "reason", reason);
+}
+
+/// Notes that a request begins to wait in line, or ends.
+pub(crate) fn waits(begins: bool) {
+    match begins {
+        true => gauge!(WAITING).increment(1.0),
+        false => gauge!(WAITING).decrement(1.0),
+    }
 }
 
 /// Notes that other limits were put in force, or not.

@@ -57,6 +57,7 @@ pub struct Rule {
     charging: Charging,
     on_missing: OnMissing,
     on_failure: Option<OnFailure>,
+    no_wait: bool,
     skips: Predicates,
     logged: Arc<AtomicBool>,
     /// The rules for requests for which this one finds no id, in the order in which they are asked.
@@ -111,6 +112,7 @@ impl Rule {
             charging: Charging::default(),
             on_missing: OnMissing::default(),
             on_failure: None,
+            no_wait: false,
             skips: Predicates::default(),
             logged: Arc::default(),
             others: Vec::new(),
@@ -290,6 +292,13 @@ impl Rule {
         self.set(|rule| rule.on_failure = Some(on_failure))
     }
 
+    /// Refuses requests that would have to wait in line, on a limit with [`max_wait`](crate::Limit::max_wait).
+    ///
+    /// If several rules meet in one bucket, one that says this is enough.
+    pub fn no_wait(self) -> Self {
+        self.set(|rule| rule.no_wait = true)
+    }
+
     /// Asks `other` if this rule finds no id that is in its limit's format: because the request has none, or it is empty,
     /// there twice, too long or malformed. Whether a request has an id is so decided in one place, and each request meets
     /// one of the two limits.
@@ -355,6 +364,7 @@ impl fmt::Debug for Rule {
             .field("charging", &self.charging)
             .field("on_missing", &self.on_missing)
             .field("on_failure", &self.on_failure)
+            .field("no_wait", &self.no_wait)
             .field("or_else", &self.others)
             .finish_non_exhaustive()
     }

@@ -63,4 +63,7 @@ pub use self::{
     tiers::{Tiers, TiersError},
     view::TierSnapshot,
 };
-pub(crate) use self::{tier::NEVER, view::View};
+pub(crate) use self::{
+    tier::{NEVER, Span},
+    view::View,
+};

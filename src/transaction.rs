@@ -20,6 +20,7 @@ pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
     limit_ref::LimitPlace,
+    receipt::Charge,
 };
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 use tollgate::{
-    Decision, Transaction,
+    Decision, Limiter, Transaction,
     decision::BatchDecision,
     transaction::{Algorithm, Operation},
 };
@@ -23,10 +23,16 @@ pub(crate) struct BatchAnswer<'a> {
 
 impl<'a> BatchAnswer<'a> {
     pub(crate) fn new(
+        limiter: &Limiter,
         operation: Operation,
         transactions: &[Transaction<'a>],
         batch: &BatchDecision,
     ) -> Self {
+        let receipt = |transaction: &Transaction<'_>, decision: &Decision| {
+            let receipt = decision.receipt()?;
+            let text = limiter.write_receipt(transaction.limit, transaction.id, &receipt);
+            text.ok()
+        };
         let strictest = batch.strictest().map(|i| transactions[i]);
         let members = transactions.iter().zip(batch.members());
         let delays = batch.members().iter().filter_map(delay_of);
@@ -47,6 +53,8 @@ impl<'a> BatchAnswer<'a> {
                     id: transaction.id,
                     verdict: Verdict::of(operation, decision),
                     figures: Figures::of(decision),
+                    receipt: (operation == Operation::Spend)
+                        .then(|| receipt(transaction, decision)),
                 })
                 .collect(),
         }
@@ -61,6 +69,9 @@ struct MemberAnswer<'a> {
     verdict: Verdict,
     #[serde(flatten)]
     figures: Figures,
+    /// What a spend was charged, or null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<Option<String>>,
 }
 
 #[derive(Serialize)]

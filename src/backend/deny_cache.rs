@@ -18,6 +18,7 @@ use crate::{
     decision::{Answer, Outcome, Source, State},
     tiers::Tiers,
     transaction::{Algorithm, Batch, Fingerprint, Member, Operation},
+    window::Window,
 };
 
 /// Answers for those who are denied anyway, so that an attack costs the store nothing.
@@ -30,6 +31,9 @@ use crate::{
 /// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store that **another process**
 /// has done, and then for no longer than the [lifetime](Self::lifetime). What goes through this cache is
 /// seen at once.
+///
+/// Of a bucket with a [window](crate::window) it remembers how much was asked for, and when so much would pass: until then,
+/// whoever asks for as much is denied. Of a [quota](crate::quota) it remembers what is used, until the period ends.
 ///
 /// Of a bucket with [tiers](crate::tiers) it remembers how much was asked for at least, and when so much would be granted: until
 /// then, whoever asks for as much is denied. What this cache sees granted from the bucket makes it forget that. If
@@ -64,13 +68,32 @@ struct DeniedBucket {
     state: State,
     /// When it was so.
     at: Timestamp,
-    /// The least that was asked for, and of which tiers.
+    /// The least that was asked for, and by which tiers or window it was denied.
     least: u32,
-    tiers: Option<Tiers>,
+    by: DeniedBy,
     /// When it is forgotten, by our clock.
     until: Timestamp,
     /// Whether the client's clock decided.
     is_clients: bool,
+}
+
+/// What a denial that is remembered holds for.
+#[derive(Clone, PartialEq, Eq)]
+enum DeniedBy {
+    /// Whatever the limit is now: how the bucket stands says enough.
+    AnyLimit,
+    Tiers(Tiers),
+    Window(Window),
+}
+
+impl DeniedBy {
+    fn new(algorithm: &Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Gcra(_) | Algorithm::Quota(_) => Self::AnyLimit,
+            Algorithm::Tiers(tiers) => Self::Tiers(tiers.clone()),
+            Algorithm::Window(window) => Self::Window(*window),
+        }
+    }
 }
 
 impl DeniedBucket {
@@ -79,7 +102,7 @@ impl DeniedBucket {
         state: State::MISSING,
         at: Timestamp::from_micros(0),
         least: 0,
-        tiers: None,
+        by: DeniedBy::AnyLimit,
         until: Timestamp::from_micros(0),
         is_clients: false,
     };
@@ -92,8 +115,18 @@ impl DeniedBucket {
                 let passes = gcra.spend_within(tat, now.as_micros(), member.cost, wait);
                 passes.is_none().then_some(self.state)
             }
-            (Algorithm::Tiers(tiers), State::Tiers(figures))
-                if self.tiers.as_ref() == Some(tiers) =>
+            (Algorithm::Quota(quota), State::Quota(usage)) => {
+                let passes = quota.spend(usage, now.as_micros(), member.cost).is_some();
+                (!passes).then_some(self.state)
+            }
+            (Algorithm::Window(window), State::Window(figures))
+                if self.by == DeniedBy::Window(*window) =>
+            {
+                let passed = now.as_micros().saturating_sub(self.at.as_micros());
+                let denies = passed < figures.next_after && member.cost >= self.least;
+                denies.then(|| State::Window(figures.later(passed)))
+            }
+            (Algorithm::Tiers(tiers), State::Tiers(figures)) if matches!(&self.by, DeniedBy::Tiers(denied) if denied == tiers) =>
             {
                 let passed = now.as_micros().saturating_sub(self.at.as_micros());
                 let denies = passed < figures.next_after && member.min_cost >= self.least;
@@ -221,11 +254,8 @@ impl<B: Backend> DenyCache<B> {
                     state: answer.state.by_clock(outcome.now, at),
                     at,
                     least: member.min_cost,
-                    tiers: match member.algorithm {
-                        Algorithm::Tiers(tiers) => Some(tiers.clone()),
-                        Algorithm::Gcra(_) => None,
-                    },
-                    until: after(self.clock.now(), self.lifetime),
+                    by: DeniedBy::new(member.algorithm),
+                    until: self.until(member, answer.state, outcome.now, sent.now),
                     is_clients: batch.now.is_some(),
                 };
                 let mut set = self.lock(&entry.print);
@@ -233,6 +263,26 @@ impl<B: Backend> DenyCache<B> {
                     replace(&mut set, entry);
                 }
             }
+        }
+    }
+
+    /// When a denial is forgotten, by our clock. That of a quota is at the end of the period, as long after it was sent
+    /// as the period went on by the store's clock.
+    fn until(
+        &self,
+        member: &Member<'_>,
+        state: State,
+        now: Timestamp,
+        sent: Timestamp,
+    ) -> Timestamp {
+        let lifetime = after(self.clock.now(), self.lifetime);
+        match (member.algorithm, state) {
+            (Algorithm::Quota(quota), State::Quota(usage)) => {
+                let rest = quota.wait(usage, now.as_micros(), member.cost);
+                let rest = sent.as_micros().saturating_add(rest);
+                lifetime.min(Timestamp::from_micros(rest))
+            }
+            _ => lifetime,
         }
     }
 

@@ -114,14 +114,9 @@ impl Decision {
     /// Each receipt of a decision is for the same charge: refund one of them.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
-        let Some(Bucket::Gcra {
-            gcra, tat, cost, ..
-        }) = &self.bucket
-        else {
-            return None;
-        };
+        let (charge, cost) = self.bucket.as_ref().and_then(Bucket::charge)?;
         let is_local = self.source == Source::Local;
-        let receipt = Receipt::new(self.fingerprint, *gcra, *tat, *cost, is_local);
+        let receipt = Receipt::new(self.fingerprint, charge, cost, is_local);
         self.is_charged.then_some(receipt)
     }
 
@@ -179,7 +174,26 @@ impl Decision {
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
+    /// The decision on a request that does not wait where it would have to, and which was given back what it had taken.
+    pub(crate) fn without_waiting(&self) -> Self {
+        let denied = !self.delay().is_zero();
+        Self {
+            verdict: if denied {
+                Verdict::Denied
+            } else {
+                self.verdict
+            },
+            is_charged: false,
+            bucket: self
+                .bucket
+                .as_ref()
+                .map(|bucket| bucket.given_back(self.is_charged)),
+            ..self.clone()
+        }
+    }
+
     /// Whether the cost may wait in line.
+    #[inline]
     pub(crate) fn may_wait(&self) -> bool {
         matches!(
             self.bucket,

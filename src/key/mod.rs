@@ -8,6 +8,7 @@
 //! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run; skipped, if it is [optional](ExtensionId::optional) |
 //! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (all without a route are one) |
 //! | [`Everyone`] | one for all | – |
+//! | [`Host`], for clients | the authority of the URI | 500: the URI has none |
 //! | two to four of these in a tuple | theirs, with colons between them: `12345678:/users/{id}` | what the first does that has none |
 //! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first that is in the limit's format | what the last does |
 //! | a closure | what it returns: `Option` of an id or of text | skipped |
@@ -55,6 +56,7 @@ mod extension;
 mod extracted;
 mod extractor;
 mod header;
+mod host;
 mod ip_list;
 mod ipv6_range;
 mod joined;
@@ -63,6 +65,8 @@ mod matched_path;
 mod or_else;
 mod predicate;
 
+#[cfg(feature = "pace")]
+pub(crate) use self::host::host_of;
 #[cfg(feature = "axum")]
 pub use self::matched_path::MatchedPath;
 pub use self::{
@@ -73,6 +77,7 @@ pub use self::{
     extracted::{Extracted, Missing},
     extractor::{Description, IdSource, KeyExtractor},
     header::HeaderId,
+    host::Host,
     ip_list::{IpList, IpListError},
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},

@@ -4,6 +4,7 @@ use tower_layer::Layer;
 
 use super::{
     config::{DenyList, LayerConfig},
+    line::WaitingRoom,
     one_limit::OneLimit,
     service::RateLimit,
     traffic::Traffic,
@@ -73,6 +74,7 @@ impl RateLimitLayer {
             exempt: Predicates::default(),
             listed: Vec::new(),
             settles: false,
+            room: Arc::default(),
             health: Arc::default(),
         };
         Self {
@@ -283,6 +285,17 @@ impl RateLimitLayer {
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.plan_mut().responder.jitter = jitter;
+        self
+    }
+
+    /// Sets how many requests may wait in line at once, on limits with [`max_wait`](Limit::max_wait); 10,000 if not set.
+    /// Further ones are refused as if their rules said [`no_wait`](Rule::no_wait). With 0, nobody waits.
+    ///
+    /// Clones of the layer count together, and so do all services that they wrap. See the [module docs](crate::layer) for
+    /// what a waiting request holds.
+    #[must_use]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.plan_mut().room = Arc::new(WaitingRoom::new(max_waiting));
         self
     }
 

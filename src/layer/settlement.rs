@@ -125,7 +125,7 @@ impl Drop for Settlement {
     }
 }
 
-fn told(settled: Result<(), LimiterError>) {
+pub(super) fn told(settled: Result<(), LimiterError>) {
     if let Err(error) = settled {
         tracing::debug!(%error, "what a request was charged could not be corrected");
     }

@@ -41,7 +41,7 @@ impl Assembly {
     }
 
     pub(super) fn finish(self) -> Limits {
-        self.limits
+        self.limits.finished()
     }
 
     pub(super) fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {

@@ -3,8 +3,10 @@ use std::{fmt, time::Duration};
 use super::duration::{format_duration, format_span};
 use crate::{
     gcra::{Gcra, GcraError},
+    quota::{Per, Quota, UtcOffset},
     tiers::{Tier, Tiers, TiersError},
     transaction::Algorithm,
+    window::{Window, WindowError},
 };
 
 /// How much a client may do: so many at once, and so many per period in the long run.
@@ -74,6 +76,76 @@ impl Limit {
     /// As [`Tiers::new`].
     pub fn tiers(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersError> {
         Tiers::new(tiers).map(Self::from)
+    }
+
+    /// At most `limit` within any span of the length `window`: a [sliding window](crate::window).
+    ///
+    /// The bound is hard: no span `[t, t + window)` admits more than the limit. Each unit is remembered, so this is for
+    /// small numbers such as logins. For limits from elsewhere there is [`Window::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// let quarter = Duration::from_secs(15 * 60);
+    /// // Five in any quarter of an hour.
+    /// let logins = Limit::window(5, quarter);
+    /// assert_eq!(logins.to_string(), "5 in any 15m0s");
+    /// assert_eq!(logins.most_within(quarter), 5);
+    /// // A token bucket of the same size admits more.
+    /// assert_eq!(Limit::per(5, quarter).most_within(quarter), 9);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0 or above 4096, or the window is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn window(limit: u32, window: Duration) -> Self {
+        match Window::new(limit, window) {
+            Ok(window) => Self(Kind::By(Algorithm::Window(window))),
+            Err(WindowError::ZeroLimit) => panic!("a limit of 0 lets nothing pass: use at least 1"),
+            Err(WindowError::TooManyToRemember(_)) => {
+                panic!("a window remembers at most 4096 units: lower the limit, or use a quota")
+            }
+            Err(WindowError::ZeroWindow) => {
+                panic!("a window of 0 limits nothing: use at least 1 µs")
+            }
+            Err(WindowError::TooFine) => {
+                panic!("a window is a whole number of microseconds: round it to one")
+            }
+            Err(WindowError::TooLong) => panic!("a window is at most 71 years: shorten it"),
+        }
+    }
+
+    /// At most `quota` in each period: a [quota](crate::quota) per calendar hour, day, week or month, or per span from
+    /// first use.
+    ///
+    /// The bound is hard for each period. A span that touches two periods can see the quotas of both. For quotas from
+    /// elsewhere there is [`Quota::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// const PLAN: Limit = Limit::quota(10_000, Per::Month);
+    /// assert_eq!(PLAN.to_string(), "10000 per month");
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), 2000);
+    /// assert_eq!(Limit::quota(1000, Per::first_use(day)).most_within(day), 1999);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `quota` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn quota(quota: u32, per: Per) -> Self {
+        match Quota::new(quota, per) {
+            Ok(quota) => Self(Kind::By(Algorithm::Quota(quota))),
+            Err(_) => panic!("a quota of 0 lets nothing pass: use at least 1"),
+        }
     }
 
     /// `count` per `period`, all of them at once if need be.
@@ -165,13 +237,15 @@ impl Limit {
     /// # Panics
     ///
     /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill; or if the limit has
-    /// tiers, which have limits of their own, or none of all these.
+    /// tiers, which have limits of their own, or is a window or a quota, which have no burst, or none of all these.
     #[must_use]
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
         let gcra = match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => *gcra,
             Kind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
+            Kind::By(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
+            Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
             Kind::Unlimited | Kind::Blocked => panic!("there is nothing that a burst could be of"),
         };
         // There is nothing to drop in it, and a `const` may not even seem to.
@@ -212,6 +286,9 @@ impl Limit {
                 "tiers have no line to wait in, because a later grant depends on which tier is active then: \
                  use burst, count and period"
             ),
+            Kind::By(Algorithm::Window(_) | Algorithm::Quota(_)) => {
+                panic!("windows and quotas have no line to wait in: use burst, count and period")
+            }
             Kind::Unlimited | Kind::Blocked => panic!("there is nothing to wait for: use a limit"),
         };
         let _ = std::mem::ManuallyDrop::new(self);
@@ -265,13 +342,40 @@ impl Limit {
         matches!(self.0, Kind::Blocked)
     }
 
+    /// Whether requests may wait in line.
+    pub(crate) fn has_line(&self) -> bool {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
+            _ => false,
+        }
+    }
+
     /// The highest cost that can ever pass, if it is the cost that decides.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {
         match self.algorithm()? {
             Algorithm::Gcra(gcra) => Some(gcra.burst()),
             Algorithm::Tiers(tiers) => Some(tiers.max_units()),
+            Algorithm::Window(window) => Some(window.limit()),
+            Algorithm::Quota(quota) => Some(quota.quota()),
         }
+    }
+
+    /// A limit by which buckets are decided so.
+    pub(crate) const fn of(algorithm: Algorithm) -> Self {
+        Self(Kind::By(algorithm))
+    }
+}
+
+impl From<Window> for Limit {
+    fn from(window: Window) -> Self {
+        Self::of(Algorithm::Window(window))
+    }
+}
+
+impl From<Quota> for Limit {
+    fn from(quota: Quota) -> Self {
+        Self::of(Algorithm::Quota(quota))
     }
 }
 
@@ -288,7 +392,8 @@ impl From<Tiers> for Limit {
 }
 
 impl fmt::Display for Limit {
-    /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `unlimited` or `blocked`.
+    /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `5 in any 15m0s`, or
+    /// `1000 per day`, or `unlimited` or `blocked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => {
@@ -307,8 +412,26 @@ impl fmt::Display for Limit {
                 }
                 Ok(())
             }
+            Kind::By(Algorithm::Window(window)) => {
+                let span = format_duration(window.window());
+                write!(f, "{} in any {span}", window.limit())
+            }
+            Kind::By(Algorithm::Quota(quota)) => write_quota(f, quota),
             Kind::Unlimited => f.write_str("unlimited"),
             Kind::Blocked => f.write_str("blocked"),
+        }
+    }
+}
+
+/// Writes `1000 per day`, `1000 per day at +02:00` or `1000 per 24h0m0s from first use`.
+fn write_quota(f: &mut fmt::Formatter<'_>, quota: &Quota) -> fmt::Result {
+    write!(f, "{} per ", quota.quota())?;
+    match quota.per().calendar_unit() {
+        Some((unit, UtcOffset::UTC)) => write!(f, "{unit}"),
+        Some((unit, offset)) => write!(f, "{unit} at {offset}"),
+        None => {
+            let length = quota.per().first_use_length().unwrap_or_default();
+            write!(f, "{} from first use", format_duration(length))
         }
     }
 }
@@ -357,10 +480,27 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "tiers have no line to wait in")]
-    fn tiers_have_no_line() {
-        let tiers = Limit::tiers([Tier::new(5, Duration::from_secs(1))]).unwrap();
-        let _ = tiers.max_wait(Duration::from_secs(1));
+    fn only_burst_count_and_period_have_a_line() {
+        let second = Duration::from_secs(1);
+        let others = [
+            (
+                Limit::tiers([Tier::new(5, second)]).unwrap(),
+                "tiers have no line",
+            ),
+            (Limit::window(5, second), "windows and quotas have no line"),
+            (Limit::quota(5, Per::Day), "windows and quotas have no line"),
+            (Limit::UNLIMITED, "there is nothing to wait for"),
+            (Limit::BLOCKED, "there is nothing to wait for"),
+        ];
+        for (limit, expected) in others {
+            let panic = std::panic::catch_unwind(|| limit.max_wait(second)).unwrap_err();
+            let message = panic.downcast_ref::<&str>().copied();
+            let message = message.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
+            assert!(
+                message.is_some_and(|text| text.contains(expected)),
+                "{message:?}"
+            );
+        }
     }
 
     #[test]

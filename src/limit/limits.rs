@@ -32,6 +32,8 @@ pub struct Limits {
     generation: u64,
     digest: [u8; 32],
     settings: Settings,
+    /// Whether any limit has a line to wait in.
+    has_lines: bool,
 }
 
 /// What holds for all limits.
@@ -104,6 +106,22 @@ impl Limits {
     #[must_use]
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
+    }
+
+    /// Whether any limit, or any override, has a line to wait in.
+    #[inline]
+    pub(crate) fn has_lines(&self) -> bool {
+        self.has_lines
+    }
+
+    /// Notes what is known once all limits are there.
+    pub(super) fn finished(mut self) -> Self {
+        let has_lines = self.iter().any(|named| {
+            let own = named.overrides().map(|own| own.limit);
+            named.limit.iter().chain(own).any(Limit::has_line)
+        });
+        self.has_lines = has_lines;
+        self
     }
 
     /// Begins the counters of all limits at 0.

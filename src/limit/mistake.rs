@@ -13,7 +13,9 @@ use super::{
 use crate::{
     gcra::GcraError,
     id::{IdError, UnknownIdFormat, shortened},
+    quota::{InvalidUtcOffset, PerError, QuotaError},
     tiers::TiersError,
+    window::WindowError,
 };
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
@@ -239,13 +241,28 @@ pub(super) enum Mistake {
     OverrideKey(String),
     #[error(transparent)]
     Tiers(#[from] TiersError),
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    #[error(transparent)]
+    PerLength(#[from] PerError),
+    #[error("per is `{text}`: {hint}")]
+    Per { text: String, hint: String },
+    #[error("utc_offset is `{text}`: {source}")]
+    Offset {
+        text: String,
+        source: InvalidUtcOffset,
+    },
     #[error(
-        "it has two of these: tiers; burst, count and period; unlimited; blocked: remove all but one"
+        "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first request: \
+         remove it"
     )]
-    TwoKinds,
+    NoOffset,
+    #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
+    TwoKinds(&'static str, &'static str),
     #[error(
-        "max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request \
-         starts: remove it"
+        "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
     )]
     NoLine,
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
@@ -283,6 +300,21 @@ impl Mistake {
     pub(super) fn number(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Number { field, text }
+    }
+
+    pub(super) fn per(text: &str) -> Self {
+        const UNITS: [&str; 4] = ["hour", "day", "week", "month"];
+        let hint = nearest(text, &UNITS).map_or_else(
+            || "write `hour`, `day`, `week` or `month`, or a duration such as `24h`, which starts with the first request".into(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        let text = shortened(text);
+        Self::Per { text, hint }
+    }
+
+    pub(super) fn offset(text: &str, source: InvalidUtcOffset) -> Self {
+        let text = shortened(text);
+        Self::Offset { text, source }
     }
 
     pub(super) fn flag(field: &'static str, text: &str) -> Self {

@@ -24,6 +24,7 @@
 #![doc = include_str!("../../docs/limits-in-files.md")]
 
 mod assembly;
+mod bound;
 mod builder;
 mod duration;
 mod file;

@@ -159,6 +159,20 @@ impl LimitHandle {
         self.limiter().refund(&transaction).await
     }
 
+    /// Charges the client and waits until it is its turn. See [`Limiter::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::spend`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
+    #[cfg(feature = "tokio")]
+    pub async fn acquire(&self, id: &str) -> Result<Decision, LimiterError> {
+        self.limiter().acquire(&self.transaction(id)).await
+    }
+
     /// Makes the client's bucket full.
     ///
     /// # Errors

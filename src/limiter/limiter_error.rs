@@ -5,7 +5,8 @@ use crate::{
     clock::InvalidNow,
     id::IdError,
     limit::{Limit, Limits, NamedLimit, did_you_mean},
-    transaction::Transaction,
+    transaction::{Algorithm, LimitRef, Member},
+    window::Window,
 };
 
 /// Why a transaction was not decided.
@@ -30,8 +31,8 @@ pub enum LimiterError {
     },
     /// The cost could never pass.
     #[error(
-        "cost {cost} is above the burst of limit `{limit}`{}, {burst}: lower the cost, raise the \
-         burst, or make it a debit", overridden(.id)
+        "cost {cost} is above the {measure} of limit `{limit}`{}, {burst}: lower the cost, raise the \
+         {measure}, or make it a debit", overridden(.id)
     )]
     CostAboveBurst {
         /// The limit.
@@ -40,8 +41,10 @@ pub enum LimiterError {
         id: Option<String>,
         /// The cost.
         cost: u32,
-        /// The limit's burst.
+        /// The limit's burst, or what else it admits at once.
         burst: u32,
+        /// What it is that the cost is above, in words: `burst`, `units per window`, `quota`.
+        measure: &'static str,
     },
     /// A group request of a limit without tiers.
     #[error(
@@ -74,15 +77,27 @@ pub enum LimiterError {
         /// What cannot be done.
         verb: &'static str,
     },
+    /// A debit of a window for which there is no room.
+    #[error(
+        "the window of limit {limit} remembers at most {} units, and has no room for a debit of {cost} more: lower the \
+         cost, or use a quota",
+        Window::MAX_UNITS
+    )]
+    NoRoomForDebit {
+        /// The limit's number or, if it has none, its name.
+        limit: String,
+        /// The cost.
+        cost: u32,
+    },
     /// Two transactions of a batch are for one bucket.
     #[error("the bucket `{key}` is twice in one batch: add the costs up")]
     DuplicateBucket {
         /// The bucket's key.
         key: String,
     },
-    /// A receipt is of another bucket.
+    /// A receipt is of another bucket, or a text is no receipt.
     #[error(
-        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged"
+        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
     )]
     ForeignReceipt {
         /// The limit.
@@ -112,9 +127,17 @@ impl LimiterError {
     }
 
     #[cold]
-    pub(super) fn foreign_receipt(transaction: &Transaction<'_>) -> Self {
+    pub(super) fn foreign_receipt(limit: LimitRef<'_>) -> Self {
         Self::ForeignReceipt {
-            limit: transaction.limit.as_str().into(),
+            limit: limit.as_str().into(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_room(member: &Member<'_>) -> Self {
+        Self::NoRoomForDebit {
+            limit: member.key.limit.to_string(),
+            cost: member.cost,
         }
     }
 
@@ -133,14 +156,13 @@ impl LimiterError {
     /// The error of a cost for the client with this folded id, which has a limit.
     #[cold]
     pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
+        let in_force = named.in_force(folded);
         Self::CostAboveBurst {
             limit: named.name.to_string(),
             id: named.own(folded).map(|own| own.id.into()),
             cost,
-            burst: named
-                .in_force(folded)
-                .and_then(Limit::max_cost)
-                .unwrap_or(0),
+            burst: in_force.and_then(Limit::max_cost).unwrap_or(0),
+            measure: in_force.map_or("burst", measure),
         }
     }
 }
@@ -151,6 +173,16 @@ impl From<BackendError> for LimiterError {
             BackendError::InvalidNow(error) => Self::InvalidNow(error),
             error => Self::Backend(error),
         }
+    }
+}
+
+/// What bounds the cost of one request, in words.
+pub(super) fn measure(limit: &Limit) -> &'static str {
+    match limit.algorithm() {
+        Some(Algorithm::Window(_)) => "units per window",
+        Some(Algorithm::Quota(_)) => "quota",
+        Some(Algorithm::Tiers(_)) => "units of all tiers",
+        Some(Algorithm::Gcra(_)) | None => "burst",
     }
 }
 

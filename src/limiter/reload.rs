@@ -9,7 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::{Limiter, LimiterError, recorder::shown};
+use super::{Limiter, LimiterError, limiter_error::measure, recorder::shown};
 use crate::{
     backend::{Backend, NotAdmitted},
     limit::{Limit, LimitName, Limits, NamedLimit, did_you_mean},
@@ -21,7 +21,8 @@ impl Limiter {
     /// Puts other limits in force, for all handles: whole, or not at all.
     ///
     /// Each decision is by the old limits or by the new ones. Buckets stay as they are, and what
-    /// clients have spent counts under the new limits. Names may be added, and removed if no rule
+    /// clients have spent counts under the new limits. A bucket whose limit comes to have another
+    /// [algorithm](crate::transaction::Algorithm) starts fresh. Names may be added, and removed if no rule
     /// uses them.
     ///
     /// [`Reloader`](crate::reload::Reloader) does this when files change.
@@ -134,6 +135,7 @@ impl RuleRequirement {
                 id: id.map(Into::into),
                 cost,
                 burst: max_cost,
+                measure: measure(limit),
             }),
             _ => Ok(()),
         }

@@ -4,7 +4,6 @@ use crate::{
     decision::{Decision, Source},
     id::Id,
     limit::{Limit, Limits, NamedLimit},
-    transaction::Algorithm,
 };
 
 /// A limit that denies a request.
@@ -70,8 +69,7 @@ impl<'a> Denial<'a> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
             // A share of the limit is less than what passes once the store answers again.
             (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
-            (_, Algorithm::Gcra(gcra)) => gcra.burst(),
-            (_, Algorithm::Tiers(tiers)) => tiers.max_units(),
+            (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
@@ -93,11 +91,7 @@ impl<'a> Denial<'a> {
         if let Some(words) = self.named.and_then(|named| named.words(&algorithm)) {
             return write_all(text, &[" (", words, ")"]);
         }
-        let limit = match algorithm {
-            Algorithm::Gcra(gcra) => Limit::from(gcra),
-            Algorithm::Tiers(tiers) => tiers.into(),
-        };
-        write!(text, " ({limit})")
+        write!(text, " ({})", Limit::of(algorithm))
     }
 
     /// Writes what [`Display`](fmt::Display) says, without the machinery of formatting: this is on the path of a denial.

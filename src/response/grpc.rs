@@ -82,7 +82,7 @@ fn takes_trailers(request: &Parts) -> bool {
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
-    let mut response = respond(StatusCode::OK, GRPC, Bytes::new());
+    let mut response = respond(StatusCode::OK, HeaderValue::from_static(GRPC), Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has types of its own, and a client expects the one that it sent.
     let own = refusal.request.headers.get(header::CONTENT_TYPE);

@@ -186,7 +186,9 @@ impl Responder {
         }
         let headers = response.headers_mut();
         if let Some(secs) = refusal.retry_after_secs() {
-            headers.entry(header::RETRY_AFTER).or_insert(secs.into());
+            headers
+                .entry(header::RETRY_AFTER)
+                .or_insert_with(|| decimal(secs));
         }
         if let Reason::NoId(missing) = &refusal.reason
             && let Some(challenge) = missing.challenge().filter(|_| !is_grpc)
@@ -229,15 +231,21 @@ fn help(docs: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("<{docs}>;rel=\"help\"")).ok()
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+fn respond(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Bytes> {
     // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more would take a table of
     // twice the size.
     let mut headers = HeaderMap::with_capacity(6);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CONTENT_TYPE, content_type);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
+}
+
+/// A number, in one allocation of its size.
+fn decimal(number: u64) -> HeaderValue {
+    let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
+    digits.expect("digits are ASCII")
 }
 
 fn ceil_secs(duration: Duration) -> u64 {

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response};
 
 use super::{ResponseFormat, refusal::Refusal, respond};
 
@@ -12,7 +12,8 @@ pub struct PlainText;
 impl ResponseFormat for PlainText {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let body = refusal.message() + "\n";
-        respond(refusal.status, "text/plain; charset=utf-8", body.into())
+        let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+        respond(refusal.status, content_type, body.into())
     }
 
     fn media_type(&self) -> Option<&'static str> {

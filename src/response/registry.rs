@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response};
 use serde::Serialize;
 
 use super::{
@@ -54,7 +54,7 @@ impl ResponseFormat for Registry {
         };
         let body = serde_json::to_vec(&Document { errors: [error] });
         let body = body.expect("text is always JSON");
-        respond(refusal.status, JSON, body.into())
+        respond(refusal.status, HeaderValue::from_static(JSON), body.into())
     }
 
     fn media_type(&self) -> Option<&'static str> {

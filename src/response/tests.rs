@@ -81,6 +81,7 @@ fn all(responder: &Responder, parts: &Parts) -> [Response<Bytes>; 8] {
         id: None,
         cost: 5,
         burst: 1,
+        measure: "burst",
     };
     let limits = limits(hourly());
     let backend = crate::backend::BackendError::unavailable("away");

@@ -274,6 +274,7 @@ impl Rules {
                     id,
                     cost,
                     on_failure: Meanwhile::of(rule.on_failure),
+                    no_wait: rule.no_wait,
                 };
                 self.add(charge, charges);
             }
@@ -291,6 +292,7 @@ impl Rules {
             other.cost = other.cost.saturating_add(charge.cost);
             let on_failure = self.bound[charge.rule].rule.on_failure;
             other.on_failure = other.on_failure.with(on_failure);
+            other.no_wait |= charge.no_wait;
             return;
         }
         charges.push(charge);
@@ -381,7 +383,8 @@ impl Rules {
         let transaction = Transaction::new(limit, charge.id.canonical())
             .canonical(charge.fingerprint)
             .cost(cost)
-            .mode(mode);
+            .mode(mode)
+            .no_wait_if(charge.no_wait);
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),

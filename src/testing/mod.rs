@@ -169,6 +169,7 @@ macro_rules! __tollgate_conformance {
             waiting: [
                 plain_refund_gives_nothing_back_into_a_line,
                 last_in_line_gives_its_slot_back,
+                line_next_to_a_window_and_a_quota_in_one_batch,
                 receipt_gives_back_in_parts_within_a_line,
                 debt_on_a_limit_with_a_line_is_a_line,
                 line_is_started_as_promised_after_a_reset,

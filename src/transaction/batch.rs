@@ -9,7 +9,9 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
     id::IdFormat,
+    quota::Quota,
     tiers::Tiers,
+    window::Window,
 };
 
 /// What a batch does with its buckets.
@@ -34,6 +36,10 @@ pub enum Algorithm {
     Gcra(Gcra),
     /// Sliding windows with active and cooldown periods.
     Tiers(Tiers),
+    /// A sliding window.
+    Window(Window),
+    /// A quota for each period of a calendar, or from first use.
+    Quota(Quota),
 }
 
 /// One bucket's part in a [`Batch`].
@@ -64,6 +70,8 @@ pub struct Member<'a> {
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
     pub(crate) receipt: Option<&'a Receipt>,
+    /// Whether a debit of a window for which there is no room is charged as far as there is. Otherwise, it is an error.
+    pub(crate) saturates: bool,
     /// Whether it is denied where it would have to wait in line.
     pub(crate) no_wait: bool,
 }
@@ -97,6 +105,7 @@ impl<'a> Member<'a> {
             shadow: false,
             fingerprint,
             receipt: None,
+            saturates: false,
             no_wait: false,
         }
     }
@@ -113,7 +122,7 @@ impl<'a> Member<'a> {
     /// Where the bucket was right after the charge that is refunded, if that is known.
     #[inline]
     pub(crate) fn own_tat(&self) -> Option<Tat> {
-        self.receipt.map(Receipt::tat)
+        self.receipt.and_then(Receipt::tat)
     }
 
     /// The time that a refund gives back. A charge that was decided elsewhere gives nothing back here.
@@ -195,6 +204,13 @@ pub(crate) enum Action {
     Keep,
     /// Makes the bucket full.
     Reset,
+}
+
+impl Action {
+    /// Whether it changes the bucket.
+    pub(crate) const fn writes(self) -> bool {
+        matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
+    }
 }
 
 impl<'a> Batch<'a> {

@@ -47,6 +47,7 @@ struct OwnedMember {
     shadow: bool,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
+    saturates: bool,
     no_wait: bool,
 }
 
@@ -92,6 +93,7 @@ impl OwnedMember {
             shadow: self.shadow,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
+            saturates: self.saturates,
             no_wait: self.no_wait,
         }
     }
@@ -112,6 +114,7 @@ impl From<&Member<'_>> for OwnedMember {
             shadow,
             fingerprint,
             receipt,
+            saturates,
             no_wait,
         } = *member;
         Self {
@@ -130,6 +133,7 @@ impl From<&Member<'_>> for OwnedMember {
             shadow,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
+            saturates,
             no_wait,
         }
     }

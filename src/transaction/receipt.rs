@@ -1,5 +1,10 @@
+mod text;
+
 use super::fingerprint::Fingerprint;
-use crate::gcra::{Gcra, Tat, Ticks};
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Tat, Ticks},
+};
 
 /// Proof of one charge: whoever holds it can refund exactly that charge.
 ///
@@ -33,14 +38,32 @@ use crate::gcra::{Gcra, Tat, Ticks};
 #[must_use = "a receipt gives nothing back until it is refunded"]
 pub struct Receipt {
     bucket: Fingerprint,
-    gcra: Gcra,
-    /// The theoretical arrival time right after the charge.
-    tat: Tat,
+    charge: Charge,
     cost: u32,
     is_local: bool,
 }
 
+/// What a receipt knows of its charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Charge {
+    /// The limit's parameters, and the theoretical arrival time right after the charge.
+    Gcra { gcra: Gcra, tat: Tat },
+    /// When the units of a window were taken.
+    Window { at: Timestamp },
+    /// When the period of a quota started.
+    Quota { start_us: u64 },
+}
+
 impl Receipt {
+    /// The same receipt, for the bucket that has made the charge.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) const fn as_stored(&self) -> Self {
+        Self {
+            is_local: false,
+            ..*self
+        }
+    }
+
     /// The same receipt on another thread, where the batch is decided that refunds it.
     pub(super) const fn copied(&self) -> Self {
         Self { ..*self }
@@ -48,15 +71,13 @@ impl Receipt {
 
     pub(crate) const fn new(
         bucket: Fingerprint,
-        gcra: Gcra,
-        tat: Tat,
+        charge: Charge,
         cost: u32,
         is_local: bool,
     ) -> Self {
         Self {
             bucket,
-            gcra,
-            tat,
+            charge,
             cost,
             is_local,
         }
@@ -82,22 +103,35 @@ impl Receipt {
         let cost = cost.min(self.cost);
         let part = Self { cost, ..*self };
         self.cost -= cost;
-        self.tat = self.gcra.before(self.tat, cost);
+        if let Charge::Gcra { gcra, tat } = &mut self.charge {
+            *tat = gcra.before(*tat, cost);
+        }
         part
     }
 
-    /// Where the bucket was right after the charge.
+    /// Where a GCRA bucket was right after the charge.
     #[inline]
-    pub(crate) const fn tat(&self) -> Tat {
-        self.tat
+    pub(crate) const fn tat(&self) -> Option<Tat> {
+        match self.charge {
+            Charge::Gcra { tat, .. } => Some(tat),
+            Charge::Window { .. } | Charge::Quota { .. } => None,
+        }
     }
 
     pub(crate) fn is_for(&self, bucket: Fingerprint) -> bool {
         self.bucket == bucket
     }
 
+    /// What was charged, if it was where the buckets are kept.
+    pub(crate) fn stored_charge(&self) -> Option<Charge> {
+        (!self.is_local).then_some(self.charge)
+    }
+
     /// The time that a bucket of `gcra` gets back: no more than was charged, though tokens may cost more time by now.
     pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
-        gcra.lesser_increment(&self.gcra, self.cost)
+        match &self.charge {
+            Charge::Gcra { gcra: charged, .. } => gcra.lesser_increment(charged, self.cost),
+            Charge::Window { .. } | Charge::Quota { .. } => Ticks::default(),
+        }
     }
 }

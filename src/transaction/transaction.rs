@@ -66,6 +66,26 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// The same of another limit and another client.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn of<'b>(&self, limit: LimitRef<'b>, id: &'b str) -> Transaction<'b> {
+        Transaction {
+            limit,
+            id,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            mode: self.mode,
+            on_failure: self.on_failure,
+            floor: self.floor,
+            missing: self.missing,
+            lenient: self.lenient,
+            correction: self.correction,
+            fingerprint: self.fingerprint,
+            receipt: None,
+            no_wait: self.no_wait,
+        }
+    }
+
     /// Says that the id is canonical, and what the bucket's fingerprint is.
     pub(crate) const fn canonical(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
@@ -84,8 +104,12 @@ impl<'a> Transaction<'a> {
         self.fingerprint
     }
 
-    /// Names the charge that is refunded.
-    pub(crate) const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
+    /// Names the charge that is refunded, and sets the cost to that of the receipt. Only a refund looks at it.
+    ///
+    /// The receipt is borrowed, because a batch may refund several. Drop it afterwards: to refund it again would give the
+    /// charge back twice. [`LimitHandle::refund_receipt`](crate::limiter::LimitHandle::refund_receipt) consumes it.
+    #[must_use]
+    pub const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
         self.receipt = Some(receipt);
         self.cost = receipt.cost();
         self
@@ -147,6 +171,12 @@ impl<'a> Transaction<'a> {
     #[must_use]
     pub const fn no_wait(mut self) -> Self {
         self.no_wait = true;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn no_wait_if(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
         self
     }
 

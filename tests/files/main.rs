@@ -20,6 +20,7 @@ mod support;
 mod syntax;
 mod tiers;
 mod waiting;
+mod windows;
 
 use std::{fmt::Debug, time::Duration};
 

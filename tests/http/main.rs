@@ -17,3 +17,4 @@ mod rules;
 mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;

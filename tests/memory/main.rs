@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod acquire;
 mod auto_traits;
 mod backends;
 mod concurrency;

@@ -7,7 +7,9 @@ use crate::{
     clock::Timestamp,
     decision::{Answer, Outcome, Source, State},
     gcra::{Gcra, MAX_TICKS_US, Tat},
-    transaction::{Action, Algorithm, Batch, Member, Operation, Receipt},
+    quota::{Quota, Usage},
+    transaction::{Action, Algorithm, Batch, Member, Mode, Operation, Receipt},
+    window::Change,
 };
 
 /// The part of each limit that one process may use up while it cannot ask.
@@ -32,6 +34,15 @@ impl Share {
         Self { part, of }
     }
 
+    /// As much of the part of a quota as was used of the whole.
+    fn usage(self, whole: Usage) -> Usage {
+        let used = (u64::from(whole.used) * u64::from(self.part)).div_ceil(self.of.into());
+        Usage {
+            used: u32::try_from(used).unwrap_or(whole.used),
+            ..whole
+        }
+    }
+
     /// So much of the burst, at least 1, and so much of the rate.
     ///
     /// An empty bucket takes as long to fill as the whole one does, so that what the store has decided says how
@@ -43,6 +54,10 @@ impl Share {
         let gcra = match whole {
             Algorithm::Gcra(gcra) => gcra,
             Algorithm::Tiers(tiers) => return Algorithm::Tiers(tiers.share(self.part, self.of)),
+            Algorithm::Window(window) => {
+                return Algorithm::Window(window.share(self.part, self.of));
+            }
+            Algorithm::Quota(quota) => return Algorithm::Quota(quota.share(self.part, self.of)),
         };
         let burst = u64::from(gcra.burst()) * u64::from(self.part);
         let burst = u32::try_from(burst.div_ceil(self.of.into())).unwrap_or(gcra.burst());
@@ -67,7 +82,8 @@ impl Share {
 /// has admitted, by the store or by itself, since it decided by itself for the first time. Neither forgets what the
 /// other one knows: the stricter of the two decides.
 ///
-/// Of a bucket with tiers, which can give nothing back, one history keeps both.
+/// So it is with a quota, whose part is used as far as the store has used the whole. Of a bucket with a window or tiers,
+/// one history keeps both.
 #[derive(Debug)]
 pub(super) struct Local {
     /// What the store has charged, as far as this process has seen it.
@@ -124,9 +140,24 @@ impl Local {
                         self.learn_charge(bucket);
                     }
                 }
+                (Algorithm::Quota(quota), _) if batch.operation == Operation::Reset => {
+                    self.seen
+                        .change_usage(member, quota, now, |_| Usage::NOTHING);
+                    self.own
+                        .change_usage(member, quota, now, |_| Usage::NOTHING);
+                }
+                (Algorithm::Quota(quota), State::Quota(usage)) => {
+                    let is_given_back = batch.operation == Operation::Refund && answer.passed;
+                    self.learn_usage(member, quota, now, usage, is_given_back);
+                }
+                (Algorithm::Window(_), State::Window(figures)) => {
+                    if passes && batch.action(member).writes() {
+                        self.learn_units(member, figures.change, now);
+                    }
+                }
                 _ => self
                     .own
-                    .learn_tiers(batch.action(member), member, &answer, now),
+                    .learn_history(batch.action(member), member, &answer, now),
             }
         }
     }
@@ -161,8 +192,59 @@ impl Local {
         self.own.change(member, gcra, now, refund_as);
     }
 
+    /// What was seen grows, unless the store has given something back.
+    fn learn_usage(
+        &self,
+        member: &Member<'_>,
+        quota: &Quota,
+        now: Timestamp,
+        usage: Usage,
+        is_given_back: bool,
+    ) {
+        self.seen.change_usage(member, quota, now, |seen| {
+            let grows = (usage.start_us, usage.used) > (seen.start_us, seen.used);
+            if grows || is_given_back { usage } else { seen }
+        });
+        if is_given_back {
+            let now_us = now.as_micros();
+            let refund = |own| quota.refund(own, now_us, member.cost).unwrap_or(own);
+            self.own.change_usage(member, quota, now, refund);
+        }
+    }
+
+    /// Takes, or gives back, as many units as the store has.
+    fn learn_units(&self, member: &Member<'_>, change: Change, now: Timestamp) {
+        let (operation, cost) = match change {
+            Change::Nothing => return,
+            Change::Take { units, .. } => (Operation::Spend, units),
+            Change::GiveBack { units, .. } => (Operation::Refund, units),
+        };
+        let members = [Member {
+            cost,
+            mode: Mode::Debit,
+            receipt: None,
+            saturates: true,
+            ..*member
+        }];
+        // It fails at no instant at which the store has decided.
+        let _ = self
+            .own
+            .decide(&Batch::new(operation, &members).at(Some(now)));
+    }
+
     /// Charges a bucket with what the store was seen to charge, if that is more than it has been charged.
     fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
+        if let Algorithm::Quota(quota) = member.algorithm {
+            let (seen, _) = self.seen.change_usage(member, quota, now, |seen| seen);
+            let seen = self.share.usage(seen);
+            self.own.change_usage(member, quota, now, |own| match own {
+                Usage::NOTHING => seen,
+                own => Usage {
+                    used: own.used.max(seen.used),
+                    ..own
+                },
+            });
+        }
         if let Algorithm::Gcra(gcra) = member.algorithm {
             let (seen, _) = self.seen.change(member, gcra, now, |seen| seen);
             if seen.us >= now.as_micros() {
@@ -201,22 +283,32 @@ impl Local {
         if let Err(error) = now.validate() {
             return Some(Err(error.into()));
         }
-        let members = batch.members.iter().zip(receipts);
-        let refund = |(member, receipt): (&Member<'_>, &Receipt)| {
-            let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
-                return Answer::UNKNOWN;
-            };
-            let span = receipt.span(&gcra);
-            let (at, own_tat) = (now.as_micros(), Some(receipt.tat()));
-            let refunded = |own| gcra.refund_charge(own, at, span, own_tat).unwrap_or(own);
-            let (before, after) = self.own.change(member, &gcra, now, refunded);
-            Answer::new(State::Gcra(after), after != before)
-        };
-        let answers: SmallVec<[Answer; 4]> = members.map(refund).collect();
-        let algorithms = batch.members.iter();
-        let algorithms = algorithms.map(|member| self.share.algorithm(member.algorithm));
-        let outcome = Outcome::new(now, answers).decided_by(algorithms);
-        Some(Ok(outcome.by(Source::Local)))
+        Some(self.refund_here(batch, &receipts, now))
+    }
+
+    /// Refunds charges to the shares that have made them.
+    fn refund_here(
+        &self,
+        batch: &Batch<'_>,
+        receipts: &[&Receipt],
+        now: Timestamp,
+    ) -> Result<Outcome, BackendError> {
+        let receipts: SmallVec<[Receipt; 4]> =
+            receipts.iter().map(|receipt| receipt.as_stored()).collect();
+        let shares = batch.members.iter();
+        let shares = shares.map(|member| self.share.algorithm(member.algorithm));
+        let shares: SmallVec<[Algorithm; 4]> = shares.collect();
+        let members = batch.members.iter().zip(&shares).zip(&receipts);
+        let members: SmallVec<[Member<'_>; 4]> = members
+            .map(|((member, algorithm), receipt)| Member {
+                algorithm,
+                receipt: Some(receipt),
+                ..*member
+            })
+            .collect();
+        let refunds = Batch::new(Operation::Refund, &members).at(Some(now));
+        let decided = self.own.decide(&refunds)?;
+        Ok(decided.decided_by(shares.iter().cloned()).by(Source::Local))
     }
 
     fn decide_shares(

@@ -72,13 +72,13 @@ pub use self::{
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, ServerId, async_trait};
+use super::{Backend, BackendError, NotAdmitted, ServerId, async_trait};
 use crate::{
     backend,
     check::{Checks, Reporter},
     decision::Outcome,
     metrics,
-    transaction::{Batch, Member},
+    transaction::{Algorithm, Batch, Member},
 };
 
 /// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
@@ -230,6 +230,15 @@ impl Backend for RedisBackend {
         };
         call.ended(result);
         decided
+    }
+
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        match algorithm {
+            Algorithm::Gcra(_) | Algorithm::Tiers(_) => Ok(()),
+            Algorithm::Window(_) | Algorithm::Quota(_) => Err(NotAdmitted::new(
+                "the Redis backend keeps no windows or quotas: use burst, count and period, or tiers",
+            )),
+        }
     }
 
     fn servers(&self) -> Option<&dyn backend::Servers> {

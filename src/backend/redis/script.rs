@@ -143,6 +143,8 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
                 ]
             }));
         }
+        // `RedisBackend::admits` refuses them.
+        Algorithm::Window(_) | Algorithm::Quota(_) => {}
     }
 }
 

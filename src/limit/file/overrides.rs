@@ -14,17 +14,9 @@ use super::{
 };
 
 const OVERRIDE: Form = Form {
-    fields: &[
-        "burst",
-        "count",
-        "period",
-        "max_wait",
-        "tiers",
-        "unlimited",
-        "blocked",
-        "ids",
-    ],
-    whole: "an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+    has_values: true,
+    fields: &["ids"],
+    whole: "an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     misplaced: &[
         ("id", "list the ids below `ids`"),
         ("shadow", "it belongs to defaults"),
@@ -33,16 +25,9 @@ const OVERRIDE: Form = Form {
 
 /// Of the older form, whose key has the id.
 const KEYED: Form = Form {
-    fields: &[
-        "burst",
-        "count",
-        "period",
-        "max_wait",
-        "tiers",
-        "unlimited",
-        "blocked",
-    ],
-    whole: "an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
+    has_values: true,
+    fields: &[],
+    whole: "an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     misplaced: &[
         ("ids", "the key has the id already"),
         ("id", "the key has the id already"),
@@ -50,6 +35,7 @@ const KEYED: Form = Form {
 };
 
 const LISTED: Form = Form {
+    has_values: false,
     fields: &["id", "comment"],
     whole: "an id stands alone, or has a comment beside it",
     misplaced: &[],
