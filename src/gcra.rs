@@ -24,7 +24,7 @@ use std::{cmp::Ordering, time::Duration};
 
 use thiserror::Error;
 
-/// The longest tolerance of a limit and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
+/// The longest tolerance of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years. See [`Gcra::new`].
 pub const MAX_TICKS_US: u64 = 1 << 51;
 
 /// An exact span of time or instant: `us + frac / count` microseconds, where `count` is that of
@@ -39,8 +39,8 @@ pub struct Ticks {
     pub frac: u32,
 }
 
-/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch: all that a
-/// backend stores for it.
+/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch. It is all that a backend stores
+/// for it: see [`Stored`](crate::decision::Stored).
 pub type Tat = Ticks;
 
 impl Ticks {
@@ -81,7 +81,7 @@ impl Ticks {
     }
 }
 
-/// Why a burst, a count and a period make no limit.
+/// Why a burst, a count and a period are not a valid limit. Returned by [`Limit::new`](crate::Limit::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GcraError {
@@ -113,7 +113,8 @@ pub enum GcraError {
     WaitTooLong,
 }
 
-/// The parameters of one bucket, validated: burst, count, and the two spans that follow from them.
+/// The validated parameters of a limit: burst, count and period. [`Limit::new`](crate::Limit::new) creates a limit
+/// directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gcra {
     burst: u32,

@@ -1,4 +1,4 @@
-//! Limits that are read again when their files change.
+//! Reloads limits when their files change.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -13,10 +13,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A set of files is put in force whole or not at all. When one has a mistake, or a rule does not fit
-//! what it says ([`Limiter::reload`]), the limits that were in force stay, and the error is logged
-//! once. Lists of addresses ([`IpList`]) can be read again with them. An overrides file that is empty has no overrides; one that is missing is a mistake. Write a
-//! file under another name and rename it, so that no half of one is ever read.
+//! All files take effect together or not at all. If one has a mistake, or a rule does not fit the new limits
+//! ([`Limiter::reload`]), the current limits stay in force, and the error is logged once. An empty overrides file
+//! removes all overrides. A missing file is a mistake. To replace a file, write the new one under another name and
+//! rename it, so that nobody reads half a file.
+//! [Lists of addresses](IpList) can be read again with them.
 
 use std::{
     convert::Infallible,
@@ -40,7 +41,7 @@ use crate::{
     metrics,
 };
 
-/// Puts limits in force when the files that they are made of have changed.
+/// Reloads the limits of a limiter when their files change. The [module docs](self) have an example.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read again until it runs"]
 pub struct Reloader {
@@ -65,8 +66,8 @@ enum Look {
 }
 
 impl Reloader {
-    /// A reloader of a limiter's limits, by the recipe that they were built by. It looks at the files
-    /// every 30 seconds.
+    /// Creates a reloader for a limiter, with the builder of its limits. By default, it checks the files every 30
+    /// seconds.
     pub fn new(limiter: Limiter, recipe: LimitsBuilder) -> Self {
         Self {
             limiter,
@@ -78,7 +79,7 @@ impl Reloader {
         }
     }
 
-    /// Sets how often it looks at the files.
+    /// Sets how often it checks the files.
     ///
     /// # Panics
     ///
@@ -93,8 +94,8 @@ impl Reloader {
         self
     }
 
-    /// Looks at the files on SIGHUP as well, which then no more ends the process. Where there are no
-    /// such signals, nothing comes of it.
+    /// Also checks the files on SIGHUP, which then no longer ends the process. On systems without this signal, it has
+    /// no effect.
     pub fn on_hangup(mut self) -> Self {
         self.on_hangup = true;
         self
@@ -121,10 +122,9 @@ impl Reloader {
         self
     }
 
-    /// Looks at the files again and again, and logs what has changed. It never ends.
+    /// Checks the files again and again, and logs changes. It never returns.
     ///
-    /// SIGHUP is heard from the call on, not from the first poll. Files are read on a thread for
-    /// blocking work.
+    /// SIGHUP is handled from the call on, not from the first poll. Files are read on a thread for blocking work.
     ///
     /// # Panics
     ///
@@ -260,7 +260,7 @@ impl Reloader {
     }
 }
 
-/// Why the limits that were in force stay.
+/// Why new limits did not take effect. Returned by [`Reloader::reload`].
 #[derive(Debug, Error)]
 #[error(transparent)]
 #[non_exhaustive]

@@ -26,14 +26,15 @@ use thiserror::Error;
 
 use crate::{gcra::MAX_TICKS_US, tiers::NEVER};
 
-/// The parameters of one bucket, validated: how many units are taken within how much time.
+/// The validated parameters of a sliding window. [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     limit: u32,
     us: u64,
 }
 
-/// When the units of a bucket were taken: all that is stored of it. The default is a bucket never used.
+/// The instants at which the units of a [`Window`] were taken, which are all that is stored of a bucket. The default
+/// is an unused bucket.
 ///
 /// It takes 8 bytes for each unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -370,7 +371,7 @@ impl WindowSnapshot {
     }
 }
 
-/// Why a limit and a window cannot be used.
+/// Why a window is not valid. Returned by [`Window::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WindowError {

@@ -19,9 +19,9 @@ const V4_BITS: u8 = 32;
 
 /// The client's IP address.
 ///
-/// An IPv6 address counts by its /64, because a subscriber has at least that many addresses, unless
-/// told [`exact`](Self::exact): the id is the first address of it (`2001:db8:1:2::`). An IPv4-mapped
-/// one (`::ffff:203.0.113.7`) is the IPv4 address, before anything else.
+/// An IPv6 address is counted by its /64, because each subscriber has at least that many addresses. The id is the
+/// first address of the /64 (`2001:db8:1:2::`). [`exact`](Self::exact) counts single addresses. An IPv4-mapped
+/// address (`::ffff:203.0.113.7`) is converted to IPv4 first.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule};
@@ -45,21 +45,20 @@ struct Counted {
 impl ClientIp {
     /// The address at the other end of the connection.
     ///
-    /// It is found where axum leaves it (feature `axum`: `ConnectInfo<SocketAddr>`, of
-    /// `into_make_service_with_connect_info`), where tonic does (feature `tonic`: `TcpConnectInfo`),
-    /// or as a bare [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
+    /// It is read from axum's `ConnectInfo<SocketAddr>` (feature `axum`; serve with
+    /// `into_make_service_with_connect_info`), from tonic's `TcpConnectInfo` (feature `tonic`), or from a plain
+    /// [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
     ///
-    /// Behind a proxy that is the proxy's address, one for all clients: use
-    /// [`behind`](Self::behind) there.
+    /// Behind a proxy, this is the proxy's address for all clients. Use [`behind`](Self::behind) there.
     #[must_use]
     pub fn peer() -> Self {
         Self::at(Address::peer())
     }
 
-    /// The address that a function finds, for servers that leave it elsewhere (TLS or unix sockets,
-    /// PROXY protocol, serverless platforms).
+    /// The address that a function returns, for servers that provide it elsewhere (TLS or unix sockets, the PROXY
+    /// protocol, serverless platforms).
     ///
-    /// A header that any client can set is no such place; for one that proxies set, use
+    /// Do not read it from a header that clients can set. For a header that proxies set, use
     /// [`behind`](Self::behind).
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
@@ -78,11 +77,11 @@ impl ClientIp {
         Self { address, counted }
     }
 
-    /// Counts each IPv6 address on its own. One subscriber then has 2⁶⁴ buckets or more, so add a
-    /// rule by [`Ipv6Range`](super::Ipv6Range).
+    /// Counts each IPv6 address separately. A subscriber then has 2⁶⁴ buckets or more, so add a rule with
+    /// [`Ipv6Range`](super::Ipv6Range).
     ///
-    /// It is needed where a translator gives IPv4 clients IPv6 addresses of one /64
-    /// (`64:ff9b::/96`): they would share a bucket.
+    /// You need this if a translator gives IPv4 clients IPv6 addresses in one /64 (`64:ff9b::/96`), because they
+    /// would share a bucket.
     #[must_use]
     pub fn exact(mut self) -> Self {
         self.counted.exact = true;
@@ -107,9 +106,9 @@ impl ClientIp {
         self
     }
 
-    /// Says of requests whether they come from one of these addresses, in CIDR notation, or as an address for that alone:
-    /// for lists of those who are not limited, or not let in. An IPv6 address is compared whole. Of a request whose
-    /// address is not known, it says no.
+    /// A condition that holds for requests from these addresses, given in CIDR notation or as single addresses, for
+    /// lists of exempt or denied clients. IPv6 addresses are compared as a whole. For a request without a known
+    /// address, it is false.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule};
@@ -122,7 +121,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// If an entry is neither address nor range, has bits set beyond its prefix, or is IPv4-mapped.
+    /// If an entry is not an address or a range, has bits set beyond its prefix, or is IPv4-mapped.
     pub fn within<T: AsRef<str>>(
         &self,
         ranges: impl IntoIterator<Item = T>,
@@ -155,7 +154,8 @@ impl ClientIp {
     }
 }
 
-/// Requests from some addresses: what [`ClientIp::within`] and [`ClientIp::listed_in`] return.
+/// A condition for requests from some addresses. Created by [`ClientIp::within`] and
+/// [`ClientIp::listed_in`].
 #[derive(Clone, Debug)]
 pub struct Within {
     address: Address,

@@ -4,15 +4,15 @@ use http::{HeaderValue, StatusCode};
 
 use crate::id::Id;
 
-/// What a [`KeyExtractor`](super::KeyExtractor) found.
+/// The result of a [`KeyExtractor`](super::KeyExtractor). Its [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Extracted {
-    /// The request is from this client. An empty id is a missing one.
+    /// The id of the client. An empty id counts as missing.
     Id(Id),
-    /// The rule is not for this request.
+    /// The rule does not apply to this request.
     Skip,
-    /// The request should have an id, and has none.
+    /// The request should have an id, but has none.
     Missing(Missing),
 }
 
@@ -23,13 +23,13 @@ impl<T: Into<Id>> From<T> for Extracted {
 }
 
 impl<T: Into<Id>> From<Option<T>> for Extracted {
-    /// Without an id, the rule is skipped.
+    /// `None` skips the rule.
     fn from(id: Option<T>) -> Self {
         id.map_or(Self::Skip, |id| Self::Id(id.into()))
     }
 }
 
-/// Why a request that should have an id has none.
+/// Why a request has no id although it should have one. The [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     fault: Fault,
@@ -44,7 +44,7 @@ enum Fault {
 }
 
 impl Missing {
-    /// The client left it out. Refused with 400 and this reason, which says what to send.
+    /// The client has not sent it. The request is refused with 400 and this reason, which should say what to send.
     pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: Fault::Client,
@@ -74,7 +74,7 @@ impl Missing {
         self
     }
 
-    /// The server is not set up to know it. Refused with 500; this reason, which says what to
+    /// The server is not configured to find it. The request is refused with 500. The reason, which should say what to
     /// change, is logged once.
     pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Missing {
         &self.reason
     }
 
-    /// Whether it is the server that has to be changed.
+    /// Whether the server is at fault, not the client.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.fault == Fault::Server

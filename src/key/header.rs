@@ -8,9 +8,9 @@ use crate::id::IdError;
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///
-/// It must be there once and hold visible ASCII, at most [`MAX_LEN`](Self::MAX_LEN) bytes once
-/// trimmed; else the request has no id. A client that can set the header itself chooses its bucket:
-/// let only what stands before the server set it.
+/// The header must be sent once and contain visible ASCII, at most [`MAX_LEN`](Self::MAX_LEN) bytes after trimming.
+/// Otherwise the request has no id. A client that can set the header chooses its own bucket, so use a header that
+/// only your gateway can set.
 ///
 /// ```
 /// use tollgate::{Rule, key::HeaderId};
@@ -25,14 +25,14 @@ pub struct HeaderId {
 }
 
 impl HeaderId {
-    /// The longest value that is an id, in bytes.
+    /// The maximum length of an id, in bytes. Longer values count as missing.
     pub const MAX_LEN: usize = 1024;
 
     /// The id in the header `name`.
     ///
     /// # Panics
     ///
-    /// If `name` is no header name.
+    /// If `name` is not a valid header name.
     #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {

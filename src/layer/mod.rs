@@ -13,13 +13,13 @@
 //!
 //! # Where it goes
 //!
-//! Anywhere in a stack: `Router::layer`, `Router::route_layer` (which leaves out the fallback, so
-//! 404s are not limited), tonic's `Server::builder().layer(..)`, or around one tonic service with
-//! [`Layer::layer`](tower_layer::Layer::layer). A layer that authenticates goes outside of it, if a
-//! rule needs to know the user; a tracing layer too, if it is to see denials.
+//! The layer works anywhere in a stack: in `Router::layer`, in `Router::route_layer` (which leaves out the fallback,
+//! so 404s are not limited), in tonic's `Server::builder().layer(..)`, or around one tonic service with
+//! [`Layer::layer`](tower_layer::Layer::layer). Put it inside the layer that authenticates, if a rule needs the user,
+//! and inside the layer that traces, if the traces should contain denials.
 //!
-//! Nested layers are each decided on their own, the outer one first: what it has charged stays
-//! charged if the inner one denies. Rules of one layer are decided together, all or nothing.
+//! Nested layers decide separately, the outer one first. What the outer layer has charged stays charged if the inner
+//! one denies. Rules of one layer are decided together: all are charged, or none.
 //!
 //! # Waiting in line
 //!
@@ -39,9 +39,9 @@
 //!
 //! # In traces
 //!
-//! What was decided is recorded on the current span, if that has the fields `rate_limiting.policy` (the limit),
-//! `rate_limiting.result` (`acquired`, `rejected` and so on) and, for requests that are refused for whatever reason,
-//! `rate_limiting.refusal` (`over_limit`, `no_id`, `unavailable`, …). With tower-http, such a span is made outside of the layer:
+//! The decision is recorded on the current span, if the span has the fields `rate_limiting.policy` (the limit),
+//! `rate_limiting.result` (`acquired`, `rejected` and so on) and, for refused requests, `rate_limiting.refusal`
+//! (`over_limit`, `no_id`, `unavailable` and so on). With tower-http, create such a span outside of the layer:
 //!
 //! ```
 //! use axum::extract::Request;
@@ -58,13 +58,14 @@
 //! let app: axum::Router = axum::Router::new().layer(trace);
 //! ```
 //!
-//! Each decision is an event too, of level `DEBUG` if it denies and `TRACE` if not, with the limit, the id, the result and
-//! what remains. [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps ids out of them.
+//! Each decision is also an event with the limit, the id, the result and what remains, at level `DEBUG` for a denial
+//! and `TRACE` otherwise. [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps ids out of
+//! events.
 //!
 //! # In handlers
 //!
-//! A handler finds the [`Assessment`] of its request among the extensions: what was decided, and the
-//! limiter, to spend more or give back.
+//! A handler finds the [`Assessment`] in the request's extensions. It has the decisions, and can settle or refund
+//! them.
 
 mod additions;
 mod assessment;

@@ -28,14 +28,14 @@ const LONG_UNITS: [(&str, u64); 6] = [
 
 const DAY: u64 = 24 * 3_600_000_000_000;
 
-/// Parses a duration as Go writes them: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
+/// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
 ///
-/// Units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`; numbers may have a fraction. Unlike Go,
-/// a negative one, a bare `0` and a part of a nanosecond are errors, and nothing is rounded.
+/// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
+/// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
 ///
 /// # Errors
 ///
-/// If the text is none of this, or longer than [`Duration::MAX`].
+/// If the text is not such a duration, or longer than [`Duration::MAX`].
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let go = |unit: &str| nanos_of(unit, &UNITS);
     parse_parts(text, go).map_err(|kind| DurationError {
@@ -72,7 +72,7 @@ fn parse_parts(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<Duratio
     Ok(total)
 }
 
-/// Writes a duration as Go does: `1s`, `3h0m0s`, `1.5ms`, `0s`.
+/// Formats a duration like Go: `1s`, `3h0m0s`, `1.5ms`, `0s`. [`parse_duration`] reads it.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
@@ -183,7 +183,7 @@ fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     }
 }
 
-/// The error of a text that is not a duration.
+/// The error for a text that is not a duration. Returned by [`parse_duration`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a duration: {kind}")]
 pub struct DurationError {

@@ -9,7 +9,7 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// How much a client may do: so many at once, and so many per period in the long run.
+/// How much a client may do: the number of requests that can pass at once, and the rate in the long run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,9 +22,8 @@ use crate::{
 /// # Ok::<_, tollgate::gcra::GcraError>(())
 /// ```
 ///
-/// The constructors that cannot fail panic on values that make no limit, at compile time if they
-/// stand in a `const`. For values from elsewhere there is [`Limit::new`], and for text
-/// [`FromStr`](#impl-FromStr-for-Limit): `10/s burst 20`.
+/// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
+/// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limit(Kind);
 
@@ -36,19 +35,20 @@ enum Kind {
 }
 
 impl Limit {
-    /// Everything passes, and nothing is counted: for a client that shall escape the default.
+    /// Everything passes, and nothing is counted. Use it in an override, to exempt a client.
+    /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
     pub const UNLIMITED: Self = Self(Kind::Unlimited);
 
-    /// Nothing passes, whatever is refunded or reset: for a client that shall not come any more or, as a default, for
-    /// all who have no override.
+    /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
+    /// block every client without an override.
     pub const BLOCKED: Self = Self(Kind::Blocked);
 
-    /// At most `burst` at once, of which `count` come back each `period`.
+    /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
     /// # Errors
     ///
-    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty
-    /// bucket would take more than 2⁵¹ µs (71 years) to fill.
+    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
+    /// more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
         match Gcra::new(burst, count, period) {
             Ok(gcra) => Ok(Self::by(gcra)),
@@ -148,7 +148,7 @@ impl Limit {
         }
     }
 
-    /// `count` per `period`, all of them at once if need be.
+    /// `count` per `period`. The burst is `count` too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -168,7 +168,7 @@ impl Limit {
         Self::checked(count, count, period)
     }
 
-    /// One per `interval`, never two at once.
+    /// One per `interval`, with a burst of 1.
     ///
     /// ```
     /// use std::time::Duration;
@@ -188,7 +188,7 @@ impl Limit {
         Self::checked(1, 1, interval)
     }
 
-    /// `count` per second, all of them at once if need be.
+    /// `count` per second. The burst is `count` too.
     ///
     /// # Panics
     ///
@@ -199,7 +199,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(1))
     }
 
-    /// `count` per minute, all of them at once if need be.
+    /// `count` per minute. The burst is `count` too.
     ///
     /// # Panics
     ///
@@ -210,7 +210,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60))
     }
 
-    /// `count` per hour, all of them at once if need be.
+    /// `count` per hour. The burst is `count` too.
     ///
     /// # Panics
     ///
@@ -221,7 +221,8 @@ impl Limit {
         Self::per(count, Duration::from_secs(60 * 60))
     }
 
-    /// `count` per day of 24 hours, all of them at once if need be.
+    /// `count` per 24 hours. The burst is `count` too, so a client can use up to twice as much in one day: the burst,
+    /// and what comes back meanwhile.
     ///
     /// # Panics
     ///
@@ -232,7 +233,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(24 * 60 * 60))
     }
 
-    /// Sets how many may come at once. The rate stays.
+    /// Sets how many requests can pass at once. The rate does not change.
     ///
     /// # Panics
     ///
@@ -326,8 +327,8 @@ impl Limit {
         Self(Kind::By(Algorithm::Gcra(gcra)))
     }
 
-    /// How buckets of this limit are decided; `None` if there are none, because it is
-    /// [`UNLIMITED`](Self::UNLIMITED) or [`BLOCKED`](Self::BLOCKED).
+    /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
+    /// which have no buckets.
     #[must_use]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {

@@ -24,7 +24,8 @@ use crate::{
 /// The generation of the limits that are built next. The first is 1.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// All limits that an application knows: for each name a default, and overrides for some clients.
+/// All limits of an application: for each name a default, and overrides for single clients. Created by
+/// [`Limits::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
@@ -194,7 +195,7 @@ impl Limits {
     }
 }
 
-/// A limit name, the limit that its clients have, and those who have another.
+/// A limit name, its default limit, and its overrides. Returned by [`Limits::get`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NamedLimit {

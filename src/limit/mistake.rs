@@ -18,8 +18,8 @@ use crate::{
     window::WindowError,
 };
 
-/// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
-/// what to change.
+/// Why limits cannot be used: file and line if known, the limit, the id, and what to change. The
+/// [guide](crate::guide::limits_in_files#mistakes) has examples.
 #[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
 
@@ -63,7 +63,7 @@ impl fmt::Display for Origin {
 }
 
 impl LimitsError {
-    /// The file, unless it is about code or a text.
+    /// The file, or `None` for a mistake in code or in a text.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0.origin.place {
@@ -84,7 +84,7 @@ impl LimitsError {
         self.0.limit.as_deref()
     }
 
-    /// The id, if it is about an override.
+    /// The id, if the mistake is in an override.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()

@@ -18,20 +18,19 @@ use crate::{
 };
 
 impl Limiter {
-    /// Puts other limits in force, for all handles: whole, or not at all.
+    /// Replaces the limits, for all clones of this limiter. The new limits take effect completely or not at all.
     ///
-    /// Each decision is by the old limits or by the new ones. Buckets stay as they are, and what
-    /// clients have spent counts under the new limits. A bucket whose limit comes to have another
-    /// [algorithm](crate::transaction::Algorithm) starts fresh. Names may be added, and removed if no rule
-    /// uses them.
+    /// Each decision uses either the old limits or the new ones. Buckets are kept: what clients have spent counts
+    /// under the new limits. Names can be added, and names that no rule uses can be removed. A
+    /// bucket whose limit changes to another [algorithm](crate::transaction::Algorithm) starts fresh.
     ///
-    /// [`Reloader`](crate::reload::Reloader) does this when files change.
+    /// [`Reloader`](crate::reload::Reloader) calls this when files change.
     ///
     /// # Errors
     ///
-    /// If a rule uses a name that is gone or has lost its values, or has a cost that could never pass;
-    /// if a name has another number or another format of ids, so that its buckets would be lost; or if the backend
-    /// cannot keep the buckets of a limit ([`Backend::admits`]). Then the old limits stay.
+    /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if
+    /// the number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot
+    /// keep the buckets of a limit ([`Backend::admits`]). The old limits then stay in force.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
         let reloaded = self.put_in_force(limits);
         metrics::reloaded(match reloaded {
@@ -261,11 +260,11 @@ impl Claims {
     }
 }
 
-/// Why other limits are not put in force.
+/// Why new limits were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// A rule uses a name that is gone, or has a cost above a burst.
+    /// A rule uses a name that has been removed, or has a cost above a burst.
     #[error("a rule does not fit the new limits: {0}")]
     Rule(#[source] LimiterError),
     /// A limit that a rule uses was removed from the file that defined it.
@@ -281,7 +280,7 @@ pub enum ReloadError {
         /// What it may be called now.
         hint: String,
     },
-    /// A limit that a rule uses has no values any more.
+    /// A limit that a rule uses no longer has values.
     #[error(
         "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
          `{limit}: {{}}` if it is to be off",
@@ -293,7 +292,7 @@ pub enum ReloadError {
         /// The file that had its values, if one had.
         file: Option<PathBuf>,
     },
-    /// A name has another number or another format of ids, or a number another format.
+    /// A name has another number or id format, or a number has another id format.
     #[error(
         "limit `{was}` is {}, and `{is}` would be {}, so that its buckets would be lost: leave that, \
          or restart",
@@ -301,9 +300,9 @@ pub enum ReloadError {
         Key(is)
     )]
     OtherKey {
-        /// The name as it is.
+        /// The current name.
         was: LimitName,
-        /// The name as it would be.
+        /// The new name.
         is: LimitName,
     },
     /// The backend cannot keep the buckets of a limit.
@@ -311,9 +310,9 @@ pub enum ReloadError {
     Backend {
         /// The limit.
         limit: String,
-        /// Whose override it is, if it is one.
+        /// The id of the override, if it is one.
         id: Option<String>,
-        /// Why not.
+        /// The reason.
         source: NotAdmitted,
     },
 }

@@ -1,6 +1,15 @@
-//! What the client sees: the one place where responses are built and headers written.
+//! Responses: how refusals look, and which headers show what is left.
 //!
-#![doc = include_str!("../../docs/responses.md")]
+//! ```
+//! use tollgate::{ClientIp, Limit, RateLimitLayer, response::{Headers, PlainText}};
+//!
+//! let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
+//!     .respond_with(PlainText)
+//!     .headers(Headers::XRateLimitDelta);
+//! # let _ = layer;
+//! ```
+//!
+//! The [guide](crate::guide::responses) lists statuses, formats and fields, for HTTP and gRPC.
 
 mod accept;
 #[cfg(feature = "axum")]
@@ -37,14 +46,14 @@ pub(crate) use self::{
 };
 use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
 
-/// Builds the response to a refused request, but a gRPC one.
+/// Builds the response to a refused request that is not gRPC.
 ///
-/// It says how refusals look: status, content type, body. What all have in common is added afterwards where the format
-/// has not put its own: `Retry-After` if there is a wait, `Link` to the limit's documentation if it has one, and
-/// `Cache-Control: no-store`. Then come the [`Headers`].
+/// A format chooses the status, the content type and the body. The layer then adds these headers, unless the format
+/// has set them: `Retry-After` if there is a wait, `Link` if the limit has documentation, and `Cache-Control:
+/// no-store`. The fields of [`Headers`] follow.
 ///
-/// It runs for each refused request, of which there are many under an attack, so it should neither block nor do much
-/// work, and must not panic.
+/// It runs for every refused request, which can be many during an attack. It should neither block nor do much work,
+/// and must not panic.
 ///
 /// A closure is a format:
 ///
@@ -74,8 +83,8 @@ pub trait ResponseFormat: Send + Sync + 'static {
     /// Builds the response.
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
 
-    /// The media type of what it builds. If it says, a client whose `Accept` would rather have a problem document or plain
-    /// text gets that instead.
+    /// The media type of its responses. If this returns `Some`, a client whose `Accept` prefers a problem document or
+    /// plain text gets that instead.
     fn media_type(&self) -> Option<&'static str> {
         None
     }

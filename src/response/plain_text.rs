@@ -5,7 +5,8 @@ use super::{ResponseFormat, refusal::Refusal, respond};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain";
 
-/// One line of text: the refusal's message.
+/// One line of text with the refusal's message. [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with)
+/// has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainText;
 

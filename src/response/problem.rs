@@ -12,8 +12,8 @@ use super::{
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
-/// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), of the types that the `RateLimit` draft registers, or
-/// of ACME's. Those of the draft are the default.
+/// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), with the types that the `RateLimit` draft
+/// registers (the default) or with those of ACME.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Problem {
     types: Types,
@@ -27,8 +27,8 @@ enum Types {
 }
 
 impl Problem {
-    /// Problems of the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`, and
-    /// `about:blank` for all else. Where limits deny, `violated-policies` has their names.
+    /// Uses the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`, and
+    /// `about:blank` for everything else. If limits deny the request, `violated-policies` lists their names.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Problem {
         }
     }
 
-    /// Problems of the types that ACME clients know ([RFC 8555, section 6.7]), such as
+    /// Uses the types that ACME clients know ([RFC 8555, section 6.7]), such as
     /// `urn:ietf:params:acme:error:rateLimited`.
     ///
     /// [RFC 8555, section 6.7]: https://www.rfc-editor.org/rfc/rfc8555#section-6.7

@@ -10,7 +10,8 @@ use super::{
 
 const JSON: &str = "application/json";
 
-/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`.
+/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`, for
+/// [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registry;
 

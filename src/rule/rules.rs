@@ -21,14 +21,15 @@ use crate::{
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
-/// Why a rule does not fit the limits, or the rules before it.
+/// Why a rule does not fit the limits or the other rules of its layer. Returned by
+/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The limit is not known, or the cost is above its burst.
+    /// The limit is unknown, or the cost is above its burst.
     #[error(transparent)]
     Limiter(LimiterError),
-    /// What the extractor finds is not in the format of the limit's ids.
+    /// The extractor cannot produce ids in the limit's format.
     #[error(
         "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
          another extractor, or give the limit another format"
@@ -39,13 +40,13 @@ pub enum RuleError {
         /// The format of its ids.
         format: IdFormat,
     },
-    /// The costs of all rules of one limit are above its burst together.
+    /// The costs of all rules of one limit add up to more than its burst.
     #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
     Sum(LimiterError),
-    /// A [check](crate::check) has found something, and they are strict.
+    /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(Finding),
-    /// Two rules of one limit are charged by how requests end, or one is.
+    /// Several rules of one limit, at least one of which charges by how requests end.
     #[error(
         "limit `{limit}` has several rules, of which one is charged by how a request ends, so that they cannot be \
          added up: give it one rule, or two limits"
@@ -54,7 +55,7 @@ pub enum RuleError {
         /// The limit.
         limit: String,
     },
-    /// Two rules of one limit have different modes, so that their charges could not be added up.
+    /// Two rules of one limit have different modes, so their charges cannot be added up.
     #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
     MixedModes {
         /// The limit.

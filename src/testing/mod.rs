@@ -1,7 +1,6 @@
 //! The conformance suite: what every [`Backend`](crate::backend::Backend) must do, as tests for a backend of your own.
 //!
-//! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests need nothing else: they bring an
-//! asynchronous runtime along.
+//! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests bring their own asynchronous runtime.
 //!
 //! ```toml
 //! [dev-dependencies]

@@ -11,6 +11,7 @@ mod limit_names;
 mod one_limit;
 mod peers;
 mod proxies;
+mod recipes;
 mod responses;
 mod rule_choices;
 mod rules;

@@ -83,7 +83,7 @@ impl MemoryBackend {
     /// The default of [`with_max_buckets`](Self::with_max_buckets).
     pub const DEFAULT_MAX_BUCKETS: usize = 1_000_000;
 
-    /// A backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
+    /// Creates a backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
     #[must_use]
     pub fn new() -> Self {
         Self::with_max_buckets(Self::DEFAULT_MAX_BUCKETS)
@@ -91,8 +91,7 @@ impl MemoryBackend {
 
     /// A backend for at most `max_buckets` buckets by GCRA or with quotas, and for 32 bytes of histories for each of them.
     ///
-    /// The cap is shared out evenly over shards, so that eviction begins a few per cent before it is
-    /// reached.
+    /// The cap is divided evenly among the shards, so that eviction starts a few per cent before it is reached.
     ///
     /// # Panics
     ///

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
-/// Why no [`Proxies`](super::Proxies) are to be made of a list of addresses and ranges.
+/// Why a list of addresses and ranges cannot be used for [`Proxies`](super::Proxies).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProxiesError {
@@ -15,7 +15,7 @@ pub enum ProxiesError {
     /// An entry is not a range.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// A range holds every address.
+    /// A range contains every address.
     #[error(
         "`{entry}` trusts everyone, so that clients choose their address: name the ranges of the \
          proxies, or use `Proxies::hops`"
@@ -24,7 +24,7 @@ pub enum ProxiesError {
         /// The entry.
         entry: String,
     },
-    /// The header does not hold one address alone, which [`ProxyHeader::Single`](super::ProxyHeader::Single) reads.
+    /// The header does not hold a single address, which [`ProxyHeader::Single`](super::ProxyHeader::Single) requires.
     #[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
     NotSingle {
         /// The header's name.
@@ -34,7 +34,7 @@ pub enum ProxiesError {
     },
 }
 
-/// Why a text is not a range of addresses.
+/// Why a text is not a range of addresses. Returned by [`ClientIp::within`](crate::ClientIp::within).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RangeError {
@@ -44,7 +44,7 @@ pub enum RangeError {
         /// The entry.
         entry: String,
     },
-    /// It has bits set where its addresses differ.
+    /// It has bits set beyond its prefix.
     #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or the one address alone")]
     HostBits {
         /// The entry.
@@ -52,12 +52,12 @@ pub enum RangeError {
         /// The range that it lies in.
         range: String,
     },
-    /// It is of IPv4-mapped addresses, which are IPv4 ones before they are compared.
+    /// It is IPv4-mapped. Such addresses are converted to IPv4 before they are compared.
     #[error("`{entry}` is IPv4-mapped: write `{range}`")]
     Mapped {
         /// The entry.
         entry: String,
-        /// The same in IPv4.
+        /// The same range in IPv4.
         range: String,
     },
 }
@@ -67,7 +67,7 @@ pub enum RangeError {
 pub(in crate::key) struct Ranges(Arc<[IpNet]>);
 
 impl Ranges {
-    /// The ranges that are written in CIDR notation, or as an address for that alone.
+    /// Parses ranges in CIDR notation, or single addresses.
     pub(in crate::key) fn parse<T: AsRef<str>>(
         entries: impl IntoIterator<Item = T>,
     ) -> Result<Self, RangeError> {
@@ -75,7 +75,7 @@ impl Ranges {
         entries.collect()
     }
 
-    /// The ranges of proxies, which are not everyone's.
+    /// Parses the ranges of proxies, and rejects one that contains every address.
     pub(super) fn of_proxies<T: AsRef<str>>(
         entries: impl IntoIterator<Item = T>,
     ) -> Result<Self, ProxiesError> {
