@@ -16,6 +16,8 @@ mod receipt;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod transaction;
 
+#[cfg(feature = "failure-policy")]
+pub(crate) use self::owned::OwnedMember;
 pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},

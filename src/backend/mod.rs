@@ -114,7 +114,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the batch could not be decided. Then nothing is stored, unless the error is
-    /// [`BackendError::Unavailable`], after which that is unknown.
+    /// [`BackendError::Unavailable`], after which that is unknown. A backend that knows that nothing was done says so
+    /// ([`BackendError::NotDone`]).
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError>;
 
     /// Does the same without waiting, or answers `None` where that is not possible; then nothing
@@ -195,9 +196,12 @@ pub enum BackendError {
     /// The instant of the decision is out of range.
     #[error(transparent)]
     InvalidNow(#[from] InvalidNow),
-    /// The store did not answer, or not with an answer.
+    /// The store did not answer, or not with an answer. What was asked may have been done.
     #[error("the rate limit store is unavailable")]
     Unavailable(#[source] Box<dyn StdError + Send + Sync>),
+    /// The store was not reached, or has refused. Nothing was done.
+    #[error("the rate limit store is unavailable, and nothing was charged")]
+    NotDone(#[source] Box<dyn StdError + Send + Sync>),
     /// The store has moved, and is being found again: a master that has become a replica. It is no reason
     /// to stop asking.
     #[error("the rate limit store is being found again")]
@@ -208,5 +212,10 @@ impl BackendError {
     /// The error of a store that did not answer.
     pub fn unavailable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
+    }
+
+    /// The error of a store that has done nothing.
+    pub fn not_done(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::NotDone(source.into())
     }
 }

@@ -33,8 +33,9 @@ pub struct OwnedBatch {
     members: Box<[OwnedMember]>,
 }
 
+/// A copy of a [`Member`] that borrows nothing.
 #[derive(Debug)]
-struct OwnedMember {
+pub(crate) struct OwnedMember {
     limit: OwnedLimitKey,
     id: Box<str>,
     algorithm: Algorithm,
@@ -74,7 +75,7 @@ impl From<&Batch<'_>> for OwnedBatch {
 }
 
 impl OwnedMember {
-    fn lend(&self) -> Member<'_> {
+    pub(crate) fn lend(&self) -> Member<'_> {
         let limit = match &self.limit {
             OwnedLimitKey::Number(number) => LimitKey::Number(*number),
             OwnedLimitKey::Name(name) => LimitKey::Name(name),

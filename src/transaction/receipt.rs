@@ -4,7 +4,8 @@ use crate::gcra::{Gcra, Tat, Ticks};
 /// Proof of one charge: whoever holds it can refund exactly that charge.
 ///
 /// A receipt names who decided. The refund of a charge that this process decided alone, because the store did not
-/// answer, goes to the local bucket and never to the store. A receipt also keeps the rate at which it was charged, so
+/// answer, goes to the local bucket and never to the store; once the store has been charged for the outage, it gives nothing
+/// back. A receipt also keeps the rate at which it was charged, so
 /// that a reload in between gives back no more than was taken.
 ///
 /// A receipt names its bucket, and not the limiter that charged it. Refund it by that limiter, or by another one on the same
@@ -79,6 +80,12 @@ impl Receipt {
         let cost = cost.min(self.cost);
         self.cost -= cost;
         Self { cost, ..*self }
+    }
+
+    /// The theoretical arrival time right after the charge.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) const fn tat(&self) -> Tat {
+        self.tat
     }
 
     pub(crate) fn is_for(&self, bucket: Fingerprint) -> bool {

@@ -12,9 +12,7 @@ use std::{
 use futures_util::FutureExt;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{
-        Backend, BackendError, DenyCache, FailurePolicy, ServerId, Servers, async_trait,
-    },
+    backend::{Backend, BackendError, DenyCache, FailurePolicy, ServerId, Servers, async_trait},
     clock::ManualClock,
     decision::{Outcome, Source},
     limit::LimitName,
@@ -87,7 +85,7 @@ impl Backend for Store {
         let fate = *self.0.fate.lock().unwrap();
         match fate {
             Fate::Works => self.0.memory.apply(batch).await,
-            Fate::Fails => Err(BackendError::unavailable("lost")),
+            Fate::Fails => Err(BackendError::not_done("lost")),
             Fate::Hangs => std::future::pending().await,
             Fate::Moves => Err(BackendError::Moving("READONLY".into())),
             Fate::Forgets => {
@@ -116,8 +114,9 @@ fn limits() -> Limits {
     builder.build().unwrap()
 }
 
+/// What is charged to the store afterwards is tested in `payback`.
 fn limiter(policy: FailurePolicy<Store>) -> Limiter {
-    Limiter::new(limits(), policy).with_clock(ManualClock::default())
+    Limiter::new(limits(), policy.pay_back(0)).with_clock(ManualClock::default())
 }
 
 fn one(limit: &'static str) -> Transaction<'static> {
@@ -508,7 +507,7 @@ fn tiers(policy: FailurePolicy<Store>, burst: u32) -> (Limiter, ManualClock) {
     let limits = Limits::builder().limit("local", limit).build().unwrap();
     let clock = ManualClock::default();
     (
-        Limiter::new(limits, policy).with_clock(clock.clone()),
+        Limiter::new(limits, policy.pay_back(0)).with_clock(clock.clone()),
         clock,
     )
 }
@@ -672,7 +671,10 @@ impl Servers for TwoStores {
     }
 
     fn has_decided(&self, server: ServerId, _: std::time::Instant) -> bool {
-        *self.0[server.number() as usize - 1].has_decided.lock().unwrap()
+        *self.0[server.number() as usize - 1]
+            .has_decided
+            .lock()
+            .unwrap()
     }
 
     fn address(&self, server: ServerId) -> Option<String> {

@@ -12,6 +12,7 @@ mod gcra_model;
 mod handles;
 mod ids;
 mod limits;
+mod payback;
 mod receipts;
 mod reload;
 mod shadow;

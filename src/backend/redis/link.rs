@@ -191,6 +191,15 @@ impl Link {
         ScriptAnswer::read(&reply?)
     }
 
+    /// The client for one call, once the first attempt to connect is over.
+    async fn ready(&self, deadline: Deadline) -> Result<WithOptions<Client>, RedisError> {
+        self.begin()?;
+        if let Route::Own(line) = &self.route {
+            deadline.limit(line.attempted()).await?;
+        }
+        self.for_call(deadline.left()?)
+    }
+
     async fn send(
         &self,
         (command, script): (&'static str, &'static str),
@@ -199,11 +208,7 @@ impl Link {
         deadline: Deadline,
     ) -> Result<Value, Failure> {
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
-        self.begin()?;
-        if let Route::Own(line) = &self.route {
-            deadline.limit(line.attempted()).await?;
-        }
-        let client = self.for_call(deadline.left()?)?;
+        let client = self.ready(deadline).await.map_err(Failure::Unsent)?;
         let arguments = call.arguments(script);
         let reply = match asking {
             true => ask(&client, command, arguments).await,
