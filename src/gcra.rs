@@ -237,6 +237,13 @@ impl Gcra {
         self.subtract(self.normal(tat), given).max(full)
     }
 
+    /// The TAT of a bucket that holds so many tokens at `now`.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tat_with(&self, tokens: u32, now: u64) -> Tat {
+        let taken = self.increment(self.burst.saturating_sub(tokens));
+        self.add(Ticks::from_micros(now), taken)
+    }
+
     /// The new TAT once as much is charged as another bucket was charged when it moved from `before` to `after`.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn charge_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {

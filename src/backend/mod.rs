@@ -56,7 +56,12 @@
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
+#[cfg(feature = "tokio")]
+mod lease;
+mod lease_terms;
 mod memory;
+#[cfg(feature = "tokio")]
+mod one_task;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod servers;
@@ -68,10 +73,13 @@ use thiserror::Error;
 
 #[cfg(feature = "failure-policy")]
 pub use self::failure::FailurePolicy;
+#[cfg(feature = "tokio")]
+pub use self::lease::Lease;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{
     deny_cache::DenyCache,
+    lease_terms::LeaseTerms,
     memory::MemoryBackend,
     servers::{ServerId, Servers},
 };
@@ -79,7 +87,7 @@ pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
-    transaction::{Algorithm, Batch},
+    transaction::{Algorithm, Batch, LeaseShare},
 };
 
 /// Where buckets are kept, and where batches are decided.
@@ -140,6 +148,33 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// What a limit comes to that asks for leases, by a backend that charges ahead ([`Lease`]). A wrapper asks the backend that
+    /// it wraps.
+    ///
+    /// # Errors
+    ///
+    /// If the limit cannot be leased, with the reason and what to change. The default is `None`: there are no leases.
+    ///
+    /// [`Lease`]: crate::backend::Lease
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        let _ = (algorithm, share);
+        Ok(None)
+    }
+
+    /// Gives back what was charged ahead and charges what is owed, before the process ends. A wrapper closes the backend that
+    /// it wraps. A backend decides after that, too.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer. What was not given back stays charged.
+    async fn close(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// The servers that decide, if there are several that fail on their own. A wrapper passes on those of the backend that it
     /// wraps.
     ///
@@ -166,6 +201,18 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         (**self).admits(algorithm)
+    }
+
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        (**self).lease(algorithm, share)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        (**self).close().await
     }
 
     fn servers(&self) -> Option<&dyn Servers> {

@@ -14,6 +14,7 @@ use crate::{
     gcra::GcraError,
     id::{IdError, UnknownIdFormat, shortened},
     tiers::TiersError,
+    transaction::LeaseShareError,
 };
 
 /// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
@@ -240,6 +241,11 @@ pub(super) enum Mistake {
     Docs(String),
     #[error("{field} is `{text}`: write true or false")]
     Flag { field: &'static str, text: String },
+    #[error("lease is `{text}`: {source}")]
+    Lease {
+        text: String,
+        source: LeaseShareError,
+    },
 }
 
 impl Mistake {
@@ -276,6 +282,11 @@ impl Mistake {
     pub(super) fn flag(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Flag { field, text }
+    }
+
+    pub(super) fn lease(text: &str, source: LeaseShareError) -> Self {
+        let text = shortened(text);
+        Self::Lease { text, source }
     }
 
     pub(super) fn docs(link: &str) -> Self {

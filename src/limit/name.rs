@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::{
     id::{IdFormat, shortened},
-    transaction::{LimitKey, OnFailure},
+    transaction::{LeaseShare, LimitKey, OnFailure},
 };
 
 /// A limit's name, what stands for it in bucket keys (its number or, if it has none, the name), and
@@ -32,6 +32,7 @@ pub struct LimitName {
     format: IdFormat,
     on_failure: Option<OnFailure>,
     shadow: Option<bool>,
+    lease: Option<LeaseShare>,
     about: Arc<About>,
 }
 
@@ -62,6 +63,7 @@ impl LimitName {
             format,
             on_failure: None,
             shadow: None,
+            lease: None,
             about: Arc::default(),
         }
     }
@@ -79,6 +81,19 @@ impl LimitName {
     #[must_use]
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = Some(shadow);
+        self
+    }
+
+    /// Sets which part of the burst each process may hold in advance: `lease(1, 20)` is a twentieth, 5 %. It needs a backend
+    /// with a [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
+    ///
+    /// # Panics
+    ///
+    /// If it is less than a thousandth of a per cent, or more than all.
+    #[must_use]
+    #[track_caller]
+    pub fn lease(mut self, part: u32, of: u32) -> Self {
+        self.lease = Some(LeaseShare::new(part, of));
         self
     }
 
@@ -123,6 +138,12 @@ impl LimitName {
         self.shadow.unwrap_or(false)
     }
 
+    /// Which part of the burst each process may hold in advance, if it was said.
+    #[must_use]
+    pub fn leased(&self) -> Option<LeaseShare> {
+        self.lease
+    }
+
     /// What is limited, in words, if it was said.
     #[must_use]
     pub fn described(&self) -> Option<&str> {
@@ -153,10 +174,11 @@ impl LimitName {
     pub(super) fn say(
         mut self,
         shadow: Option<bool>,
+        lease: Option<LeaseShare>,
         description: Option<&str>,
         docs: Option<&str>,
     ) -> Self {
-        self.shadow = shadow;
+        (self.shadow, self.lease) = (shadow, lease);
         self.about = Arc::new(About {
             description: description.map(Into::into),
             docs: docs.map(Into::into),
@@ -168,6 +190,7 @@ impl LimitName {
     pub(super) fn adopt(&mut self, said: &Self) {
         self.on_failure = said.on_failure.or(self.on_failure);
         self.shadow = said.shadow.or(self.shadow);
+        self.lease = said.lease.or(self.lease);
         if said.about != self.about {
             let About { description, docs } = (*said.about).clone();
             let about = Arc::make_mut(&mut self.about);

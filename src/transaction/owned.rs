@@ -46,6 +46,7 @@ pub(crate) struct OwnedMember {
     on_failure: Option<OnFailure>,
     floor: Option<OnFailure>,
     shadow: bool,
+    leased: u32,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
 }
@@ -90,6 +91,7 @@ impl OwnedMember {
             on_failure: self.on_failure,
             floor: self.floor,
             shadow: self.shadow,
+            leased: self.leased,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
         }
@@ -109,6 +111,7 @@ impl From<&Member<'_>> for OwnedMember {
             on_failure,
             floor,
             shadow,
+            leased,
             fingerprint,
             receipt,
         } = *member;
@@ -126,6 +129,7 @@ impl From<&Member<'_>> for OwnedMember {
             on_failure,
             floor,
             shadow,
+            leased,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
         }

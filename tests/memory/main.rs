@@ -11,6 +11,7 @@ mod failure_policy;
 mod gcra_model;
 mod handles;
 mod ids;
+mod lease;
 mod limits;
 mod payback;
 mod receipts;

@@ -129,7 +129,7 @@ impl Local {
             return;
         }
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-            if !answer.known {
+            if !answer.known || answer.leased {
                 continue;
             }
             let state = answer.state.by_clock(outcome.now, now);

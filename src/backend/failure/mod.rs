@@ -23,14 +23,17 @@ use self::{
     breakers::Breakers,
     call::call,
     local::{DEFAULT_DEBTS, Local, Share},
-    payback::{Payback, Payer},
+    payback::Payer,
 };
-use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Servers, Stats};
+use super::{
+    Backend, BackendError, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
+    one_task::OneTask,
+};
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
     metrics,
-    transaction::{Algorithm, Batch, Member, OnFailure, Operation},
+    transaction::{Algorithm, Batch, LeaseShare, Member, OnFailure, Operation},
 };
 
 /// Bounds what a store's fault can do to a request: it is asked for no longer than a deadline, not at all while
@@ -86,7 +89,7 @@ pub struct FailurePolicy<B> {
     inner: Arc<B>,
     local: Local,
     breakers: Arc<Breakers>,
-    payback: Payback,
+    payback: OneTask,
     on_failure: OnFailure,
     deadline: Duration,
     in_flight: AtomicUsize,
@@ -114,7 +117,7 @@ impl<B: Backend> FailurePolicy<B> {
             inner: Arc::new(inner),
             local: Local::new(MemoryBackend::new(), Share::WHOLE),
             breakers: Arc::new(Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, has_several)),
-            payback: Payback::default(),
+            payback: OneTask::default(),
             on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
             in_flight: AtomicUsize::new(0),
@@ -223,7 +226,7 @@ impl<B: Backend> FailurePolicy<B> {
                 if outcome.source() == Source::Store {
                     self.local.learn(batch, &outcome);
                     if !self.local.debts().is_empty() {
-                        self.payback.begin(|| self.payer());
+                        self.payback.begin(|| self.payer().run());
                     }
                 }
                 Ok(outcome)
@@ -287,6 +290,20 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             Err(BackendError::not_done(CircuitOpen))
         };
         Some(self.or_meanwhile(batch, decided))
+    }
+
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        self.store().lease(algorithm, share)
+    }
+
+    /// Charges the store with what is owed to it, if it answers, and closes it.
+    async fn close(&self) -> Result<(), BackendError> {
+        self.payer().round().await;
+        self.store().close().await
     }
 
     fn servers(&self) -> Option<&dyn Servers> {

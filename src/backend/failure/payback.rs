@@ -2,17 +2,11 @@
 
 use std::{
     slice,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use tokio::{
-    runtime::Handle,
-    time::{self, Instant},
-};
+use tokio::time::{self, Instant};
 
 use super::{breakers::Breakers, call::call, debts::Debtor, local::Local};
 use crate::{
@@ -26,38 +20,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// After so long, the buckets of a server that was still away have their turn again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Sees to it that one task at a time pays.
-#[derive(Debug, Default)]
-pub(super) struct Payback {
-    is_paying: Arc<AtomicBool>,
-}
-
-impl Payback {
-    /// Begins to pay in the background, unless that is done already. It ends when nothing is owed any more.
-    #[cold]
-    pub(super) fn begin<B: Backend>(&self, payer: impl FnOnce() -> Payer<B>) {
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
-        if !self.is_paying.swap(true, Ordering::AcqRel) {
-            let (turn, payer) = (Turn(Arc::clone(&self.is_paying)), payer());
-            runtime.spawn(async move {
-                let _turn = turn;
-                payer.run().await;
-            });
-        }
-    }
-}
-
-/// At its end, another task may pay.
-struct Turn(Arc<AtomicBool>);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 /// Charges what was decided without the store to the store, bucket by bucket. Each debit is sent once.
 #[derive(Debug)]
 pub(super) struct Payer<B> {
@@ -68,7 +30,8 @@ pub(super) struct Payer<B> {
 }
 
 impl<B: Backend> Payer<B> {
-    async fn run(&self) {
+    /// Pays until nothing is owed any more.
+    pub(super) async fn run(self) {
         while self.store.strong_count() > 0 {
             self.round().await;
             if self.local.debts().is_empty() {

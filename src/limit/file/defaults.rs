@@ -9,7 +9,7 @@ use super::{
     node::{Key, Node, Value},
     values,
 };
-use crate::id::IdFormat;
+use crate::{id::IdFormat, transaction::LeaseShare};
 
 const LIMIT: Form = Form {
     fields: &[
@@ -22,6 +22,7 @@ const LIMIT: Form = Form {
         "number",
         "id",
         "shadow",
+        "lease",
         "description",
         "docs",
     ],
@@ -36,6 +37,7 @@ pub(in crate::limit) struct Definition<'a> {
     pub(in crate::limit) format: Option<IdFormat>,
     pub(in crate::limit) limit: Option<Limit>,
     pub(in crate::limit) shadow: Option<bool>,
+    pub(in crate::limit) lease: Option<LeaseShare>,
     pub(in crate::limit) description: Option<&'a str>,
     pub(in crate::limit) docs: Option<&'a str>,
     pub(in crate::limit) line: u64,
@@ -69,6 +71,7 @@ fn definition<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Result<Definition<'a>
                 Some(_) => Some(entry.flag("shadow")?),
                 None => None,
             },
+            lease: entry.lease()?,
             description: entry.text("description")?,
             docs: entry.text("docs")?,
             line: key.line,

@@ -7,7 +7,7 @@ use super::{
     },
     node::{Node, Value},
 };
-use crate::id::IdFormat;
+use crate::{id::IdFormat, transaction::LeaseShare};
 
 /// What may stand below a key.
 pub(super) struct Form {
@@ -112,6 +112,13 @@ impl<'a> Entry<'a> {
             text.parse().map_err(|_| Mistake::flag(field, text))
         })?;
         Ok(flag.unwrap_or(false))
+    }
+
+    /// The field that holds how much is leased.
+    pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
+        self.parsed("lease", |text| {
+            text.parse().map_err(|source| Mistake::lease(text, source))
+        })
     }
 
     /// The field that holds how long a limit's tokens take to come back.
