@@ -21,6 +21,9 @@ use tollgate::{ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, R
 
 use self::failure::Failure;
 
+/// How long Redis may take to decide.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().init();
@@ -47,7 +50,8 @@ async fn main() -> Result<(), Failure> {
 
 /// What would be the whole program on each of several machines.
 async fn app(url: &str) -> Result<Router, Box<dyn Error>> {
-    let redis = RedisBackend::new(url)?;
+    // Without Redis, nothing is decided here, so a slow answer is better than an error.
+    let redis = RedisBackend::builder(url).timeout(PATIENCE).build()?;
     redis.connected(Duration::from_secs(10)).await?;
     let limits = Limits::builder()
         .limit("requests", Limit::per_hour(20))

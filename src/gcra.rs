@@ -13,6 +13,10 @@
 //! tokens down, waits up. There is no clock, no I/O and no floating point in this file, and no
 //! input that its types admit makes it panic.
 //!
+//! A limit with a *maximum wait* `w` has a line. A request that may wait is allowed up to `now + τ + w`, and starts
+//! when its TAT is within the tolerance: `delay = TAT − τ − now`. The TAT is the queue, so requests start in the order
+//! in which they came, one emission interval apart.
+//!
 //! Source: ITU-T I.371 (GCRA), in the form that Let's Encrypt's Boulder made known, with the
 //! tolerance of one whole burst.
 
@@ -20,7 +24,7 @@ use std::{cmp::Ordering, time::Duration};
 
 use thiserror::Error;
 
-/// The longest tolerance of a limit and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
+/// The longest tolerance of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years. See [`Gcra::new`].
 pub const MAX_TICKS_US: u64 = 1 << 51;
 
 /// An exact span of time or instant: `us + frac / count` microseconds, where `count` is that of
@@ -35,8 +39,8 @@ pub struct Ticks {
     pub frac: u32,
 }
 
-/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch: all that a
-/// backend stores for it.
+/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch. It is all that a backend stores
+/// for it: see [`Stored`](crate::decision::Stored).
 pub type Tat = Ticks;
 
 impl Ticks {
@@ -77,7 +81,7 @@ impl Ticks {
     }
 }
 
-/// Why a burst, a count and a period make no limit.
+/// Why a burst, a count and a period are not a valid limit. Returned by [`Limit::new`](crate::Limit::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GcraError {
@@ -99,15 +103,26 @@ pub enum GcraError {
          lower the burst or the period, or raise the count"
     )]
     ToleranceTooLong,
+    /// The maximum wait has a fraction of a microsecond.
+    #[error("max_wait is not a whole number of microseconds: round it to one")]
+    WaitTooFine,
+    /// The maximum wait and the tolerance are longer than 2⁵¹ µs together.
+    #[error(
+        "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait"
+    )]
+    WaitTooLong,
 }
 
-/// The parameters of one bucket, validated: burst, count, and the two spans that follow from them.
+/// The validated parameters of a limit: burst, count and period. [`Limit::new`](crate::Limit::new) creates a limit
+/// directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gcra {
     burst: u32,
     count: u32,
     interval: Ticks,
     tolerance: Ticks,
+    /// The longest wait in line; 0 if there is no line.
+    max_wait_us: u64,
 }
 
 impl Gcra {
@@ -140,7 +155,27 @@ impl Gcra {
             count,
             interval: divide(period_us, count),
             tolerance: divide(total, count),
+            max_wait_us: 0,
         })
+    }
+
+    /// Gives the bucket a line: a request that does not fit yet may wait for up to `max_wait`. With zero, there is no
+    /// line.
+    ///
+    /// # Errors
+    ///
+    /// If the wait is not a whole number of microseconds, or is above [`MAX_TICKS_US`] together with the
+    /// [tolerance](Self::tolerance).
+    pub const fn with_max_wait(mut self, max_wait: Duration) -> Result<Self, GcraError> {
+        if !max_wait.subsec_nanos().is_multiple_of(1000) {
+            return Err(GcraError::WaitTooFine);
+        }
+        let us = max_wait.as_micros();
+        if us + self.tolerance.ceil_micros() as u128 > MAX_TICKS_US as u128 {
+            return Err(GcraError::WaitTooLong);
+        }
+        self.max_wait_us = narrow_us(us);
+        Ok(self)
     }
 
     /// The most tokens that the bucket holds.
@@ -172,14 +207,38 @@ impl Gcra {
         self.tolerance
     }
 
+    /// The longest wait in the bucket's line; zero if it has none.
+    #[must_use]
+    pub const fn max_wait(&self) -> Duration {
+        Duration::from_micros(self.max_wait_us)
+    }
+
+    /// The same in microseconds.
+    #[inline]
+    pub(crate) const fn max_wait_us(&self) -> u64 {
+        self.max_wait_us
+    }
+
     /// The new TAT if a request of `cost` passes at `now` (µs since the epoch), or `None` if it is
     /// denied.
     #[doc(hidden)]
     #[must_use]
     #[inline]
     pub fn spend(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
+        self.spend_within(tat, now, cost, 0)
+    }
+
+    /// The same for a request that may wait in line for so many microseconds.
+    #[inline]
+    pub(crate) fn spend_within(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Option<Tat> {
         let next = self.add(self.lifted(tat, now), self.increment(cost));
-        (next <= self.horizon(now)).then_some(next)
+        (next <= self.horizon(now.saturating_add(wait_us))).then_some(next)
+    }
+
+    /// How long after `now` a request starts that has moved the bucket to `tat`.
+    #[inline]
+    pub(crate) fn delay(&self, tat: Tat, now: u64) -> Ticks {
+        self.subtract(tat, self.horizon(now))
     }
 
     /// The new TAT once `cost` is charged whatever the bucket holds, even into debt.
@@ -198,10 +257,39 @@ impl Gcra {
     #[doc(hidden)]
     #[must_use]
     pub fn refund(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
-        self.refund_span(tat, now, self.increment(cost))
+        self.refund_charge(tat, now, self.increment(cost), None)
     }
 
-    /// The same for a span of time.
+    /// The same for a span of time, and for the charge after which the bucket was at `own`, if that is known.
+    ///
+    /// While somebody waits in line, only the last one in it can give its slot back. Any other refund would put the next
+    /// arrival into the slot of the last one, and both would start at once.
+    #[inline]
+    pub(crate) fn refund_charge(
+        &self,
+        tat: Tat,
+        now: u64,
+        span: Ticks,
+        own: Option<Tat>,
+    ) -> Option<Tat> {
+        if self.is_waited_for(tat, now) && own != Some(tat) {
+            return None;
+        }
+        self.refund_span(tat, now, span)
+    }
+
+    /// Whether the bucket has a line, and somebody stands in it or may.
+    #[inline]
+    fn is_waited_for(&self, tat: Tat, now: u64) -> bool {
+        self.max_wait_us > 0 && self.normal(tat) > self.horizon(now)
+    }
+
+    /// Where the bucket was before a charge of `cost` moved it to `tat`.
+    pub(crate) fn before(&self, tat: Tat, cost: u32) -> Tat {
+        self.subtract(tat, self.increment(cost))
+    }
+
+    /// What [`refund_charge`](Self::refund_charge) does where there is no line, or it is known to be the last one's.
     #[inline]
     pub(crate) fn refund_span(&self, tat: Tat, now: u64, span: Ticks) -> Option<Tat> {
         let (tat, now) = (self.normal(tat), Ticks::from_micros(now));
@@ -230,7 +318,7 @@ impl Gcra {
     #[cfg(feature = "failure-policy")]
     pub(crate) fn refund_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
         let full = Ticks::from_micros(now);
-        if self.normal(tat) <= full {
+        if self.normal(tat) <= full || self.is_waited_for(tat, now) {
             return tat;
         }
         let given = self.subtract(self.lifted(before, now), self.lifted(after, now));
@@ -269,8 +357,17 @@ impl Gcra {
         if tat <= Ticks::from_micros(now) {
             return self.burst;
         }
-        let headroom = self.subtract(self.horizon(now), tat);
-        let (headroom, period) = (self.units(headroom), self.period_us());
+        self.tokens(self.subtract(self.horizon(now), tat))
+    }
+
+    /// How many whole emission intervals a span holds, at most as many as the burst.
+    #[inline]
+    fn tokens(&self, span: Ticks) -> u32 {
+        if self.interval.frac == 0 && span.us <= self.tolerance.us {
+            let tokens = span.us / self.interval.us;
+            return u32::try_from(tokens).unwrap_or(self.burst);
+        }
+        let (headroom, period) = (self.units(span), self.period_us());
         // A division of 128 bits takes ten times as long, and is hardly ever needed.
         let tokens = match (u64::try_from(headroom), u64::try_from(period)) {
             (Ok(headroom), Ok(period)) => u128::from(headroom / period),
@@ -283,8 +380,13 @@ impl Gcra {
     #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, tat: Tat, now: u64, cost: u32) -> Ticks {
+        self.wait_for_line(tat, now, cost, 0)
+    }
+
+    /// How long after `now` it would be admitted if it may then wait in line for so many microseconds.
+    pub(crate) fn wait_for_line(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Ticks {
         let target = self.add(self.lifted(tat, now), self.increment(cost));
-        self.subtract(target, self.horizon(now))
+        self.subtract(target, self.horizon(now.saturating_add(wait_us)))
     }
 
     /// How long after `now` one more token than now can be spent, or `None` for a full bucket.
@@ -299,9 +401,18 @@ impl Gcra {
     #[doc(hidden)]
     #[must_use]
     pub fn quota(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
-        let held = self.remaining(tat, now);
-        let next = (held < self.burst).then(|| self.wait(tat, now, held + 1));
-        (held, next)
+        let normal = self.normal(tat);
+        if normal <= Ticks::from_micros(now) {
+            return (self.burst, None);
+        }
+        let headroom = self.subtract(self.horizon(now), normal);
+        let held = self.tokens(headroom);
+        let next = match held {
+            // In debt, what is owed comes first.
+            0 => self.wait(tat, now, 1),
+            _ => self.subtract(self.increment(held + 1), headroom),
+        };
+        (held, (held < self.burst).then_some(next))
     }
 
     /// How long after `now` the bucket is full.
@@ -391,6 +502,11 @@ impl Gcra {
 )]
 const fn narrow(frac: u64) -> u32 {
     frac as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is at most 2^51")]
+const fn narrow_us(us: u128) -> u64 {
+    us as u64
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it came out of a Duration")]

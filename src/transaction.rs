@@ -1,9 +1,8 @@
-//! What is asked of a backend: a [`Batch`] of members, each a bucket key, an algorithm, a cost and
-//! a [`Mode`], all decided and stored in one atomic step.
+//! Transactions, and the batches that a backend decides. A [`Batch`] has members, each with a bucket key, an
+//! algorithm, a cost and a [`Mode`], which are decided and stored in one atomic step.
 //!
-//! Users of a [`Limiter`](crate::Limiter) write [`Transaction`]s, which name a limit and an id; the
-//! limiter looks the limit up and turns them into [`Member`]s. Whoever writes a
-//! [`Backend`](crate::backend::Backend) meets the members.
+//! Users of a [`Limiter`](crate::Limiter) write [`Transaction`]s, with a limit and an id. The limiter turns them into
+//! [`Member`]s. Only an author of a [`Backend`](crate::backend::Backend) sees members.
 
 mod batch;
 mod bucket_key;
@@ -23,6 +22,7 @@ pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
     limit_ref::LimitPlace,
+    receipt::Charge,
 };
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},

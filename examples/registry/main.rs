@@ -34,6 +34,9 @@ const USAGE: &str = "usage: registry CONFIG.yml [--listen 127.0.0.1:5000]";
 /// How long Redis is waited for at the start.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// How long Redis may take to decide. Without it nothing is decided, so a slow answer is better than an error.
+const DECIDE: Duration = Duration::from_secs(2);
+
 #[tokio::main]
 async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(io::stderr).init();
@@ -53,6 +56,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     if let Some(servers) = config::read(&args.config)? {
         let redis = RedisBackend::builder(servers)
             .keys(app::key_form()?)
+            .timeout(DECIDE)
             .build()?;
         let connected = redis.connected(CONNECT).await;
         connected.map_err(|error| format!("cannot connect to Redis: {error}"))?;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 use tollgate::{
-    Decision, Transaction,
+    Decision, Limiter, Transaction,
     decision::BatchDecision,
     transaction::{Algorithm, Operation},
 };
@@ -23,18 +23,28 @@ pub(crate) struct BatchAnswer<'a> {
 
 impl<'a> BatchAnswer<'a> {
     pub(crate) fn new(
+        limiter: &Limiter,
         operation: Operation,
         transactions: &[Transaction<'a>],
         batch: &BatchDecision,
     ) -> Self {
+        let receipt = |transaction: &Transaction<'_>, decision: &Decision| {
+            let receipt = decision.receipt()?;
+            let text = limiter.write_receipt(transaction.limit, transaction.id, &receipt);
+            text.ok()
+        };
         let strictest = batch.strictest().map(|i| transactions[i]);
         let members = transactions.iter().zip(batch.members());
+        let delays = batch.members().iter().filter_map(delay_of);
         Self {
             verdict: match operation {
                 Operation::Refund => Verdict::Refunded(batch.refunded()),
                 _ => Verdict::Allowed(batch.allowed()),
             },
-            figures: Figures::of(batch.decision()),
+            figures: Figures {
+                delay_us: delays.max(),
+                ..Figures::of(batch.decision())
+            },
             limit: strictest.map(|transaction| transaction.limit.as_str()),
             id: strictest.map(|transaction| transaction.id),
             transactions: members
@@ -43,6 +53,8 @@ impl<'a> BatchAnswer<'a> {
                     id: transaction.id,
                     verdict: Verdict::of(operation, decision),
                     figures: Figures::of(decision),
+                    receipt: (operation == Operation::Spend)
+                        .then(|| receipt(transaction, decision)),
                 })
                 .collect(),
         }
@@ -57,6 +69,9 @@ struct MemberAnswer<'a> {
     verdict: Verdict,
     #[serde(flatten)]
     figures: Figures,
+    /// What a spend was charged, or null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<Option<String>>,
 }
 
 #[derive(Serialize)]
@@ -83,6 +98,8 @@ struct Figures {
     retry_after_us: Option<u64>,
     next_after_us: Option<u64>,
     reset_after_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_us: Option<u64>,
     #[serde(flatten)]
     grant: Option<Grant>,
 }
@@ -122,8 +139,17 @@ impl Figures {
             retry_after_us: us(decision.retry_after()),
             next_after_us: us(decision.next_after()),
             reset_after_us: us(decision.reset_after()),
+            delay_us: delay_of(decision),
             grant: Grant::of(decision),
         }
+    }
+}
+
+/// The delay on a limit with a line.
+fn delay_of(decision: &Decision) -> Option<u64> {
+    match decision.algorithm()? {
+        Algorithm::Gcra(gcra) if !gcra.max_wait().is_zero() => Some(micros(decision.delay())),
+        _ => None,
     }
 }
 

@@ -38,7 +38,9 @@ impl From<LimiterError> for Refusal {
             LimiterError::InvalidId { .. } => "invalid_id",
             LimiterError::CostAboveBurst { .. }
             | LimiterError::NoSuchGroup { .. }
-            | LimiterError::NoTiers { .. } => "invalid_cost",
+            | LimiterError::NoTiers { .. }
+            | LimiterError::NoRoomForDebit { .. } => "invalid_cost",
+            LimiterError::ForeignReceipt { .. } => "invalid_receipt",
             LimiterError::NotWithTiers { .. } => "invalid_mode",
             LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
             LimiterError::InvalidNow(_) => "invalid_now",

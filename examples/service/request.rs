@@ -5,9 +5,9 @@ use std::{fmt, marker::PhantomData};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::Value;
 use tollgate::{
-    Transaction,
+    Limiter, Transaction,
     clock::Timestamp,
-    transaction::{Mode, Operation},
+    transaction::{Mode, Operation, Receipt},
 };
 
 use crate::{args::ClockSource, refusal::Refusal};
@@ -25,17 +25,41 @@ impl Request {
         let Object(raw) = serde_json::from_slice::<Object<RawRequest>>(body)
             .map_err(|error| Refusal::bad_request("invalid_json", error.to_string()))?;
         let transactions = raw.transactions.into_iter().enumerate();
+        let operation = operation(&raw.op)?;
         Ok(Self {
-            operation: operation(&raw.op)?,
+            operation,
             now: now(raw.now_us.as_ref(), clock)?,
             transactions: transactions
-                .map(|(i, Object(transaction))| Asked::parse(i, transaction))
+                .map(|(i, Object(transaction))| Asked::parse(i, operation, transaction))
                 .collect::<Result<_, _>>()?,
         })
     }
 
-    pub(crate) fn transactions(&self) -> Vec<Transaction<'_>> {
-        self.transactions.iter().map(Asked::transaction).collect()
+    /// The receipts of all transactions, of those that have one.
+    pub(crate) fn receipts(&self, limiter: &Limiter) -> Result<Vec<Option<Receipt>>, Refusal> {
+        let read = |asked: &Asked| {
+            let text = asked.receipt.as_deref()?;
+            Some(limiter.read_receipt(&asked.limit, &asked.id, text))
+        };
+        let receipts = self
+            .transactions
+            .iter()
+            .map(|asked| read(asked).transpose());
+        Ok(receipts.collect::<Result<_, _>>()?)
+    }
+
+    /// The transactions, with the receipts that belong to them.
+    pub(crate) fn transactions<'a>(
+        &'a self,
+        receipts: &'a [Option<Receipt>],
+    ) -> Vec<Transaction<'a>> {
+        let asked = self.transactions.iter().zip(receipts);
+        asked
+            .map(|(asked, receipt)| match receipt {
+                Some(receipt) => asked.transaction().of_receipt(receipt),
+                None => asked.transaction(),
+            })
+            .collect()
     }
 }
 
@@ -46,10 +70,12 @@ struct Asked {
     cost: u32,
     min_cost: Option<u32>,
     mode: Mode,
+    no_wait: bool,
+    receipt: Option<String>,
 }
 
 impl Asked {
-    fn parse(i: usize, raw: RawTransaction) -> Result<Self, Refusal> {
+    fn parse(i: usize, operation: Operation, raw: RawTransaction) -> Result<Self, Refusal> {
         let refuse = |code, message| {
             let message = format!("transactions[{i}].{message}");
             Refusal::bad_request(code, message)
@@ -59,6 +85,28 @@ impl Asked {
                 "invalid_id",
                 "id is not a string: write it in quotes",
             ));
+        };
+        let receipt = match raw.receipt {
+            None => None,
+            Some(_) if operation != Operation::Refund => {
+                return Err(refuse(
+                    "invalid_receipt",
+                    "receipt is for refunds: leave it out",
+                ));
+            }
+            Some(_) if raw.cost.is_some() => {
+                return Err(refuse(
+                    "invalid_cost",
+                    "cost is that of the receipt: leave it out",
+                ));
+            }
+            Some(Value::String(receipt)) => Some(receipt),
+            Some(_) => {
+                return Err(refuse(
+                    "invalid_receipt",
+                    "receipt is not a string: write it in quotes",
+                ));
+            }
         };
         let least = "min_cost is not a whole number from 1 to 4294967295";
         let min_cost = match raw.min_cost.as_ref().map(cost) {
@@ -75,13 +123,18 @@ impl Asked {
             cost: cost.ok_or_else(|| refuse("invalid_cost", whole))?,
             min_cost,
             mode: mode.ok_or_else(|| refuse("invalid_mode", known))?,
+            no_wait: raw.no_wait,
+            receipt,
         })
     }
 
     fn transaction(&self) -> Transaction<'_> {
-        let transaction = Transaction::new(&self.limit, &self.id)
+        let mut transaction = Transaction::new(&self.limit, &self.id)
             .cost(self.cost)
             .mode(self.mode);
+        if self.no_wait {
+            transaction = transaction.no_wait();
+        }
         match self.min_cost {
             Some(min_cost) => transaction.min_cost(min_cost),
             None => transaction,
@@ -161,6 +214,10 @@ struct RawTransaction {
     mode: Option<Value>,
     #[serde(default, deserialize_with = "given")]
     min_cost: Option<Value>,
+    #[serde(default)]
+    no_wait: bool,
+    #[serde(default, deserialize_with = "given")]
+    receipt: Option<Value>,
 }
 
 /// Reads `null` as a value that was given: only a field that is left out has a default.

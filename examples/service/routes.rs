@@ -57,7 +57,8 @@ async fn decide(State(service): State<Service>, body: Body) -> Result<Response, 
         Some(now) => service.limiter.with_clock(now),
         None => service.limiter,
     };
-    let transactions = request.transactions();
+    let receipts = request.receipts(&limiter)?;
+    let transactions = request.transactions(&receipts);
     let batch = match request.operation {
         Operation::Reset => {
             limiter.reset(&transactions).await?;
@@ -67,7 +68,13 @@ async fn decide(State(service): State<Service>, body: Body) -> Result<Response, 
         Operation::Spend => limiter.spend_batch(&transactions).await?,
         _ => limiter.check_batch(&transactions).await?,
     };
-    Ok(Json(BatchAnswer::new(request.operation, &transactions, &batch)).into_response())
+    Ok(Json(BatchAnswer::new(
+        &limiter,
+        request.operation,
+        &transactions,
+        &batch,
+    ))
+    .into_response())
 }
 
 /// The limits in force, both in the form of their files.

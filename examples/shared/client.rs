@@ -1,16 +1,8 @@
 //! What is in force for one client, in the words of the files: its limit, whose it is, and where it is kept.
 
-use std::time::Duration;
-
 use serde::Serialize;
-use serde_json::{Value, json};
-use tollgate::{
-    Limit, Limits,
-    id::IdError,
-    limit::{NamedLimit, format_duration},
-    tiers::Tier,
-    transaction::{Algorithm, BucketKey},
-};
+use serde_json::Value;
+use tollgate::{Limit, Limits, id::IdError, limit::NamedLimit, transaction::BucketKey};
 
 /// One client of one limit.
 #[derive(Debug, Serialize)]
@@ -46,7 +38,7 @@ impl Client {
             limit: named.name.to_string(),
             id: id.to_owned(),
             key: BucketKey::new(named.name.key(), folded.as_str()).to_string(),
-            values: limit.map(values),
+            values: limit.and_then(|limit| serde_json::to_value(limit.as_values()).ok()),
             summary: limit.map_or_else(|| "not limited".to_owned(), Limit::to_string),
             own: named.override_of(&folded).map(|own| Own {
                 id: own.id.to_owned(),
@@ -54,39 +46,5 @@ impl Client {
             }),
             shadow: limits.is_shadow(named),
         })
-    }
-}
-
-/// A limit's values as files have them.
-fn values(limit: &Limit) -> Value {
-    match limit.algorithm() {
-        Some(Algorithm::Gcra(gcra)) => json!({
-            "burst": gcra.burst(),
-            "count": gcra.count(),
-            "period": format_duration(gcra.period()),
-        }),
-        Some(Algorithm::Tiers(tiers)) => {
-            json!({"tiers": tiers.iter().map(tier).collect::<Vec<_>>()})
-        }
-        Some(_) => json!({}),
-        None if limit.is_blocked() => json!({"blocked": true}),
-        None => json!({"unlimited": true}),
-    }
-}
-
-fn tier(tier: Tier) -> Value {
-    json!({
-        "limit": tier.limit,
-        "window": span(tier.window),
-        "active": span(tier.active),
-        "cooldown": span(tier.cooldown),
-        "skippable": tier.skippable,
-    })
-}
-
-fn span(span: Duration) -> String {
-    match span {
-        Tier::FOREVER => "infinite".to_owned(),
-        span => format_duration(span),
     }
 }

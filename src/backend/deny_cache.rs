@@ -1,4 +1,4 @@
-//! A backend around a backend that remembers whom it has denied.
+//! A backend around another backend that remembers its denials.
 
 use std::{
     fmt,
@@ -18,29 +18,44 @@ use crate::{
     decision::{Answer, Outcome, Source, State},
     tiers::Tiers,
     transaction::{Algorithm, Batch, Fingerprint, LeaseShare, Member, Operation},
+    window::Window,
 };
 
-/// Answers for those who are denied anyway, so that an attack costs the store nothing.
+/// Caches denials, so that clients who keep retrying never reach the store.
 ///
-/// A bucket's theoretical arrival time only ever grows, but by refunds and resets. So whoever was denied is
-/// denied until a time that is known, and needs not be asked for before: any cost is judged under the limit that is in
-/// force now. What is remembered is told by this process's clock from the moment at which the store was asked, so that
-/// the store may be asked a little early, and nobody is denied late.
+/// ```
+/// use tollgate::{MemoryBackend, backend::{Backend, DenyCache}};
 ///
-/// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store that **another process**
-/// has done, and then for no longer than the [lifetime](Self::lifetime). What goes through this cache is
-/// seen at once.
+/// // In practice, `store` is a `RedisBackend`.
+/// fn cached(store: impl Backend) -> impl Backend {
+///     DenyCache::new(store)
+/// }
+/// # let _ = cached(MemoryBackend::new());
+/// ```
 ///
-/// Of a bucket with [tiers](crate::tiers) it remembers how much was asked for at least, and when so much would be granted: until
-/// then, whoever asks for as much is denied. What this cache sees granted from the bucket makes it forget that. If
-/// another process is granted something, by a smaller request, that may enter a tier which opens earlier; so a
-/// request for more than one unit may be denied wrongly then, for no longer than the lifetime.
+/// Apart from refunds and resets, the theoretical arrival time of a bucket only grows. A denied client therefore
+/// stays denied until a known time, and the store need not be asked before. Each cost is judged under the current
+/// limit. The known time is counted from the moment at which the store was asked, so the store may be asked a little
+/// too early, but a client is never denied for too long.
 ///
-/// A batch is denied if any member that votes is known to be. Its wait is then a lower bound: the other members are
-/// not asked for, and show no figures.
+/// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store by **another
+/// process**, and then for no longer than the [lifetime](Self::lifetime). Refunds and resets through this cache take
+/// effect at once.
 ///
-/// It answers without waiting, and without allocating for up to four members. Put it directly around the backend that
-/// it stands for, inside a `FailurePolicy`.
+/// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until
+/// then, the same or a higher cost is denied. For a [quota](crate::quota), it remembers the amount used until the
+/// period ends.
+///
+/// For a bucket with [tiers](crate::tiers), it remembers the smallest denied cost and when that would be granted.
+/// Until then, the same or a higher cost is denied. A grant through this cache removes the entry. A grant to another
+/// process, for a smaller request, can enter a tier that opens earlier, so a request for more than one unit may then
+/// be denied wrongly, for no longer than the lifetime.
+///
+/// A batch is denied if any voting member is known to be denied. Its wait is then a lower bound: the other members
+/// are not decided, and have no figures.
+///
+/// It never waits, and allocates nothing for up to four members. Put it directly around the store, inside a
+/// `FailurePolicy`.
 pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
@@ -64,13 +79,32 @@ struct DeniedBucket {
     state: State,
     /// When it was so.
     at: Timestamp,
-    /// The least that was asked for, and of which tiers.
+    /// The least that was asked for, and by which tiers or window it was denied.
     least: u32,
-    tiers: Option<Tiers>,
+    by: DeniedBy,
     /// When it is forgotten, by our clock.
     until: Timestamp,
     /// Whether the client's clock decided.
     is_clients: bool,
+}
+
+/// What a denial that is remembered holds for.
+#[derive(Clone, PartialEq, Eq)]
+enum DeniedBy {
+    /// Whatever the limit is now: how the bucket stands says enough.
+    AnyLimit,
+    Tiers(Tiers),
+    Window(Window),
+}
+
+impl DeniedBy {
+    fn new(algorithm: &Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Gcra(_) | Algorithm::Quota(_) => Self::AnyLimit,
+            Algorithm::Tiers(tiers) => Self::Tiers(tiers.clone()),
+            Algorithm::Window(window) => Self::Window(*window),
+        }
+    }
 }
 
 impl DeniedBucket {
@@ -79,7 +113,7 @@ impl DeniedBucket {
         state: State::MISSING,
         at: Timestamp::from_micros(0),
         least: 0,
-        tiers: None,
+        by: DeniedBy::AnyLimit,
         until: Timestamp::from_micros(0),
         is_clients: false,
     };
@@ -88,11 +122,22 @@ impl DeniedBucket {
     fn denial(&self, member: &Member<'_>, now: Timestamp) -> Option<State> {
         match (member.algorithm, self.state) {
             (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                let passes = gcra.spend(tat, now.as_micros(), member.cost).is_some();
+                let wait = member.max_wait_us(gcra);
+                let passes = gcra.spend_within(tat, now.as_micros(), member.cost, wait);
+                passes.is_none().then_some(self.state)
+            }
+            (Algorithm::Quota(quota), State::Quota(usage)) => {
+                let passes = quota.spend(usage, now.as_micros(), member.cost).is_some();
                 (!passes).then_some(self.state)
             }
-            (Algorithm::Tiers(tiers), State::Tiers(figures))
-                if self.tiers.as_ref() == Some(tiers) =>
+            (Algorithm::Window(window), State::Window(figures))
+                if self.by == DeniedBy::Window(*window) =>
+            {
+                let passed = now.as_micros().saturating_sub(self.at.as_micros());
+                let denies = passed < figures.next_after && member.cost >= self.least;
+                denies.then(|| State::Window(figures.later(passed)))
+            }
+            (Algorithm::Tiers(tiers), State::Tiers(figures)) if matches!(&self.by, DeniedBy::Tiers(denied) if denied == tiers) =>
             {
                 let passed = now.as_micros().saturating_sub(self.at.as_micros());
                 let denies = passed < figures.next_after && member.min_cost >= self.least;
@@ -116,14 +161,14 @@ impl<B: Backend> DenyCache<B> {
     /// The default of [`lifetime`](Self::lifetime).
     pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(5);
 
-    /// A cache of [`DEFAULT_CAPACITY`](Self::DEFAULT_CAPACITY) buckets.
+    /// Creates a cache of [`DEFAULT_CAPACITY`](Self::DEFAULT_CAPACITY) buckets.
     #[must_use]
     pub fn new(inner: B) -> Self {
         Self::with_capacity(inner, Self::DEFAULT_CAPACITY)
     }
 
-    /// A cache of about so many buckets, at 112 bytes each. When there are more, those go that would be
-    /// forgotten soonest.
+    /// Creates a cache of about `capacity` buckets, at 112 bytes each. When it is full, the entries that expire
+    /// soonest are replaced.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
         let sets = buckets
@@ -140,14 +185,14 @@ impl<B: Backend> DenyCache<B> {
         }
     }
 
-    /// Sets for how long a denial is remembered at most: the longest that anybody can be denied wrongly.
+    /// Sets how long a denial is remembered at most, which bounds how long a client can be denied wrongly.
     #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
     }
 
-    /// The backend that is asked.
+    /// The wrapped backend.
     pub fn inner(&self) -> &B {
         &self.inner
     }
@@ -220,11 +265,8 @@ impl<B: Backend> DenyCache<B> {
                     state: answer.state.by_clock(outcome.now, at),
                     at,
                     least: member.min_cost,
-                    tiers: match member.algorithm {
-                        Algorithm::Tiers(tiers) => Some(tiers.clone()),
-                        Algorithm::Gcra(_) => None,
-                    },
-                    until: after(self.clock.now(), self.lifetime),
+                    by: DeniedBy::new(member.algorithm),
+                    until: self.until(member, answer.state, outcome.now, sent.now),
                     is_clients: batch.now.is_some(),
                 };
                 let mut set = self.lock(&entry.print);
@@ -232,6 +274,26 @@ impl<B: Backend> DenyCache<B> {
                     replace(&mut set, entry);
                 }
             }
+        }
+    }
+
+    /// When a denial is forgotten, by our clock. That of a quota is at the end of the period, as long after it was sent
+    /// as the period went on by the store's clock.
+    fn until(
+        &self,
+        member: &Member<'_>,
+        state: State,
+        now: Timestamp,
+        sent: Timestamp,
+    ) -> Timestamp {
+        let lifetime = after(self.clock.now(), self.lifetime);
+        match (member.algorithm, state) {
+            (Algorithm::Quota(quota), State::Quota(usage)) => {
+                let rest = quota.wait(usage, now.as_micros(), member.cost);
+                let rest = sent.as_micros().saturating_add(rest);
+                lifetime.min(Timestamp::from_micros(rest))
+            }
+            _ => lifetime,
         }
     }
 

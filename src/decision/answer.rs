@@ -1,4 +1,6 @@
-use crate::{clock::Timestamp, gcra::Tat, tiers::TierSnapshot};
+use crate::{
+    clock::Timestamp, gcra::Tat, quota::Usage, tiers::TierSnapshot, window::WindowSnapshot,
+};
 
 /// What a decision knows of one bucket.
 #[doc(hidden)]
@@ -9,6 +11,10 @@ pub enum State {
     Gcra(Tat),
     /// How a bucket with tiers stands, counted from the instant of the decision.
     Tiers(TierSnapshot),
+    /// How a bucket with a window stands, counted from the instant of the decision.
+    Window(WindowSnapshot),
+    /// How much of a quota is used.
+    Quota(Usage),
 }
 
 impl State {

@@ -4,8 +4,10 @@ use super::answer::State;
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
+    quota::{self, Usage},
     tiers::{NEVER, TierSnapshot, Tiers},
-    transaction::{Action, Algorithm},
+    transaction::{Action, Algorithm, Charge, Member},
+    window::{Window, WindowSnapshot},
 };
 
 /// How long to wait for what cannot happen.
@@ -21,11 +23,28 @@ pub(super) enum Bucket {
         cost: u32,
         /// Whether the cost is taken.
         is_taken: bool,
+        /// How long the cost may wait in line.
+        max_wait_us: u64,
     },
     Tiers {
         tiers: Tiers,
         figures: TierSnapshot,
         now: Timestamp,
+    },
+    Window {
+        window: Window,
+        figures: WindowSnapshot,
+        now: Timestamp,
+        /// Whether the cost is taken.
+        is_taken: bool,
+    },
+    Quota {
+        quota: quota::Quota,
+        usage: Usage,
+        now: Timestamp,
+        cost: u32,
+        /// Whether the cost is taken.
+        is_taken: bool,
     },
     /// Nothing passes.
     Blocked,
@@ -33,32 +52,57 @@ pub(super) enum Bucket {
 
 impl Bucket {
     /// The bucket that is in `state` at `now` once its batch is decided; none, if the two do not belong together. Where a
-    /// charge was only asked about, it is shown as if that were taken. A bucket with tiers is shown so already.
+    /// charge was only asked about, it is shown as if that were taken. A bucket with tiers or a window is shown so already.
     #[inline(always)]
     pub(super) fn new(
         algorithm: &Algorithm,
+        member: &Member<'_>,
         state: State,
         now: Timestamp,
-        cost: u32,
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
         match (algorithm, state) {
-            (Algorithm::Gcra(gcra), State::Gcra(tat)) => Some(Self::Gcra {
-                gcra: *gcra,
-                tat: match action {
-                    Action::Probe => gcra.spend(tat, now.as_micros(), cost).unwrap_or(tat),
-                    Action::ProbeDebit => gcra.debit(tat, now.as_micros(), cost),
-                    _ => tat,
-                },
-                now,
-                cost,
-                is_taken,
-            }),
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                let (at, cost, max_wait_us) =
+                    (now.as_micros(), member.cost, member.max_wait_us(gcra));
+                let after = match action {
+                    Action::Probe => gcra.spend_within(tat, at, cost, max_wait_us),
+                    Action::ProbeDebit => Some(gcra.debit(tat, at, cost)),
+                    _ => None,
+                };
+                Some(Self::Gcra {
+                    gcra: *gcra,
+                    tat: after.unwrap_or(tat),
+                    now,
+                    cost,
+                    is_taken,
+                    max_wait_us,
+                })
+            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
                 now,
+            }),
+            (Algorithm::Window(window), State::Window(figures)) => Some(Self::Window {
+                window: *window,
+                figures,
+                now,
+                is_taken,
+            }),
+            (Algorithm::Quota(quota), State::Quota(usage)) => Some(Self::Quota {
+                quota: *quota,
+                usage: match action {
+                    Action::Probe => quota
+                        .spend(usage, now.as_micros(), member.cost)
+                        .unwrap_or(usage),
+                    Action::ProbeDebit => quota.debit(usage, now.as_micros(), member.cost),
+                    _ => usage,
+                },
+                now,
+                cost: member.cost,
+                is_taken,
             }),
             _ => None,
         }
@@ -68,6 +112,8 @@ impl Bucket {
         match self {
             Self::Gcra { gcra, .. } => Some(Algorithm::Gcra(*gcra)),
             Self::Tiers { tiers, .. } => Some(Algorithm::Tiers(tiers.clone())),
+            Self::Window { window, .. } => Some(Algorithm::Window(*window)),
+            Self::Quota { quota, .. } => Some(Algorithm::Quota(*quota)),
             Self::Blocked => None,
         }
     }
@@ -75,7 +121,10 @@ impl Bucket {
     /// When it was decided.
     pub(super) fn now(&self) -> Option<Timestamp> {
         match self {
-            Self::Gcra { now, .. } | Self::Tiers { now, .. } => Some(*now),
+            Self::Gcra { now, .. }
+            | Self::Tiers { now, .. }
+            | Self::Window { now, .. }
+            | Self::Quota { now, .. } => Some(*now),
             Self::Blocked => None,
         }
     }
@@ -83,14 +132,39 @@ impl Bucket {
     /// The tiers and what they say, if it has tiers.
     pub(super) fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
         match self {
-            Self::Gcra { .. } | Self::Blocked => None,
             Self::Tiers { tiers, figures, .. } => Some((tiers, figures)),
+            _ => None,
+        }
+    }
+
+    /// What a receipt of its charge says, and how much was charged.
+    pub(super) fn charge(&self) -> Option<(Charge, u32)> {
+        match self {
+            Self::Gcra {
+                gcra, tat, cost, ..
+            } => {
+                let (gcra, tat) = (*gcra, *tat);
+                Some((Charge::Gcra { gcra, tat }, *cost))
+            }
+            Self::Window { figures, now, .. } => {
+                Some((Charge::Window { at: *now }, figures.change.units()))
+            }
+            Self::Quota { usage, cost, .. } => {
+                let start_us = usage.start_us;
+                Some((Charge::Quota { start_us }, *cost))
+            }
+            Self::Tiers { .. } | Self::Blocked => None,
         }
     }
 
     pub(super) fn granted(&self) -> u32 {
         match self {
-            Self::Gcra { cost, is_taken, .. } => cost * u32::from(*is_taken),
+            Self::Window {
+                figures, is_taken, ..
+            } => figures.change.units() * u32::from(*is_taken),
+            Self::Gcra { cost, is_taken, .. } | Self::Quota { cost, is_taken, .. } => {
+                cost * u32::from(*is_taken)
+            }
             Self::Tiers { figures, .. } => figures.grant.units(),
             Self::Blocked => 0,
         }
@@ -100,7 +174,60 @@ impl Bucket {
         match self {
             Self::Gcra { gcra, tat, now, .. } => gcra.remaining(*tat, now.as_micros()),
             Self::Tiers { figures, .. } => figures.remaining,
+            Self::Window {
+                window, figures, ..
+            } => window.limit().saturating_sub(figures.used),
+            Self::Quota {
+                quota, usage, now, ..
+            } => quota.remaining(*usage, now.as_micros()),
             Self::Blocked => 0,
+        }
+    }
+
+    /// The bucket after its cost was given back, if it was charged, for one who does not wait.
+    pub(super) fn given_back(&self, is_charged: bool) -> Self {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                cost,
+                ..
+            } => Self::Gcra {
+                gcra: *gcra,
+                tat: match is_charged {
+                    true => gcra.before(*tat, *cost),
+                    false => *tat,
+                },
+                now: *now,
+                cost: *cost,
+                is_taken: false,
+                max_wait_us: 0,
+            },
+            other => {
+                let mut given_back = other.clone();
+                if let Self::Window { is_taken, .. } | Self::Quota { is_taken, .. } =
+                    &mut given_back
+                {
+                    *is_taken = false;
+                }
+                given_back
+            }
+        }
+    }
+
+    /// How long the cost waits in line, if it is taken.
+    pub(super) fn delay(&self) -> Duration {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                is_taken: true,
+                max_wait_us: 1..,
+                ..
+            } => gcra.delay(*tat, now.as_micros()).ceil(),
+            _ => Duration::ZERO,
         }
     }
 
@@ -112,6 +239,10 @@ impl Bucket {
         waiting(match self {
             Self::Gcra { gcra, tat, now, .. } => gcra.reset_after(*tat, now.as_micros()),
             Self::Tiers { figures, .. } => Ticks::from_micros(figures.reset_after),
+            Self::Window { figures, .. } => Ticks::from_micros(figures.reset_after),
+            Self::Quota {
+                quota, usage, now, ..
+            } => Ticks::from_micros(quota.reset_after(*usage, now.as_micros())),
             Self::Blocked => Ticks::from_micros(NEVER),
         })
     }
@@ -127,6 +258,17 @@ impl Bucket {
                 let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
                 let next = turn.map(Ticks::from_micros);
                 (figures.in_force(), figures.free, next)
+            }
+            Self::Window { figures, .. } => {
+                let more = Some(figures.more_after).filter(|more| *more > 0);
+                (0, self.remaining(), more.map(Ticks::from_micros))
+            }
+            Self::Quota {
+                quota, usage, now, ..
+            } => {
+                let reset = quota.reset_after(*usage, now.as_micros());
+                let more = Some(reset).filter(|reset| *reset > 0);
+                (0, self.remaining(), more.map(Ticks::from_micros))
             }
             Self::Blocked => (0, 0, Some(Ticks::from_micros(NEVER))),
         };
@@ -146,9 +288,24 @@ impl Bucket {
                 tat,
                 now,
                 cost,
+                max_wait_us,
                 ..
-            } => (gcra.wait(*tat, now.as_micros(), *cost), gcra.count()),
+            } => {
+                let wait = gcra.wait_for_line(*tat, now.as_micros(), *cost, *max_wait_us);
+                (wait, gcra.count())
+            }
             Self::Tiers { figures, .. } => (Ticks::from_micros(figures.next_after), 1),
+            Self::Window { figures, .. } => (Ticks::from_micros(figures.next_after), 1),
+            Self::Quota {
+                quota,
+                usage,
+                now,
+                cost,
+                ..
+            } => {
+                let wait = quota.wait(*usage, now.as_micros(), *cost);
+                (Ticks::from_micros(wait), 1)
+            }
             Self::Blocked => (Ticks::from_micros(NEVER), 1),
         }
     }
@@ -189,11 +346,14 @@ impl Quota<'_> {
         match (self.bucket, algorithm) {
             (Bucket::Gcra { gcra, .. }, Algorithm::Gcra(other)) => gcra == other,
             (Bucket::Tiers { tiers, .. }, Algorithm::Tiers(other)) => tiers == other,
+            (Bucket::Window { window, .. }, Algorithm::Window(other)) => window == other,
+            (Bucket::Quota { quota, .. }, Algorithm::Quota(other)) => quota == other,
             _ => false,
         }
     }
 
-    /// How much passes at once, and the time in which an empty bucket fills; of the tier in force, its limit and its window.
+    /// How much passes at once, and the time in which an empty bucket fills; of the tier in force, its limit and its window;
+    /// of a quota, how long the current period is.
     pub(crate) fn allowance(&self) -> (u32, Duration) {
         match self.bucket {
             Bucket::Gcra { gcra, .. } => (gcra.burst(), gcra.tolerance().ceil()),
@@ -201,6 +361,13 @@ impl Quota<'_> {
                 let mut tiers = tiers.iter();
                 let tier = tiers.nth(self.tier);
                 tier.map_or((0, FOREVER), |tier| (tier.limit, tier.window))
+            }
+            Bucket::Window { window, .. } => (window.limit(), window.window()),
+            Bucket::Quota {
+                quota, usage, now, ..
+            } => {
+                let period = quota.period(*usage, now.as_micros());
+                (quota.quota(), Duration::from_micros(period))
             }
             Bucket::Blocked => (0, FOREVER),
         }

@@ -7,8 +7,10 @@ use super::{
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},
+    quota::{Quota, Usage},
     tiers::{Grant, Tiers, View},
-    transaction::{Action, Algorithm, Member},
+    transaction::{Action, Algorithm, Charge, Member},
+    window::{self, Change, Window},
 };
 
 /// What becomes of one member if the batch passes.
@@ -25,6 +27,8 @@ pub(super) fn judge(
         Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
             judge_tiers(action, member, tiers, view.clone())
         }),
+        Algorithm::Window(window) => judge_window(action, member, window, &seen.window(now)),
+        Algorithm::Quota(quota) => judge_quota(action, member, quota, seen.usage(), now),
     }
 }
 
@@ -38,15 +42,74 @@ pub(crate) fn judge_gcra(
 ) -> Answer {
     let at = now.as_micros();
     let next = match action {
-        Action::Probe | Action::Spend => gcra.spend(tat, at, member.cost),
+        Action::Probe | Action::Spend => {
+            gcra.spend_within(tat, at, member.cost, member.max_wait_us(gcra))
+        }
         Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
-        Action::Refund => gcra.refund_span(tat, at, member.refund(gcra)),
+        Action::Refund => gcra.refund_charge(tat, at, member.refund(gcra), member.own_tat()),
         Action::Keep => None,
         Action::Reset => return Answer::new(State::MISSING, true),
     };
     let probes = matches!(action, Action::Probe | Action::ProbeDebit);
     let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));
     Answer::new(state, next.is_some())
+}
+
+#[inline(always)]
+pub(crate) fn judge_quota(
+    action: Action,
+    member: &Member<'_>,
+    quota: &Quota,
+    usage: Usage,
+    now: Timestamp,
+) -> Answer {
+    let (at, cost) = (now.as_micros(), member.cost);
+    let next = match action {
+        Action::Probe | Action::Spend => quota.spend(usage, at, cost),
+        Action::ProbeDebit | Action::Debit => Some(quota.debit(usage, at, cost)),
+        Action::Refund => match member.receipt {
+            None => quota.refund(usage, at, cost),
+            Some(receipt) => match receipt.stored_charge() {
+                Some(Charge::Quota { start_us }) => quota.refund_in(usage, at, start_us, cost),
+                _ => None,
+            },
+        },
+        Action::Keep => None,
+        Action::Reset => return Answer::new(State::MISSING, true),
+    };
+    let probes = matches!(action, Action::Probe | Action::ProbeDebit);
+    let after = next.filter(|_| !probes);
+    let state = after.unwrap_or_else(|| quota.current(usage, at));
+    Answer::new(State::Quota(state), next.is_some())
+}
+
+/// The state is that of after the change, whether it will be written or not: nobody can tell it later. A debit that does
+/// not pass has no room to be remembered.
+#[inline]
+pub(crate) fn judge_window(
+    action: Action,
+    member: &Member<'_>,
+    window: &Window,
+    view: &window::View<'_>,
+) -> Answer {
+    let cost = member.cost;
+    let change = match action {
+        Action::Probe | Action::Spend => view.spend(window, cost),
+        Action::ProbeDebit | Action::Debit if member.saturates => Some(view.debit_saturating(cost)),
+        Action::ProbeDebit | Action::Debit => view.debit(cost),
+        Action::Refund => Some(match member.receipt {
+            None => view.refund(cost),
+            Some(receipt) => match receipt.stored_charge() {
+                Some(Charge::Window { at }) => view.refund_at(at.as_micros(), cost),
+                _ => Change::Nothing,
+            },
+        })
+        .filter(|change| change.units() > 0),
+        Action::Keep => None,
+        Action::Reset => return Answer::new(State::MISSING, true),
+    };
+    let figures = view.figures(window, cost, change.unwrap_or_default());
+    Answer::new(State::Window(figures), change.is_some())
 }
 
 /// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
@@ -72,5 +135,10 @@ pub(super) fn untouched(member: &Member<'_>, seen: &BucketView<'_>, now: Timesta
             let least = member.min_cost.max(1);
             State::Tiers(view.figures(tiers, least, Grant::default()))
         }),
+        Algorithm::Window(window) => {
+            let view = seen.window(now);
+            State::Window(view.figures(window, member.cost, Change::Nothing))
+        }
+        Algorithm::Quota(quota) => State::Quota(quota.current(seen.usage(), now.as_micros())),
     }
 }

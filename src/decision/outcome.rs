@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
-    transaction::{Algorithm, Batch},
+    transaction::{Action, Algorithm, Batch},
 };
 
-/// A backend's answer to a [`Batch`].
+/// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -22,6 +22,9 @@ pub struct Outcome {
     /// The algorithms by which it was decided, if they are not the members'.
     algorithms: Option<Box<[Algorithm]>>,
     source: Source,
+    /// The member, by its place in the batch, whose debit its window has no room to remember. Then nothing is decided,
+    /// and nothing written.
+    no_room: Option<usize>,
 }
 
 impl Outcome {
@@ -34,6 +37,7 @@ impl Outcome {
             answers: answers.into_iter().collect(),
             algorithms: None,
             source: Source::Store,
+            no_room: None,
         }
     }
 
@@ -45,8 +49,17 @@ impl Outcome {
             answers: SmallVec::new(),
             algorithms: None,
             source: Source::Store,
+            no_room: None,
         };
         outcome.answers.push(answer);
+        outcome
+    }
+
+    /// The outcome of a batch of one member with a window.
+    #[inline]
+    pub(crate) fn of_window(now: Timestamp, action: Action, answer: Answer) -> Self {
+        let mut outcome = Self::of_one(now, answer);
+        outcome.no_room = (!has_room(action, &answer)).then_some(0);
         outcome
     }
 
@@ -79,12 +92,12 @@ impl Outcome {
         self
     }
 
-    /// Decides a batch at `now` on what is stored for each member, in the members' order, and changes that
-    /// accordingly: for the caller to store, before anyone else reads it.
+    /// Decides a batch at `now`, with the stored state of each member in the members' order, and updates that state.
+    /// The caller must store it before anyone else reads it.
     ///
     /// # Errors
     ///
-    /// If `now` is at or beyond [`Timestamp::END`]. Then nothing is changed.
+    /// If `now` is at or beyond [`Timestamp::END`]. The state is then unchanged.
     pub fn decide(
         batch: &Batch<'_>,
         now: Timestamp,
@@ -116,7 +129,14 @@ impl Outcome {
             passes &= answer.passed || !batch.votes(member);
             outcome.answers.push(answer);
         }
-        if !passes {
+        if passes {
+            let mut members = batch.members.iter().zip(&outcome.answers);
+            outcome.no_room = members.position(|(member, answer)| {
+                matches!(member.algorithm, Algorithm::Window(_))
+                    && !has_room(batch.action(member), answer)
+            });
+        }
+        if !passes || outcome.no_room.is_some() {
             let members = batch.members.iter().zip(seen);
             for ((member, seen), answer) in members.zip(&mut outcome.answers) {
                 answer.state = untouched(member, seen, now);
@@ -154,11 +174,26 @@ impl Outcome {
         )
     }
 
+    /// The member, by its place in the batch, whose debit its window has no room to remember.
+    #[inline(always)]
+    pub(crate) fn no_room(&self) -> Option<usize> {
+        self.no_room
+    }
+
     /// Whether no voting member of `batch` is denied.
     #[must_use]
     #[inline(always)]
     pub(crate) fn passes(&self, batch: &Batch<'_>) -> bool {
+        if self.no_room.is_some() {
+            return false;
+        }
         let mut members = batch.members.iter().zip(&self.answers);
         members.all(|(member, answer)| answer.passed || !batch.votes(member))
     }
+}
+
+/// Whether what is added to a window can be remembered: every other debit passes.
+#[inline(always)]
+fn has_room(action: Action, answer: &Answer) -> bool {
+    answer.passed || !matches!(action, Action::Debit | Action::ProbeDebit)
 }

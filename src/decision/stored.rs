@@ -5,22 +5,29 @@ use super::answer::{Answer, State};
 use crate::{
     clock::Timestamp,
     gcra::Tat,
+    quota::{Quota, Usage},
     tiers::{History, Tiers, View},
     transaction::{Action, Algorithm, Member},
+    window::{self, Units, Window},
 };
 
-/// All that a backend stores of a bucket. The default is that of one which was never used.
+/// Everything that a backend stores of a bucket. The default is a bucket that was never used. The [backend
+/// docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stored {
     /// Nothing: the bucket is full.
     #[default]
     Nothing,
-    /// A GCRA bucket's theoretical arrival time. One of 2⁵³ µs or more, which no decision leads to, is read as the latest
-    /// below it.
+    /// A GCRA bucket's theoretical arrival time. Values of 2⁵³ µs or more, which no decision produces, are read as
+    /// the largest value below.
     Gcra(Tat),
-    /// What has been granted from a bucket with tiers.
+    /// The grants of a bucket with tiers.
     Tiers(History),
+    /// When the units of a bucket with a window were taken.
+    Window(Units),
+    /// How much of a quota is used, and since when.
+    Quota(Usage),
 }
 
 /// What a batch needs to know of a bucket.
@@ -32,35 +39,54 @@ pub enum Stored {
 pub(crate) enum BucketView<'a> {
     Gcra(Tat),
     Tiers(View<'a>),
+    Window(window::View<'a>),
+    Quota(Usage),
 }
 
 impl Stored {
-    /// From when on it may be forgotten, because it is a full bucket's by this algorithm; `None` if that does not come.
+    /// The time from which the bucket is full under this algorithm, so that a backend can forget it; `None` if that
+    /// never happens.
     ///
-    /// A store that removes it then, or later, decides as one that keeps it for ever, unless the clock steps back or the
-    /// limit changes to one with longer periods.
+    /// Removing it then, or later, does not change any decision, unless the clock steps back or the limit changes to
+    /// one with longer periods.
     #[must_use]
     pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
         let us = match (self, algorithm) {
             (Self::Gcra(tat), Algorithm::Gcra(_)) => tat.storable().ceil_micros(),
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => history.lapses_at(tiers),
+            (Self::Window(units), Algorithm::Window(window)) => units.lapses_at(window),
+            (Self::Quota(usage), Algorithm::Quota(quota)) => quota.lapses_at(*usage),
             _ => 0,
         };
         (us < u64::MAX).then_some(Timestamp::from_micros(us))
     }
 
-    pub(super) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> BucketView<'_> {
+    #[inline]
+    pub(crate) fn see(&self, algorithm: &Algorithm, now: Timestamp) -> BucketView<'_> {
         match (self, algorithm) {
             (Self::Gcra(tat), _) => BucketView::Gcra(tat.storable()),
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
                 BucketView::Tiers(history.view(tiers, now.as_micros()))
             }
+            (Self::Window(units), Algorithm::Window(window)) => {
+                BucketView::Window(units.view(window, now.as_micros()))
+            }
+            (Self::Quota(usage), _) => BucketView::Quota(*usage),
             _ => BucketView::NOTHING,
         }
     }
 
+    /// How much memory it takes beyond its own size, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Tiers(history) => history.heap_bytes(),
+            Self::Window(units) => units.heap_bytes(),
+            Self::Nothing | Self::Gcra(_) | Self::Quota(_) => 0,
+        }
+    }
+
     /// Writes down what has been decided.
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         action: Action,
         member: &Member<'_>,
@@ -88,7 +114,40 @@ impl Stored {
                 history.take(tiers, figures.grant, now.as_micros());
                 *self = Self::Tiers(history);
             }
+            (Algorithm::Window(window), State::Window(figures)) if action.writes() => {
+                self.change_units(window, figures.change, now);
+            }
+            (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() => {
+                self.use_up(quota, usage, now);
+            }
             _ => {}
+        }
+    }
+
+    fn change_units(&mut self, window: &Window, change: window::Change, now: Timestamp) {
+        if change.units() == 0 {
+            return;
+        }
+        let mut units = match std::mem::take(self) {
+            Self::Window(units) => units,
+            _ => Units::default(),
+        };
+        units.change(window, now.as_micros(), change);
+        if !units.is_empty() {
+            *self = Self::Window(units);
+        }
+    }
+
+    fn use_up(&mut self, quota: &Quota, usage: Usage, now: Timestamp) {
+        let before = match self {
+            Self::Quota(usage) => quota.current(*usage, now.as_micros()),
+            _ => Usage::NOTHING,
+        };
+        if usage != before {
+            *self = match usage {
+                Usage::NOTHING => Self::Nothing,
+                usage => Self::Quota(usage),
+            };
         }
     }
 }
@@ -96,12 +155,30 @@ impl Stored {
 impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    /// Full, if what is stored is of a limit that had tiers.
+    /// Full, if what is stored is of a limit that had another algorithm.
     #[inline(always)]
     pub(super) fn tat(&self) -> Tat {
         match self {
             Self::Gcra(tat) => *tat,
-            Self::Tiers(_) => Tat::default(),
+            _ => Tat::default(),
+        }
+    }
+
+    /// Nothing, if what is stored is of a limit that had no quota.
+    #[inline]
+    pub(super) fn usage(&self) -> Usage {
+        match self {
+            Self::Quota(usage) => *usage,
+            _ => Usage::NOTHING,
+        }
+    }
+
+    /// That of a bucket never used, if what is stored is of a limit that had no window.
+    #[inline]
+    pub(crate) fn window(&self, now: Timestamp) -> window::View<'_> {
+        match self {
+            Self::Window(view) => *view,
+            _ => window::View::empty(now.as_micros()),
         }
     }
 
@@ -115,7 +192,7 @@ impl BucketView<'_> {
     ) -> T {
         match self {
             Self::Tiers(view) => look(view),
-            Self::Gcra(_) => look(&History::default().view(tiers, now.as_micros())),
+            _ => look(&History::default().view(tiers, now.as_micros())),
         }
     }
 }

@@ -13,8 +13,7 @@ use super::{settlement::Settlement, task::detach};
 use crate::rule::Outcome;
 
 pin_project! {
-    /// The body of a response from [`RateLimit`](super::RateLimit): the inner service's, or that
-    /// of a refusal.
+    /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]

@@ -1,13 +1,29 @@
+//! From the decision on a request to its response, or to its handler.
+
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::Response;
+use http::{Response, request::Parts};
+use tracing::{Span, dispatcher};
 
-use super::{additions::ResponseAdditions, task::Closing};
+use super::{
+    additions::ResponseAdditions,
+    config::LayerConfig,
+    task::{Closing, detached},
+    verdicts::{Taken, Verdicts},
+};
+use crate::{
+    decision::{Decision, ResultLabel},
+    key::Missing,
+    limit::Limits,
+    limiter::LimiterError,
+    response::{Denial, Denials, Shown},
+    rule::{Charge, Outcome},
+};
 
 /// What becomes of a request.
 pub(super) enum Conclusion {
-    Proceed(ResponseAdditions),
+    Proceed,
     /// Boxed, so that a request that proceeds does not carry the room for it around.
     Refuse(Box<FinalResponse>),
 }
@@ -36,5 +52,173 @@ impl Conclusion {
     pub(super) fn refuse(response: Response<Bytes>) -> Self {
         let closing = None;
         Self::Refuse(Box::new(FinalResponse { response, closing }))
+    }
+}
+
+impl LayerConfig {
+    /// Concludes a request whose charges are decided.
+    #[inline(always)]
+    pub(super) fn conclude(
+        &self,
+        request: &mut Parts,
+        limits: &Limits,
+        spent: Verdicts<'_>,
+        taken: Taken,
+        missing: Option<&Missing>,
+        additions: &mut ResponseAdditions,
+    ) -> Conclusion {
+        self.health.decided();
+        if dispatcher::has_been_set() {
+            self.record(spent);
+        }
+        let proceeds = spent.denied.is_none() && missing.is_none();
+        self.add(request, spent, taken, proceeds, additions);
+        match (missing, spent.denied) {
+            (None, None) => Conclusion::Proceed,
+            (None, Some(i)) => self.refuse(request, limits, spent, i, additions),
+            (Some(missing), _) => self.refuse_without_id(request, missing, additions),
+        }
+    }
+
+    /// Whether anyone but the layer wants to know what a request has taken.
+    #[inline]
+    pub(super) fn extends(&self, spent: Verdicts<'_>) -> bool {
+        self.response_extension || self.request_extension && spent.denied.is_none()
+    }
+
+    /// What the response carries. If the request proceeds, it carries the assessment too, for its handler.
+    #[inline(always)]
+    fn add(
+        &self,
+        request: &mut Parts,
+        spent: Verdicts<'_>,
+        taken: Taken,
+        proceeds: bool,
+        additions: &mut ResponseAdditions,
+    ) {
+        let shown = spent.iter().map(|(charge, decision)| Shown {
+            limit: self.rules.limit(charge),
+            decision,
+            policy: &self.policies[charge.target],
+            votes: self.rules.mode(charge).votes(),
+        });
+        additions.fields = self.headers.write(shown);
+        additions.settlement = taken.settlement;
+        if let Some(settlement) = &mut additions.settlement {
+            settlement.begin(&request.method);
+        }
+        if let Some(ours) = taken.assessment.filter(|_| self.extends(spent)) {
+            let outer = request.extensions.get();
+            if let Some(outer) = outer {
+                self.traffic.look_at_outer(outer, &ours);
+            }
+            let assessment = ours.within(outer);
+            additions.assessment = self.response_extension.then(|| assessment.clone());
+            if self.request_extension && proceeds {
+                request.extensions.insert(assessment);
+            }
+        }
+    }
+
+    /// What becomes of a request that is charged nothing.
+    pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
+        match missing {
+            Some(missing) => {
+                self.traffic.look_at_refused(request);
+                Conclusion::refuse(self.responder.missing(request, missing))
+            }
+            None => Conclusion::Proceed,
+        }
+    }
+
+    /// Says on the request's span what was decided, if that has fields for it.
+    fn record(&self, spent: Verdicts<'_>) {
+        let span = Span::current();
+        if span.is_disabled() {
+            return;
+        }
+        let would_deny = |decision: &Decision| decision.would_be_denied();
+        let told = spent.denied;
+        let told = told.or_else(|| spent.decisions.iter().position(would_deny));
+        // A limit in shadow mode has no vote.
+        let told = told.or(spent.strictest);
+        let told = told.or_else(|| spent.decisions.iter().position(Decision::limited));
+        if let Some(i) = told {
+            let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);
+            let fate = ResultLabel::of(decision, self.rules.mode(charge), spent.denied.is_none());
+            span.record("rate_limiting.policy", &**self.rules.limit(charge));
+            span.record("rate_limiting.result", fate.map(ResultLabel::as_str));
+        }
+    }
+
+    fn refuse(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        spent: Verdicts<'_>,
+        strictest: usize,
+        additions: &mut ResponseAdditions,
+    ) -> Conclusion {
+        let Verdicts {
+            charges, decisions, ..
+        } = spent;
+        let denial = |i: usize| {
+            let (charge, decision) = (&charges[i], &decisions[i]);
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
+            Denial::new(limits, limit, id, charge.cost, decision)
+        };
+        let denies = |i: &usize| {
+            let votes = self.rules.mode(&charges[*i]).votes() && !decisions[*i].in_shadow();
+            votes && !decisions[*i].allowed()
+        };
+        let denials: Denials<'_> = (0..charges.len()).filter(denies).map(denial).collect();
+        self.traffic.look_at_refused(request);
+        let mut response = self.responder.denied(request, denial(strictest), denials);
+        additions.put_on(&mut response);
+        Conclusion::refuse(response)
+    }
+
+    /// Refuses a request for which one rule has found no id, whatever the others say. For these it has ended.
+    #[cold]
+    fn refuse_without_id(
+        &self,
+        request: &Parts,
+        missing: &Missing,
+        additions: &mut ResponseAdditions,
+    ) -> Conclusion {
+        self.traffic.look_at_refused(request);
+        let mut response = self.responder.missing(request, missing);
+        additions.put_on(&mut response);
+        let (head, body) = response.into_parts();
+        let sent = body.len() as u64;
+        let closing = additions.settlement.take().and_then(|mut settlement| {
+            settlement.close(Outcome::Response(&head, sent, true), true)
+        });
+        let response = Response::from_parts(head, body);
+        Conclusion::Refuse(Box::new(FinalResponse {
+            response,
+            closing: closing.map(|closing| -> Closing { detached(closing) }),
+        }))
+    }
+
+    /// Concludes a request that could not be decided.
+    #[cold]
+    pub(super) fn fail(
+        &self,
+        request: &Parts,
+        charges: &[Charge],
+        error: &LimiterError,
+        missing: Option<&Missing>,
+    ) -> Conclusion {
+        self.health.failed(error);
+        if missing.is_some() {
+            return self.without_charge(request, missing);
+        }
+        let limits = self.limiter.limits();
+        let mut charges = charges.iter();
+        match charges.all(|charge| self.rules.is_harmless(charge, &limits)) {
+            true => Conclusion::Proceed,
+            false => Conclusion::refuse(self.responder.failed(request, error, &limits)),
+        }
     }
 }

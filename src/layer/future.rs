@@ -15,8 +15,8 @@ use super::{
     additions::ResponseAdditions,
     body::ResponseBody,
     conclusion::{Conclusion, FinalResponse},
-    deciding::Waiting,
     task::{Closing, detached},
+    waiting::Waiting,
 };
 
 pin_project! {
@@ -36,9 +36,9 @@ pin_project! {
     where
         S: Service<Request<ReqBody>>,
     {
-        Waiting { waiting: Waiting, held: Option<PendingRequest<S, ReqBody>> },
-        Inner { #[pin] future: S::Future, mark: ResponseAdditions },
-        Closing { closing: Closing, ended: Option<(Result<S::Response, S::Error>, ResponseAdditions)> },
+        Waiting { held: Option<Box<PendingRequest<S, ReqBody>>> },
+        Inner { #[pin] future: S::Future, additions: ResponseAdditions },
+        Closing { closing: Closing, ended: Option<Box<Ended<S::Response, S::Error>>> },
         Refused { refused: Option<Box<FinalResponse>> },
     }
 }
@@ -48,50 +48,67 @@ struct PendingRequest<S, ReqBody> {
     inner: S,
     parts: Parts,
     body: ReqBody,
+    waiting: Box<Waiting>,
 }
+
+impl<S, ReqBody> PendingRequest<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    /// Waits for the decision, and calls the inner service if the request may proceed.
+    fn poll(held: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<State<S, ReqBody>> {
+        let pending = held.as_mut().expect("held until it is decided");
+        let Self { parts, waiting, .. } = &mut **pending;
+        let mut additions = ResponseAdditions::default();
+        let conclusion = ready!(waiting.poll(parts, &mut additions, cx));
+        let mut request = held.take().expect("as above");
+        Poll::Ready(match conclusion {
+            Conclusion::Proceed => State::Inner {
+                future: request
+                    .inner
+                    .call(Request::from_parts(request.parts, request.body)),
+                additions,
+            },
+            Conclusion::Refuse(refused) => State::Refused {
+                refused: Some(refused),
+            },
+        })
+    }
+}
+
+/// How the inner service has ended, with what the response is to carry.
+type Ended<R, E> = (Result<R, E>, ResponseAdditions);
 
 impl<S, ReqBody> ResponseFuture<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
     #[inline]
-    pub(super) fn decided(
-        inner: &mut S,
-        parts: Parts,
-        body: ReqBody,
-        conclusion: Conclusion,
-    ) -> Self {
+    pub(super) fn inner(future: S::Future, additions: ResponseAdditions) -> Self {
         Self {
-            state: State::after(inner, parts, body, conclusion),
+            state: State::Inner { future, additions },
         }
     }
 
-    pub(super) fn waiting(inner: S, parts: Parts, body: ReqBody, waiting: Waiting) -> Self {
+    #[inline]
+    pub(super) fn refused(refused: Box<FinalResponse>) -> Self {
         Self {
-            state: State::Waiting {
-                waiting,
-                held: Some(PendingRequest { inner, parts, body }),
+            state: State::Refused {
+                refused: Some(refused),
             },
         }
     }
-}
 
-impl<S, ReqBody> State<S, ReqBody>
-where
-    S: Service<Request<ReqBody>>,
-{
-    #[inline]
-    fn after(inner: &mut S, mut parts: Parts, body: ReqBody, conclusion: Conclusion) -> Self {
-        match conclusion {
-            Conclusion::Proceed(mut mark) => {
-                mark.announce(&mut parts);
-                Self::Inner {
-                    future: inner.call(Request::from_parts(parts, body)),
-                    mark,
-                }
-            }
-            Conclusion::Refuse(refused) => Self::Refused {
-                refused: Some(refused),
+    pub(super) fn waiting(inner: S, parts: Parts, body: ReqBody, waiting: Box<Waiting>) -> Self {
+        let held = PendingRequest {
+            inner,
+            parts,
+            body,
+            waiting,
+        };
+        Self {
+            state: State::Waiting {
+                held: Some(Box::new(held)),
             },
         }
     }
@@ -109,36 +126,27 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProj::Waiting { waiting, held } => {
-                    let request = &held.as_ref().expect("held until it is decided").parts;
-                    let conclusion = ready!(waiting.poll(request, cx));
-                    let PendingRequest {
-                        mut inner,
-                        parts,
-                        body,
-                    } = held.take().expect("as above");
-                    State::after(&mut inner, parts, body, conclusion)
-                }
-                StateProj::Inner { future, mark } => {
+                StateProj::Waiting { held } => ready!(PendingRequest::poll(held, cx)),
+                StateProj::Inner { future, additions } => {
                     let ended = ready!(future.poll(cx));
-                    let mut mark = std::mem::take(mark);
-                    if mark.settlement.is_none() {
-                        return Poll::Ready(mark.put_on_inner(ended));
+                    if additions.settlement.is_none() {
+                        return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                     }
-                    let (ended, closing) = mark.settle(ended);
-                    match closing {
-                        // The client is to be answered when what it did is counted.
-                        Some(closing) => State::Closing {
-                            closing: detached(closing),
-                            ended: Some((ended, mark)),
-                        },
-                        None => return Poll::Ready(mark.put_on_inner(ended)),
+                    let (ended, closing) = additions.settle(ended);
+                    let Some(closing) = closing else {
+                        return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
+                    };
+                    // The client is to be answered when what it did is counted.
+                    State::Closing {
+                        closing: detached(closing),
+                        ended: Some(Box::new((ended, std::mem::take(additions)))),
                     }
                 }
                 StateProj::Closing { closing, ended } => {
                     ready!(closing.as_mut().poll(cx));
-                    let (ended, mark) = ended.take().expect("polled again after it was ready");
-                    return Poll::Ready(mark.put_on_inner(ended));
+                    let (ended, mut additions) =
+                        *ended.take().expect("polled again after it was ready");
+                    return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                 }
                 StateProj::Refused { refused } => {
                     let response = ready!(FinalResponse::poll(refused, cx));

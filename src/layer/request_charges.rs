@@ -138,13 +138,14 @@ mod tests {
     use super::*;
     use crate::{
         gcra::{Gcra, Tat},
-        transaction::{LimitKey, LimitSeed},
+        transaction::{Charge, LimitKey, LimitSeed},
     };
 
     fn receipt(cost: u32) -> Receipt {
         let bucket = LimitSeed::of(LimitKey::Number(1)).bucket("alice");
         let gcra = Gcra::new(100, 1, Duration::from_secs(1)).unwrap();
-        Receipt::new(bucket, gcra, Tat::default(), cost, false)
+        let tat = Tat::default();
+        Receipt::new(bucket, Charge::Gcra { gcra, tat }, cost, false)
     }
 
     fn refunds(changes: &Changes) -> Vec<u32> {

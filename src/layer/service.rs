@@ -9,9 +9,12 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{body::ResponseBody, config::LayerConfig, deciding::Progress, future::ResponseFuture};
+use super::{
+    additions::ResponseAdditions, body::ResponseBody, conclusion::Conclusion, config::LayerConfig,
+    deciding::Progress, future::ResponseFuture,
+};
 
-/// A service whose requests are limited.
+/// A service whose requests are limited. Created by [`RateLimitLayer`](super::RateLimitLayer).
 ///
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]
@@ -55,11 +58,14 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        match self.plan.assess(&parts) {
-            Progress::Decided(conclusion) => {
-                ResponseFuture::decided(&mut self.inner, parts, body, conclusion)
+        let (mut parts, body) = request.into_parts();
+        let mut additions = ResponseAdditions::default();
+        match self.plan.assess(&mut parts, &mut additions) {
+            Progress::Decided(Conclusion::Proceed) => {
+                let future = self.inner.call(Request::from_parts(parts, body));
+                ResponseFuture::inner(future, additions)
             }
+            Progress::Decided(Conclusion::Refuse(refused)) => ResponseFuture::refused(refused),
             Progress::Waiting(waiting) => {
                 // The service that was polled ready is the one to call; its clone is not.
                 let clone = self.inner.clone();

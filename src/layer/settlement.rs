@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use http::Extensions;
+use http::{Extensions, Method};
 use smallvec::SmallVec;
 
 use super::{
@@ -25,6 +25,8 @@ pub(super) struct Settlement {
     assessment: Assessment,
     request: Extensions,
     open: SmallVec<[OpenCharge; 2]>,
+    /// Whether the request asks for a tunnel.
+    is_connect: bool,
     /// Corrections that have to be waited for.
     left: Vec<Correction>,
 }
@@ -53,8 +55,18 @@ impl Settlement {
             assessment: assessment.clone(),
             request: request.clone(),
             open,
+            is_connect: false,
             left: Vec::new(),
         })
+    }
+
+    /// Notes what the head of the request says about how it ends.
+    pub(super) fn begin(&mut self, method: &Method) {
+        self.is_connect = method == Method::CONNECT;
+    }
+
+    pub(super) fn is_connect(&self) -> bool {
+        self.is_connect
     }
 
     /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
@@ -113,7 +125,7 @@ impl Drop for Settlement {
     }
 }
 
-fn told(settled: Result<(), LimiterError>) {
+pub(super) fn told(settled: Result<(), LimiterError>) {
     if let Err(error) = settled {
         tracing::debug!(%error, "what a request was charged could not be corrected");
     }

@@ -41,7 +41,7 @@ impl Assembly {
     }
 
     pub(super) fn finish(self) -> Limits {
-        self.limits
+        self.limits.finished()
     }
 
     pub(super) fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {
@@ -122,7 +122,11 @@ impl Assembly {
             self.origins.insert(name.into(), Origin { place, line });
         }
         let defined = known.and_then(|()| self.define(&said, format, limit));
-        defined.map_err(|error| error.at(line))
+        defined.map_err(|error| error.at(line))?;
+        if let Location::File(path) = place {
+            self.limits.defined_in(name, path);
+        }
+        Ok(())
     }
 
     pub(super) fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {

@@ -3,11 +3,13 @@ use std::{fmt, time::Duration};
 use super::duration::{format_duration, format_span};
 use crate::{
     gcra::{Gcra, GcraError},
+    quota::{Per, Quota, UtcOffset},
     tiers::{Tier, Tiers, TiersError},
     transaction::Algorithm,
+    window::{Window, WindowError},
 };
 
-/// How much a client may do: so many at once, and so many per period in the long run.
+/// How much a client may do: the number of requests that can pass at once, and the rate in the long run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,8 +22,8 @@ use crate::{
 /// # Ok::<_, tollgate::gcra::GcraError>(())
 /// ```
 ///
-/// The constructors that cannot fail panic on values that make no limit, at compile time if they
-/// stand in a `const`. For values from elsewhere there is [`Limit::new`].
+/// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
+/// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limit(Kind);
 
@@ -45,19 +47,20 @@ struct Leased {
 }
 
 impl Limit {
-    /// Everything passes, and nothing is counted: for a client that shall escape the default.
+    /// Everything passes, and nothing is counted. Use it in an override, to exempt a client.
+    /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
     pub const UNLIMITED: Self = Self(Kind::Unlimited);
 
-    /// Nothing passes, whatever is refunded or reset: for a client that shall not come any more or, as a default, for
-    /// all who have no override.
+    /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
+    /// block every client without an override.
     pub const BLOCKED: Self = Self(Kind::Blocked);
 
-    /// At most `burst` at once, of which `count` come back each `period`.
+    /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
     /// # Errors
     ///
-    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty
-    /// bucket would take more than 2⁵¹ µs (71 years) to fill.
+    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
+    /// more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
         match Gcra::new(burst, count, period) {
             Ok(gcra) => Ok(Self::by(gcra)),
@@ -87,7 +90,77 @@ impl Limit {
         Tiers::new(tiers).map(Self::from)
     }
 
-    /// `count` per `period`, all of them at once if need be.
+    /// At most `limit` within any span of the length `window`: a [sliding window](crate::window).
+    ///
+    /// The bound is hard: no span `[t, t + window)` admits more than the limit. Each unit is remembered, so this is for
+    /// small numbers such as logins. For limits from elsewhere there is [`Window::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// let quarter = Duration::from_secs(15 * 60);
+    /// // Five in any quarter of an hour.
+    /// let logins = Limit::window(5, quarter);
+    /// assert_eq!(logins.to_string(), "5 in any 15m0s");
+    /// assert_eq!(logins.most_within(quarter), 5);
+    /// // A token bucket of the same size admits more.
+    /// assert_eq!(Limit::per(5, quarter).most_within(quarter), 9);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0 or above 4096, or the window is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn window(limit: u32, window: Duration) -> Self {
+        match Window::new(limit, window) {
+            Ok(window) => Self(Kind::By(Algorithm::Window(window))),
+            Err(WindowError::ZeroLimit) => panic!("a limit of 0 lets nothing pass: use at least 1"),
+            Err(WindowError::TooManyToRemember(_)) => {
+                panic!("a window remembers at most 4096 units: lower the limit, or use a quota")
+            }
+            Err(WindowError::ZeroWindow) => {
+                panic!("a window of 0 limits nothing: use at least 1 µs")
+            }
+            Err(WindowError::TooFine) => {
+                panic!("a window is a whole number of microseconds: round it to one")
+            }
+            Err(WindowError::TooLong) => panic!("a window is at most 71 years: shorten it"),
+        }
+    }
+
+    /// At most `quota` in each period: a [quota](crate::quota) per calendar hour, day, week or month, or per span from
+    /// first use.
+    ///
+    /// The bound is hard for each period. A span that touches two periods can see the quotas of both. For quotas from
+    /// elsewhere there is [`Quota::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// const PLAN: Limit = Limit::quota(10_000, Per::Month);
+    /// assert_eq!(PLAN.to_string(), "10000 per month");
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), 2000);
+    /// assert_eq!(Limit::quota(1000, Per::first_use(day)).most_within(day), 1999);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `quota` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn quota(quota: u32, per: Per) -> Self {
+        match Quota::new(quota, per) {
+            Ok(quota) => Self(Kind::By(Algorithm::Quota(quota))),
+            Err(_) => panic!("a quota of 0 lets nothing pass: use at least 1"),
+        }
+    }
+
+    /// `count` per `period`. The burst is `count` too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -107,7 +180,7 @@ impl Limit {
         Self::checked(count, count, period)
     }
 
-    /// One per `interval`, never two at once.
+    /// One per `interval`, with a burst of 1.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,7 +200,7 @@ impl Limit {
         Self::checked(1, 1, interval)
     }
 
-    /// `count` per second, all of them at once if need be.
+    /// `count` per second. The burst is `count` too.
     ///
     /// # Panics
     ///
@@ -138,7 +211,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(1))
     }
 
-    /// `count` per minute, all of them at once if need be.
+    /// `count` per minute. The burst is `count` too.
     ///
     /// # Panics
     ///
@@ -149,7 +222,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60))
     }
 
-    /// `count` per hour, all of them at once if need be.
+    /// `count` per hour. The burst is `count` too.
     ///
     /// # Panics
     ///
@@ -160,7 +233,8 @@ impl Limit {
         Self::per(count, Duration::from_secs(60 * 60))
     }
 
-    /// `count` per day of 24 hours, all of them at once if need be.
+    /// `count` per 24 hours. The burst is `count` too, so a client can use up to twice as much in one day: the burst,
+    /// and what comes back meanwhile.
     ///
     /// # Panics
     ///
@@ -171,12 +245,12 @@ impl Limit {
         Self::per(count, Duration::from_secs(24 * 60 * 60))
     }
 
-    /// Sets how many may come at once. The rate stays.
+    /// Sets how many requests can pass at once. The rate does not change.
     ///
     /// # Panics
     ///
     /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill; or if the limit has
-    /// tiers, which have limits of their own, or none of all these.
+    /// tiers, which have limits of their own, or is a window or a quota, which have no burst, or none of all these.
     #[must_use]
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
@@ -186,16 +260,66 @@ impl Limit {
                 panic!("the limit is leased: set the burst of the one that is configured")
             }
             Kind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
+            Kind::By(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
+            Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
             Kind::Unlimited | Kind::Blocked => panic!("there is nothing that a burst could be of"),
         };
         // There is nothing to drop in it, and a `const` may not even seem to.
         let _ = std::mem::ManuallyDrop::new(self);
-        Self::checked(burst, gcra.count(), gcra.period())
+        match Gcra::new(burst, gcra.count(), gcra.period()) {
+            Ok(other) => Self::built(other.with_max_wait(gcra.max_wait())),
+            error => Self::built(error),
+        }
+    }
+
+    /// Gives the limit a line: a request that does not fit yet waits for up to `max_wait` instead of being denied. With
+    /// zero, there is no line.
+    ///
+    /// [`Decision::delay`](crate::Decision::delay) says how long a request waits. Requests start in the order in which they
+    /// came, one emission interval apart, across all processes that share the bucket.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Ten per second, twenty at once. Further requests wait for up to two seconds.
+    /// let limit = Limit::per_second(10).burst(20).max_wait(Duration::from_secs(2));
+    /// assert_eq!(limit.to_string(), "10 per 1s, 20 at once, waiting up to 2s");
+    /// ```
+    ///
+    /// For values from elsewhere there is [`Gcra::with_max_wait`], and `Limit::from` for what it returns.
+    ///
+    /// # Panics
+    ///
+    /// If the wait has a fraction of a microsecond, or is longer than 71 years together with the time in which an empty
+    /// bucket fills; or if the limit has no burst, count and period, because only their buckets have a line.
+    #[must_use]
+    #[track_caller]
+    pub const fn max_wait(self, max_wait: Duration) -> Self {
+        let gcra = match &self.0 {
+            Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::Leased(_) => panic!("a limit with leases has no line to wait in"),
+            Kind::By(Algorithm::Tiers(_)) => panic!(
+                "tiers have no line to wait in, because a later grant depends on which tier is active then: \
+                 use burst, count and period"
+            ),
+            Kind::By(Algorithm::Window(_) | Algorithm::Quota(_)) => {
+                panic!("windows and quotas have no line to wait in: use burst, count and period")
+            }
+            Kind::Unlimited | Kind::Blocked => panic!("there is nothing to wait for: use a limit"),
+        };
+        let _ = std::mem::ManuallyDrop::new(self);
+        Self::built(gcra.with_max_wait(max_wait))
     }
 
     #[track_caller]
     const fn checked(burst: u32, count: u32, period: Duration) -> Self {
-        match Gcra::new(burst, count, period) {
+        Self::built(Gcra::new(burst, count, period))
+    }
+
+    #[track_caller]
+    const fn built(gcra: Result<Gcra, GcraError>) -> Self {
+        match gcra {
             Ok(gcra) => Self::by(gcra),
             Err(GcraError::ZeroBurst) => panic!("a burst of 0 lets nothing pass: use at least 1"),
             Err(GcraError::ZeroCount) => panic!("a count of 0 lets nothing pass: use at least 1"),
@@ -206,6 +330,12 @@ impl Limit {
             Err(GcraError::ToleranceTooLong) => {
                 panic!("an empty bucket would take more than 71 years to fill: lower the burst")
             }
+            Err(GcraError::WaitTooFine) => {
+                panic!("a wait is a whole number of microseconds: round it to one")
+            }
+            Err(GcraError::WaitTooLong) => {
+                panic!("waiting for an empty bucket would take more than 71 years: lower the wait")
+            }
         }
     }
 
@@ -213,8 +343,8 @@ impl Limit {
         Self(Kind::By(Algorithm::Gcra(gcra)))
     }
 
-    /// How buckets of this limit are decided; `None` if there are none, because it is
-    /// [`UNLIMITED`](Self::UNLIMITED) or [`BLOCKED`](Self::BLOCKED).
+    /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
+    /// which have no buckets.
     #[must_use]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
@@ -260,13 +390,46 @@ impl Limit {
         }
     }
 
+    /// Whether requests may wait in line.
+    pub(crate) fn has_line(&self) -> bool {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
+            _ => false,
+        }
+    }
+
     /// The highest cost that can ever pass, if it is the cost that decides.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {
         match self.algorithm()? {
             Algorithm::Gcra(gcra) => Some(gcra.burst()),
             Algorithm::Tiers(tiers) => Some(tiers.max_units()),
+            Algorithm::Window(window) => Some(window.limit()),
+            Algorithm::Quota(quota) => Some(quota.quota()),
         }
+    }
+
+    /// A limit by which buckets are decided so.
+    pub(crate) const fn of(algorithm: Algorithm) -> Self {
+        Self(Kind::By(algorithm))
+    }
+}
+
+impl From<Window> for Limit {
+    fn from(window: Window) -> Self {
+        Self::of(Algorithm::Window(window))
+    }
+}
+
+impl From<Quota> for Limit {
+    fn from(quota: Quota) -> Self {
+        Self::of(Algorithm::Quota(quota))
+    }
+}
+
+impl From<Gcra> for Limit {
+    fn from(gcra: Gcra) -> Self {
+        Self::by(gcra)
     }
 }
 
@@ -277,12 +440,17 @@ impl From<Tiers> for Limit {
 }
 
 impl fmt::Display for Limit {
-    /// Writes `10 per 1s, 20 at once`, or a tier after the other, or `unlimited` or `blocked`.
+    /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `5 in any 15m0s`, or
+    /// `1000 per day`, or `unlimited` or `blocked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
             Some(Algorithm::Gcra(gcra)) => {
                 let period = format_duration(gcra.period());
-                write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())
+                write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())?;
+                match gcra.max_wait() {
+                    Duration::ZERO => Ok(()),
+                    wait => write!(f, ", waiting up to {}", format_duration(wait)),
+                }
             }
             Some(Algorithm::Tiers(tiers)) => {
                 for (i, tier) in tiers.iter().enumerate() {
@@ -292,8 +460,26 @@ impl fmt::Display for Limit {
                 }
                 Ok(())
             }
+            Some(Algorithm::Window(window)) => {
+                let span = format_duration(window.window());
+                write!(f, "{} in any {span}", window.limit())
+            }
+            Some(Algorithm::Quota(quota)) => write_quota(f, quota),
             None if self.is_blocked() => f.write_str("blocked"),
             None => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// Writes `1000 per day`, `1000 per day at +02:00` or `1000 per 24h0m0s from first use`.
+fn write_quota(f: &mut fmt::Formatter<'_>, quota: &Quota) -> fmt::Result {
+    write!(f, "{} per ", quota.quota())?;
+    match quota.per().calendar_unit() {
+        Some((unit, UtcOffset::UTC)) => write!(f, "{unit}"),
+        Some((unit, offset)) => write!(f, "{unit} at {offset}"),
+        None => {
+            let length = quota.per().first_use_length().unwrap_or_default();
+            write!(f, "{} from first use", format_duration(length))
         }
     }
 }
@@ -328,6 +514,59 @@ mod tests {
         assert_eq!(LIMIT, Limit::new(100, 60, Duration::from_secs(60)).unwrap());
         assert_eq!(LIMIT.max_cost(), Some(100));
         assert_eq!(LIMIT.to_string(), "60 per 1m0s, 100 at once");
+    }
+
+    #[test]
+    fn line_is_kept_by_another_burst_and_removed_by_a_wait_of_zero() {
+        const LIMIT: Limit = Limit::per_second(10)
+            .max_wait(Duration::from_millis(1500))
+            .burst(20);
+        let gcra = Gcra::new(20, 10, Duration::from_secs(1)).unwrap();
+        let waits = gcra.with_max_wait(Duration::from_millis(1500)).unwrap();
+        assert_eq!(LIMIT, waits.into());
+        assert_eq!(LIMIT.max_wait(Duration::ZERO), gcra.into());
+    }
+
+    #[test]
+    fn only_burst_count_and_period_have_a_line() {
+        let second = Duration::from_secs(1);
+        let others = [
+            (
+                Limit::tiers([Tier::new(5, second)]).unwrap(),
+                "tiers have no line",
+            ),
+            (Limit::window(5, second), "windows and quotas have no line"),
+            (Limit::quota(5, Per::Day), "windows and quotas have no line"),
+            (Limit::UNLIMITED, "there is nothing to wait for"),
+            (Limit::BLOCKED, "there is nothing to wait for"),
+        ];
+        for (limit, expected) in others {
+            let panic = std::panic::catch_unwind(|| limit.max_wait(second)).unwrap_err();
+            let message = panic.downcast_ref::<&str>().copied();
+            let message = message.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
+            assert!(
+                message.is_some_and(|text| text.contains(expected)),
+                "{message:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn waits_are_whole_microseconds_within_the_range_of_times() {
+        let gcra = Gcra::new(1, 3, Duration::from_secs(1)).unwrap();
+        let most = Duration::from_micros(crate::gcra::MAX_TICKS_US - 333_334);
+        assert_eq!(gcra.with_max_wait(most).unwrap().max_wait(), most);
+        let micro = Duration::from_micros(1);
+        for (wait, error) in [
+            (most + micro, GcraError::WaitTooLong),
+            (
+                Duration::MAX - Duration::from_nanos(999),
+                GcraError::WaitTooLong,
+            ),
+            (Duration::from_nanos(1500), GcraError::WaitTooFine),
+        ] {
+            assert_eq!(gcra.with_max_wait(wait), Err(error), "{wait:?}");
+        }
     }
 
     #[test]

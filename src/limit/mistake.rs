@@ -13,12 +13,14 @@ use super::{
 use crate::{
     gcra::GcraError,
     id::{IdError, UnknownIdFormat, shortened},
+    quota::{InvalidUtcOffset, PerError, QuotaError},
     tiers::TiersError,
     transaction::LeaseShareError,
+    window::WindowError,
 };
 
-/// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
-/// what to change.
+/// Why limits cannot be used: file and line if known, the limit, the id, and what to change. The
+/// [guide](crate::guide::limits_in_files#mistakes) has examples.
 #[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
 
@@ -62,7 +64,7 @@ impl fmt::Display for Origin {
 }
 
 impl LimitsError {
-    /// The file, unless it is about code or a text.
+    /// The file, or `None` for a mistake in code or in a text.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0.origin.place {
@@ -83,10 +85,15 @@ impl LimitsError {
         self.0.limit.as_deref()
     }
 
-    /// The id, if it is about an override.
+    /// The id, if the mistake is in an override.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
+    }
+
+    /// What is wrong, without where it is.
+    pub(super) fn problem(&self) -> String {
+        self.0.mistake.to_string()
     }
 
     pub(super) fn within(mut self, place: &Location) -> Self {
@@ -181,6 +188,8 @@ pub(super) enum Mistake {
         found: String,
         whole: Option<&'static str>,
     },
+    #[error("values are not written as {0}: write `{1}`")]
+    OneLine(String, String),
     #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
     NoLimits,
     #[error("it has no values: {0}")]
@@ -233,10 +242,30 @@ pub(super) enum Mistake {
     OverrideKey(String),
     #[error(transparent)]
     Tiers(#[from] TiersError),
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    #[error(transparent)]
+    PerLength(#[from] PerError),
+    #[error("per is `{text}`: {hint}")]
+    Per { text: String, hint: String },
+    #[error("utc_offset is `{text}`: {source}")]
+    Offset {
+        text: String,
+        source: InvalidUtcOffset,
+    },
     #[error(
-        "it has two of these: tiers; burst, count and period; unlimited; blocked: remove all but one"
+        "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first request: \
+         remove it"
     )]
-    TwoKinds,
+    NoOffset,
+    #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
+    TwoKinds(&'static str, &'static str),
+    #[error(
+        "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
+    )]
+    NoLine,
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
     Docs(String),
     #[error("{field} is `{text}`: write true or false")]
@@ -277,6 +306,21 @@ impl Mistake {
     pub(super) fn number(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Number { field, text }
+    }
+
+    pub(super) fn per(text: &str) -> Self {
+        const UNITS: [&str; 4] = ["hour", "day", "week", "month"];
+        let hint = nearest(text, &UNITS).map_or_else(
+            || "write `hour`, `day`, `week` or `month`, or a duration such as `24h`, which starts with the first request".into(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        let text = shortened(text);
+        Self::Per { text, hint }
+    }
+
+    pub(super) fn offset(text: &str, source: InvalidUtcOffset) -> Self {
+        let text = shortened(text);
+        Self::Offset { text, source }
     }
 
     pub(super) fn flag(field: &'static str, text: &str) -> Self {

@@ -6,6 +6,7 @@ use indexmap::{IndexMap, map::Entry};
 use super::limit::Limit;
 
 /// The limit that one client has instead of the default.
+/// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) adds one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Override<'a> {

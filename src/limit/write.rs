@@ -8,7 +8,12 @@ use super::{
     limits::{Limits, NamedLimit},
     overrides::Override,
 };
-use crate::{id::IdFormat, tiers::Tier, transaction::Algorithm};
+use crate::{
+    id::IdFormat,
+    quota::{Quota, UtcOffset},
+    tiers::Tier,
+    transaction::Algorithm,
+};
 
 impl Limits {
     /// What a file of defaults that says the same would hold.
@@ -30,6 +35,21 @@ impl Limits {
     #[must_use]
     pub fn as_overrides(&self) -> impl Serialize {
         Overrides(self)
+    }
+}
+
+impl Limit {
+    /// The values that a file has for such a limit.
+    ///
+    /// ```
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// let json = serde_json::to_string(&Limit::quota(1000, Per::Day).as_values());
+    /// assert_eq!(json.ok().as_deref(), Some(r#"{"quota":1000,"per":"day"}"#));
+    /// ```
+    #[must_use]
+    pub fn as_values(&self) -> impl Serialize + use<> {
+        Values::new(self)
     }
 }
 
@@ -82,9 +102,21 @@ enum Values {
         burst: u32,
         count: u32,
         period: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_wait: Option<String>,
     },
     Tiers {
         tiers: Vec<TierValues>,
+    },
+    Window {
+        limit: u32,
+        window: String,
+    },
+    Quota {
+        quota: u32,
+        per: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        utc_offset: Option<String>,
     },
     Unlimited {
         unlimited: bool,
@@ -111,12 +143,38 @@ impl Values {
                 burst: limit.configured_burst().unwrap_or(gcra.burst()),
                 count: gcra.count(),
                 period: format_duration(gcra.period()),
+                max_wait: Some(gcra.max_wait())
+                    .filter(|wait| !wait.is_zero())
+                    .map(format_duration),
             },
             Some(Algorithm::Tiers(tiers)) => Self::Tiers {
                 tiers: tiers.iter().map(TierValues::new).collect(),
             },
+            Some(Algorithm::Window(window)) => Self::Window {
+                limit: window.limit(),
+                window: format_duration(window.window()),
+            },
+            Some(Algorithm::Quota(quota)) => Self::quota(quota),
             None if limit.is_blocked() => Self::Blocked { blocked: true },
             None => Self::Unlimited { unlimited: true },
+        }
+    }
+}
+
+impl Values {
+    fn quota(quota: &Quota) -> Self {
+        let per = quota.per();
+        let (per, offset) = match per.calendar_unit() {
+            Some((unit, offset)) => (unit.to_string(), offset),
+            None => {
+                let length = per.first_use_length().unwrap_or_default();
+                (format_duration(length), UtcOffset::UTC)
+            }
+        };
+        Self::Quota {
+            quota: quota.quota(),
+            per,
+            utc_offset: (offset != UtcOffset::UTC).then(|| offset.to_string()),
         }
     }
 }

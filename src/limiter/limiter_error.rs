@@ -5,10 +5,11 @@ use crate::{
     clock::InvalidNow,
     id::IdError,
     limit::{Limit, Limits, NamedLimit, did_you_mean},
-    transaction::Transaction,
+    transaction::{Algorithm, LimitRef, Member},
+    window::Window,
 };
 
-/// Why a transaction was not decided.
+/// Why a transaction was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LimiterError {
@@ -30,20 +31,22 @@ pub enum LimiterError {
     },
     /// The cost could never pass.
     #[error(
-        "cost {cost} is above the burst of limit `{limit}`{}, {burst}: lower the cost, raise the \
-         burst, or make it a debit", overridden(.id)
+        "cost {cost} is above the {measure} of limit `{limit}`{}, {burst}: lower the cost, raise the \
+         {measure}, or make it a debit", overridden(.id)
     )]
     CostAboveBurst {
         /// The limit.
         limit: String,
-        /// The id as it was written in the override that the burst is of, if it is not the default's.
+        /// The id of the override whose burst this is, or `None` for the default's burst.
         id: Option<String>,
         /// The cost.
         cost: u32,
-        /// The limit's burst.
+        /// The limit's burst, or what else it admits at once.
         burst: u32,
+        /// What it is that the cost is above, in words: `burst`, `units per window`, `quota`.
+        measure: &'static str,
     },
-    /// A group request of a limit without tiers.
+    /// A group request for a limit without tiers.
     #[error(
         "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
     )]
@@ -51,19 +54,19 @@ pub enum LimiterError {
         /// The limit.
         limit: String,
     },
-    /// A request for nothing, or for more than the most of it.
+    /// A group request whose minimum is 0, or above its cost.
     #[error(
         "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
     )]
     NoSuchGroup {
         /// The limit.
         limit: String,
-        /// The most that was asked for.
+        /// The requested cost.
         cost: u32,
-        /// The least.
+        /// The requested minimum.
         least: u32,
     },
-    /// What cannot be done to tiers.
+    /// An operation that tiers do not support.
     #[error(
         "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
          cannot be undone; check first, or give the limit burst, count and period"
@@ -71,8 +74,20 @@ pub enum LimiterError {
     NotWithTiers {
         /// The limit.
         limit: String,
-        /// What cannot be done.
+        /// The operation.
         verb: &'static str,
+    },
+    /// A debit of a window for which there is no room.
+    #[error(
+        "the window of limit {limit} remembers at most {} units, and has no room for a debit of {cost} more: lower the \
+         cost, or use a quota",
+        Window::MAX_UNITS
+    )]
+    NoRoomForDebit {
+        /// The limit's number or, if it has none, its name.
+        limit: String,
+        /// The cost.
+        cost: u32,
     },
     /// Two transactions of a batch are for one bucket.
     #[error("the bucket `{key}` is twice in one batch: add the costs up")]
@@ -80,15 +95,15 @@ pub enum LimiterError {
         /// The bucket's key.
         key: String,
     },
-    /// A receipt is of another bucket.
+    /// A receipt belongs to another bucket, or a text is not a receipt.
     #[error(
-        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged"
+        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
     )]
     ForeignReceipt {
         /// The limit.
         limit: String,
     },
-    /// The clock shows an instant at which nothing is decided.
+    /// The clock shows an instant at which nothing can be decided.
     #[error(transparent)]
     InvalidNow(InvalidNow),
     /// The backend has not decided.
@@ -112,9 +127,17 @@ impl LimiterError {
     }
 
     #[cold]
-    pub(super) fn foreign_receipt(transaction: &Transaction<'_>) -> Self {
+    pub(super) fn foreign_receipt(limit: LimitRef<'_>) -> Self {
         Self::ForeignReceipt {
-            limit: transaction.limit.as_str().into(),
+            limit: limit.as_str().into(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_room(member: &Member<'_>) -> Self {
+        Self::NoRoomForDebit {
+            limit: member.key.limit.to_string(),
+            cost: member.cost,
         }
     }
 
@@ -133,14 +156,13 @@ impl LimiterError {
     /// The error of a cost for the client with this folded id, which has a limit.
     #[cold]
     pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
+        let in_force = named.in_force(folded);
         Self::CostAboveBurst {
             limit: named.name.to_string(),
             id: named.own(folded).map(|own| own.id.into()),
             cost,
-            burst: named
-                .in_force(folded)
-                .and_then(Limit::max_cost)
-                .unwrap_or(0),
+            burst: in_force.and_then(Limit::max_cost).unwrap_or(0),
+            measure: in_force.map_or("burst", measure),
         }
     }
 }
@@ -151,6 +173,16 @@ impl From<BackendError> for LimiterError {
             BackendError::InvalidNow(error) => Self::InvalidNow(error),
             error => Self::Backend(error),
         }
+    }
+}
+
+/// What bounds the cost of one request, in words.
+pub(super) fn measure(limit: &Limit) -> &'static str {
+    match limit.algorithm() {
+        Some(Algorithm::Window(_)) => "units per window",
+        Some(Algorithm::Quota(_)) => "quota",
+        Some(Algorithm::Tiers(_)) => "units of all tiers",
+        Some(Algorithm::Gcra(_)) | None => "burst",
     }
 }
 

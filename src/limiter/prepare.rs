@@ -110,7 +110,7 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             self.lookups.push(refused);
             return Ok(());
         }
-        let mut member = member_of(named, algorithm, transaction, id, shadow)?;
+        let mut member = member_of(self.operation, named, algorithm, transaction, id, shadow)?;
         member.leased = limit.leased_units();
         let votes = member.mode.votes();
         self.members.push(member);
@@ -152,6 +152,9 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         let (members, answers) = (batch.members.len(), outcome.answers().len());
         if members != answers {
             return Err(broken_contract(members, answers));
+        }
+        if let Some(member) = outcome.no_room().and_then(|i| batch.members.get(i)) {
+            return Err(LimiterError::no_room(member));
         }
         let passes = outcome.passes(batch);
         self.gather(|i| outcome.decision(batch, i, passes), decisions);
@@ -213,6 +216,7 @@ fn broken_contract(members: usize, answers: usize) -> LimiterError {
 /// What the backend is asked about a bucket.
 #[inline(always)]
 fn member_of<'a>(
+    operation: Operation,
     named: &'a NamedLimit,
     algorithm: &'a Algorithm,
     transaction: &'a Transaction<'a>,
@@ -222,9 +226,11 @@ fn member_of<'a>(
     let fingerprint = transaction
         .fingerprint()
         .unwrap_or_else(|| named.seed().bucket(id));
-    let receipt = transaction.receipt();
+    let receipt = transaction
+        .receipt()
+        .filter(|_| operation == Operation::Refund);
     if receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
-        return Err(LimiterError::foreign_receipt(transaction));
+        return Err(LimiterError::foreign_receipt(transaction.limit));
     }
     Ok(Member {
         key: BucketKey::new(named.name.key(), id),
@@ -242,6 +248,8 @@ fn member_of<'a>(
         leased: 0,
         fingerprint,
         receipt,
+        saturates: shadow || transaction.is_correction(),
+        no_wait: transaction.declines_to_wait(),
     })
 }
 
@@ -277,14 +285,17 @@ fn permits(
     transaction: &Transaction<'_>,
 ) -> Result<bool, LimiterError> {
     match algorithm {
-        _ if operation == Operation::Reset || transaction.receipt().is_some() => Ok(true),
-        Algorithm::Gcra(_) if transaction.min_cost.is_some() => {
+        _ if operation == Operation::Reset => Ok(true),
+        _ if operation == Operation::Refund && transaction.receipt().is_some() => Ok(true),
+        Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
+        _ if transaction.min_cost.is_some() => {
             Err(LimiterError::no_tiers(transaction.limit.as_str()))
         }
-        Algorithm::Gcra(gcra) => {
-            Ok(transaction.cost <= gcra.burst() || transaction.mode == Mode::Debit)
-        }
-        Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
+        _ if transaction.mode == Mode::Debit => Ok(true),
+        Algorithm::Gcra(gcra) => Ok(transaction.cost <= gcra.burst()),
+        _ if operation == Operation::Refund => Ok(true),
+        Algorithm::Window(window) => Ok(transaction.cost <= window.limit()),
+        Algorithm::Quota(quota) => Ok(transaction.cost <= quota.quota()),
     }
 }
 

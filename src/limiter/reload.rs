@@ -3,33 +3,34 @@
 use std::{
     collections::HashMap,
     fmt,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use thiserror::Error;
 
-use super::{Limiter, LimiterError, recorder::shown};
+use super::{Limiter, LimiterError, limiter_error::measure, recorder::shown};
 use crate::{
     backend::{Backend, NotAdmitted},
-    limit::{Limit, LimitName, Limits, NamedLimit},
+    limit::{Limit, LimitName, Limits, NamedLimit, did_you_mean},
     metrics,
     transaction::{Algorithm, Mode},
 };
 
 impl Limiter {
-    /// Puts other limits in force, for all handles: whole, or not at all.
+    /// Replaces the limits, for all clones of this limiter. The new limits take effect completely or not at all.
     ///
-    /// Each decision is by the old limits or by the new ones. Buckets stay as they are, and what
-    /// clients have spent counts under the new limits. Names may be added, and removed if no rule
-    /// uses them.
+    /// Each decision uses either the old limits or the new ones. Buckets are kept: what clients have spent counts
+    /// under the new limits. Names can be added, and names that no rule uses can be removed. A
+    /// bucket whose limit changes to another [algorithm](crate::transaction::Algorithm) starts fresh.
     ///
-    /// [`Reloader`](crate::reload::Reloader) does this when files change.
+    /// [`Reloader`](crate::reload::Reloader) calls this when files change.
     ///
     /// # Errors
     ///
-    /// If a rule uses a name that is gone or has lost its values, or has a cost that could never pass;
-    /// if a name has another number or another format of ids, so that its buckets would be lost; or if the backend
-    /// cannot keep the buckets of a limit ([`Backend::admits`]). Then the old limits stay.
+    /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if
+    /// the number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot
+    /// keep the buckets of a limit ([`Backend::admits`]). The old limits then stay in force.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
         let reloaded = self.put_in_force(limits);
         metrics::reloaded(match reloaded {
@@ -44,6 +45,7 @@ impl Limiter {
         let claims = self.shared.claims.lock();
         let before = self.shared.limits.load();
         for claim in claims.iter().filter_map(Weak::upgrade) {
+            claim.check_presence(&before, &limits)?;
             claim.check(&limits).map_err(ReloadError::Rule)?;
             claim.check_against(&before, &limits)?;
             claim.warn(&limits);
@@ -132,6 +134,20 @@ impl RuleRequirement {
                 id: id.map(Into::into),
                 cost,
                 burst: max_cost,
+                measure: measure(limit),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses limits from whose files the name was removed.
+    fn check_presence(&self, before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
+        let file = before.get(&self.limit).and_then(NamedLimit::file);
+        match (limits.get(&self.limit), file) {
+            (None, Some(file)) => Err(ReloadError::Removed {
+                limit: self.limit.to_string(),
+                file: file.into(),
+                hint: did_you_mean(&self.limit, &limits.names()),
             }),
             _ => Ok(()),
         }
@@ -146,6 +162,10 @@ impl RuleRequirement {
         match limits.get(&self.limit).is_some_and(is_silent) {
             true if had_limit => Err(ReloadError::Vanished {
                 limit: self.limit.to_string(),
+                file: before
+                    .get(&self.limit)
+                    .and_then(NamedLimit::file)
+                    .map(Into::into),
             }),
             _ => Ok(()),
         }
@@ -273,23 +293,39 @@ impl Claims {
     }
 }
 
-/// Why other limits are not put in force.
+/// Why new limits were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// A rule uses a name that is gone, or has a cost above a burst.
+    /// A rule uses a name that has been removed, or has a cost above a burst.
     #[error("a rule does not fit the new limits: {0}")]
     Rule(#[source] LimiterError),
-    /// A limit that a rule uses has no values any more.
+    /// A limit that a rule uses was removed from the file that defined it.
     #[error(
-        "limit `{limit}` has no values any more, and a rule uses it: give it some, or write \
-         `{limit}: {{}}` if it is to be off"
+        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` if it is \
+         to be off ({hint})", file = .file.display()
+    )]
+    Removed {
+        /// The limit.
+        limit: String,
+        /// The file that defined it.
+        file: PathBuf,
+        /// What it may be called now.
+        hint: String,
+    },
+    /// A limit that a rule uses no longer has values.
+    #[error(
+        "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
+         `{limit}: {{}}` if it is to be off",
+        In(file)
     )]
     Vanished {
         /// The limit.
         limit: String,
+        /// The file that had its values, if one had.
+        file: Option<PathBuf>,
     },
-    /// A name has another number or another format of ids, or a number another format.
+    /// A name has another number or id format, or a number has another id format.
     #[error(
         "limit `{was}` is {}, and `{is}` would be {}, so that its buckets would be lost: leave that, \
          or restart",
@@ -297,9 +333,9 @@ pub enum ReloadError {
         Key(is)
     )]
     OtherKey {
-        /// The name as it is.
+        /// The current name.
         was: LimitName,
-        /// The name as it would be.
+        /// The new name.
         is: LimitName,
     },
     /// The backend cannot keep the buckets of a limit.
@@ -307,9 +343,9 @@ pub enum ReloadError {
     Backend {
         /// The limit.
         limit: String,
-        /// Whose override it is, if it is one.
+        /// The id of the override, if it is one.
         id: Option<String>,
-        /// Why not.
+        /// The reason.
         source: NotAdmitted,
     },
 }
@@ -321,6 +357,18 @@ impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(id) => write!(f, " of id `{id}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Says which file it is about.
+struct In<'a>(&'a Option<PathBuf>);
+
+impl fmt::Display for In<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(file) => write!(f, " in {}", file.display()),
             None => Ok(()),
         }
     }

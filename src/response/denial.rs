@@ -4,16 +4,16 @@ use crate::{
     decision::{Decision, Source},
     id::Id,
     limit::{Limit, Limits, NamedLimit},
-    transaction::Algorithm,
 };
 
-/// A limit that denies a request.
+/// A limit that denies a request. [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Denial<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// Whose bucket it is. Of several clients without an id it is [`Id::MISSING`]: show [`client`](Self::client) instead.
+    /// The id of the client. It is [`Id::MISSING`] if requests without an id share a bucket: show
+    /// [`client`](Self::client) instead.
     pub id: &'a str,
     /// What the request would have cost.
     pub cost: u32,
@@ -48,17 +48,18 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// Whose bucket it is, or `None` if requests without an id share it.
+    /// The id of the client, or `None` if requests without an id share the bucket.
     #[must_use]
     pub fn client(&self) -> Option<&'a str> {
         Some(self.id).filter(|id| *id != Id::MISSING)
     }
 
-    /// How long until the same request may pass, as far as this limit goes; [`Decision::NEVER`] if that is in vain.
+    /// How long until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
         let next_token = self.decision.next_token_after();
-        match self.decision.has_tiers() {
+        // Tiers say it themselves, and a client that may wait is told when there is room in the line.
+        match self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(next_token.unwrap_or_default()),
         }
@@ -69,8 +70,7 @@ impl<'a> Denial<'a> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
             // A share of the limit is less than what passes once the store answers again.
             (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
-            (_, Algorithm::Gcra(gcra)) => gcra.burst(),
-            (_, Algorithm::Tiers(tiers)) => tiers.max_units(),
+            (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
@@ -92,11 +92,7 @@ impl<'a> Denial<'a> {
         if let Some(words) = self.named.and_then(|named| named.words(&algorithm)) {
             return write_all(text, &[" (", words, ")"]);
         }
-        let limit = match algorithm {
-            Algorithm::Gcra(gcra) => Limit::new(gcra.burst(), gcra.count(), gcra.period()).ok(),
-            Algorithm::Tiers(tiers) => Some(tiers.into()),
-        };
-        limit.map_or(Ok(()), |limit| write!(text, " ({limit})"))
+        write!(text, " ({})", Limit::of(algorithm))
     }
 
     /// Writes what [`Display`](fmt::Display) says, without the machinery of formatting: this is on the path of a denial.
@@ -126,7 +122,8 @@ impl fmt::Display for Denial<'_> {
     }
 }
 
-/// A request that no limit will ever let pass, because it costs too much.
+/// A request that can never pass, because its cost is too high. [`ResponseFormat`](super::ResponseFormat) has an
+/// example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Excess<'a> {

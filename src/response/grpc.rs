@@ -1,5 +1,7 @@
 //! Trailers-only gRPC responses: HTTP 200, no body, and the status among the headers.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode, Version, header, request::Parts,
@@ -7,7 +9,6 @@ use http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
-    jitter::random,
     refusal::{Reason, Refusal},
     respond,
 };
@@ -19,21 +20,23 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// What the gRPC protocol lets stand in a message: printable ASCII but `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Which requests are refused as gRPC is: with HTTP 200, and the reason in `grpc-status`.
+/// Selects the requests that are refused with HTTP 200 and a `grpc-status`.
+/// [`RateLimitLayer::grpc`](crate::RateLimitLayer::grpc) has an example.
 ///
-/// Where a proxy asks a server by HTTP whether to let a request through, and goes by the status, 200 is a yes: nginx's
-/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Use [`Never`](Self::Never) there.
+/// Use [`Never`](Self::Never) behind a proxy that asks this server over HTTP whether to admit a request: nginx's
+/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would take the status 200 for
+/// a yes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grpc {
-    /// Those that can be nothing else. gRPC: `POST` over HTTP/2, with `te: trailers` and the content type
-    /// `application/grpc`. gRPC-Web: `POST` over any version, with `application/grpc-web` or `application/grpc-web-text`.
-    /// A suffix (`+proto`) and parameters may follow.
+    /// Requests that are certainly gRPC. gRPC: `POST` over HTTP/2, with `te: trailers` and the content type
+    /// `application/grpc`. gRPC-Web: `POST` over any version, with `application/grpc-web` or
+    /// `application/grpc-web-text`. A suffix (`+proto`) and parameters are allowed.
     #[default]
     Auto,
-    /// All of them, whatever they look like: for servers that serve nothing else, behind a proxy that removes `te`.
+    /// All requests: for servers that serve only gRPC, behind a proxy that removes `te`.
     Always,
-    /// None of them.
+    /// No request.
     Never,
 }
 
@@ -81,7 +84,7 @@ fn takes_trailers(request: &Parts) -> bool {
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
-    let mut response = respond(StatusCode::OK, GRPC, Bytes::new());
+    let mut response = respond(StatusCode::OK, HeaderValue::from_static(GRPC), Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has types of its own, and a client expects the one that it sent.
     let own = refusal.request.headers.get(header::CONTENT_TYPE);
@@ -94,7 +97,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let message = HeaderValue::try_from(message).expect("percent-encoded text is ASCII");
     headers.insert(STATUS, code.into());
     headers.insert(MESSAGE, message);
-    headers.insert(PUSHBACK, pushback(refusal.retry_after_secs()).into());
+    headers.insert(PUSHBACK, pushback(refusal.retry_after()).into());
     response
 }
 
@@ -102,27 +105,25 @@ fn code(reason: &Reason<'_>) -> i32 {
     match reason {
         Reason::OverLimit(_) | Reason::Blocked(_) | Reason::TooCostly(_) => 8,
         Reason::Listed { .. } => 7,
+        Reason::NoId(missing) if missing.challenge().is_some() => 16,
         Reason::NoId(missing) if !missing.is_servers_fault() => 3,
         Reason::Unavailable => 14,
         Reason::NoId(_) | Reason::Misconfigured => 13,
     }
 }
 
-/// The milliseconds after which a client may retry, which it does at just that instant: up to a tenth more or, if that
-/// is less, a second, so that not all come at once. -1 tells it not to.
-fn pushback(secs: Option<u64>) -> i32 {
-    let Some(wait) = secs.map(|secs| secs.saturating_mul(1000)) else {
+/// The milliseconds after which a client may retry, rounded up; -1 tells it not to.
+fn pushback(wait: Option<Duration>) -> i32 {
+    let Some(wait) = wait else {
         return -1;
     };
-    let wait = wait.saturating_add(random((wait / 10).max(1000)));
-    i32::try_from(wait).unwrap_or(i32::MAX)
+    let ms = wait.as_micros().div_ceil(1000).max(1);
+    i32::try_from(ms).unwrap_or(i32::MAX)
 }
 
 /// `grpc-status-details-bin`.
 #[cfg(feature = "tonic")]
 mod details {
-    use std::time::Duration;
-
     use http::HeaderMap;
     use tonic::{Code, Status};
     use tonic_types::{ErrorDetails, StatusExt};
@@ -131,8 +132,8 @@ mod details {
 
     pub(super) fn put_on(headers: &mut HeaderMap, code: i32, message: &str, refusal: &Refusal<'_>) {
         let mut details = ErrorDetails::new();
-        if let Some(secs) = refusal.retry_after_secs() {
-            details.set_retry_info(Some(Duration::from_secs(secs)));
+        if let Some(wait) = refusal.retry_after() {
+            details.set_retry_info(Some(wait));
         }
         for denial in refusal.denials() {
             let subject = match denial.client() {
@@ -154,26 +155,21 @@ mod details {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     #[test]
-    fn pushback_is_a_little_later_than_the_wait_and_varies() {
-        for (secs, most) in [(1, 2000), (10, 11_000), (60, 66_000), (86_400, 95_040_000)] {
-            let all: HashSet<_> = (0..100).map(|_| pushback(Some(secs))).collect();
-            let least = i32::try_from(secs * 1000).unwrap();
-            assert!(all.iter().all(|ms| (least..=most).contains(ms)), "{all:?}");
-            assert!(all.len() > 1);
+    fn pushback_is_the_wait_rounded_up_to_a_millisecond() {
+        for (us, ms) in [
+            (1, 1),
+            (1000, 1),
+            (333_334, 334),
+            (1_000_000, 1000),
+            (2_147_483_647_000, i32::MAX),
+            (u64::MAX, i32::MAX),
+        ] {
+            assert_eq!(pushback(Some(Duration::from_micros(us))), ms, "{us}");
         }
-    }
-
-    #[test]
-    fn pushback_is_an_i32_whatever_the_wait() {
-        for secs in [2_147_483, 2_147_484, u64::MAX] {
-            assert!(pushback(Some(secs)) >= 2_147_483_000);
-        }
-        assert_eq!(pushback(Some(u64::MAX)), i32::MAX);
+        assert_eq!(pushback(Some(Duration::MAX)), i32::MAX);
         assert_eq!(pushback(None), -1);
     }
 }

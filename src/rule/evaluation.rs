@@ -6,13 +6,9 @@ use http::request::Parts;
 
 use super::{
     Cost, OnMissing, Rule,
-    source::{ClientId, NoId},
+    source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
-use crate::{
-    id::{Id, IdFormat},
-    key::Missing,
-    limiter::RuleRequirement,
-};
+use crate::{id::Id, key::Missing, limiter::RuleRequirement};
 
 impl Rule {
     /// The limits that it may charge, its own first.
@@ -21,16 +17,19 @@ impl Rule {
         std::iter::once(&self.limit).chain(others)
     }
 
+    #[inline]
     pub(super) fn chosen<'a>(&self, parts: &'a Parts) -> Option<&'a str> {
         self.choice
             .as_ref()
             .and_then(|choice| (choice.choose)(parts))
     }
 
+    #[inline]
     pub(super) fn skips(&self, parts: &Parts) -> bool {
         self.skips.any(parts)
     }
 
+    #[inline]
     pub(super) fn cost_of(&self, parts: &Parts) -> u32 {
         match &self.cost {
             Cost::Fixed(cost) => *cost,
@@ -60,13 +59,6 @@ impl Rule {
         }
     }
 
-    /// Finds the id, and by which of its extractors.
-    #[inline(always)]
-    pub(super) fn find(&self, parts: &Parts, format: IdFormat) -> Result<(usize, ClientId), NoId> {
-        let missed = |no_id: &NoId| self.fall_back(no_id);
-        self.sources.find(parts, format, missed)
-    }
-
     /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
     pub(super) fn fall_back(&self, no_id: &NoId) {
         if let NoId::Wrong(missing) = no_id {
@@ -74,9 +66,15 @@ impl Rule {
         }
     }
 
-    /// What becomes of a request for which neither this rule nor another finds an id.
+    /// Decides about a request for which neither this rule nor another finds an id: it shares a bucket, is not limited,
+    /// or is refused.
     #[cold]
-    pub(super) fn without_id(&self, no_id: NoId) -> Result<Option<ClientId>, Missing> {
+    pub(super) fn without_id(
+        &self,
+        without: WithoutId,
+        id: &mut ClientId,
+    ) -> Result<Option<IdPlace>, Unknown> {
+        let WithoutId { no_id, targets } = without;
         let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
             return Ok(None);
         };
@@ -87,9 +85,13 @@ impl Rule {
         };
         self.log_once(&missing, consequence);
         match self.on_missing {
-            OnMissing::Refuse => Err(missing),
+            OnMissing::Refuse => Err(Unknown { missing, targets }),
             OnMissing::Skip => Ok(None),
-            OnMissing::Shared => Ok(Some(ClientId::missing())),
+            OnMissing::Shared => {
+                *id = ClientId::missing();
+                let target = targets.start;
+                Ok(Some(IdPlace { target, source: 0 }))
+            }
         }
     }
 

@@ -19,6 +19,10 @@ impl Predicates {
     /// Whether any of them is true of a request and, if its path is in disguise, of what that may be resolved to.
     #[inline]
     pub(crate) fn any(&self, request: &Parts) -> bool {
+        !self.0.is_empty() && self.holds(request)
+    }
+
+    fn holds(&self, request: &Parts) -> bool {
         let mut holding = self.0.iter().filter(|predicate| predicate.holds(request));
         let Some(first) = holding.next() else {
             return false;
@@ -35,7 +39,7 @@ impl fmt::Debug for Predicates {
     }
 }
 
-/// Says of requests whether they have one of these methods, for [`Rule::only_if`](super::Rule::only_if) and
+/// A condition that holds for requests with one of these methods, for [`Rule::only_if`](super::Rule::only_if) and
 /// [`Rule::skip_if`](super::Rule::skip_if).
 ///
 /// ```
@@ -46,12 +50,12 @@ impl fmt::Debug for Predicates {
 /// # let _ = writes;
 /// ```
 ///
-/// To say which are left out is safer than to say which are meant: axum serves `HEAD` by the handlers of `GET`.
+/// It is safer to list the methods to skip than those to limit: axum serves `HEAD` with the handlers of `GET`.
 pub fn methods(methods: impl IntoIterator<Item = Method>) -> Methods {
     Methods(methods.into_iter().collect())
 }
 
-/// Requests with some methods: what [`methods`] returns.
+/// A condition for requests with some methods. Created by [`methods`].
 #[derive(Clone, Debug)]
 pub struct Methods(Arc<[Method]>);
 

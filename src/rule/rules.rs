@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{
     Ending, Rule,
     charge::{Charge, Charges, Meanwhile},
-    source::{ClientId, NoId},
+    source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
 use crate::{
     check::Finding,
@@ -21,14 +21,15 @@ use crate::{
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
-/// Why a rule does not fit the limits, or the rules before it.
+/// Why a rule does not fit the limits or the other rules of its layer. Returned by
+/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The limit is not known, or the cost is above its burst.
+    /// The limit is unknown, or the cost is above its burst.
     #[error(transparent)]
     Limiter(LimiterError),
-    /// What the extractor finds is not in the format of the limit's ids.
+    /// The extractor cannot produce ids in the limit's format.
     #[error(
         "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
          another extractor, or give the limit another format"
@@ -39,13 +40,13 @@ pub enum RuleError {
         /// The format of its ids.
         format: IdFormat,
     },
-    /// The costs of all rules of one limit are above its burst together.
+    /// The costs of all rules of one limit add up to more than its burst.
     #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
     Sum(LimiterError),
-    /// A [check](crate::check) has found something, and they are strict.
+    /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(Finding),
-    /// Two rules of one limit are charged by how requests end, or one is.
+    /// Several rules of one limit, at least one of which charges by how requests end.
     #[error(
         "limit `{limit}` has several rules, of which one is charged by how a request ends, so that they cannot be \
          added up: give it one rule, or two limits"
@@ -54,7 +55,7 @@ pub enum RuleError {
         /// The limit.
         limit: String,
     },
-    /// Two rules of one limit have different modes, so that their charges could not be added up.
+    /// Two rules of one limit have different modes, so their charges cannot be added up.
     #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
     MixedModes {
         /// The limit.
@@ -67,7 +68,7 @@ pub enum RuleError {
 /// The rules of a layer. The limits are held to what they take for granted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
-    held: Vec<BoundRule>,
+    bound: Vec<BoundRule>,
     /// The rules of which one applies at most, by [`Rule::or_else`]. Most are alone.
     chains: Vec<Range<usize>>,
     targets: Vec<Target>,
@@ -75,11 +76,16 @@ pub(crate) struct Rules {
     may_meet: bool,
 }
 
-/// A rule, and where its limits are among the targets.
+/// A rule, and what follows from it whatever the request.
 #[derive(Clone, Debug)]
 struct BoundRule {
     rule: Rule,
+    /// Where its limits are among the targets.
     targets: Range<usize>,
+    /// How it charges before the request goes on.
+    mode: Mode,
+    /// Whether it asks for nothing then: a debit is never denied, so one that is made afterwards needs no check.
+    is_silent: bool,
 }
 
 /// A limit that a rule may charge.
@@ -97,7 +103,7 @@ struct Target {
 
 impl Rules {
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.bound.is_empty()
     }
 
     /// How many limits the rules may charge, one that has several rules each time.
@@ -105,14 +111,30 @@ impl Rules {
         self.targets.len()
     }
 
+    /// Marks the rules that are for a request by their predicates, each at its place.
+    #[cold]
+    pub(crate) fn mark_met(&self, request: &Parts, met: &mut Vec<bool>) {
+        met.resize(self.bound.len(), false);
+        for (bound, met) in self.bound.iter().zip(met) {
+            *met = *met || !bound.rule.skips(request);
+        }
+    }
+
+    /// The limit of the first rule that is not marked.
+    #[cold]
+    pub(crate) fn limit_unmet(&self, met: &[bool]) -> Option<&str> {
+        let mut unmet = self.bound.iter().zip(met).filter(|(_, met)| !**met);
+        unmet.next().map(|(bound, _)| &*bound.rule.limit)
+    }
+
     /// Whether any rule is charged by how a request ends.
     pub(crate) fn wait_for_endings(&self) -> bool {
-        let mut held = self.held.iter();
-        held.any(|held| !held.rule.charging.is_before())
+        let mut bound = self.bound.iter();
+        bound.any(|bound| !bound.rule.charging.is_before())
     }
 
     pub(crate) fn push(&mut self, mut rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
-        let first = self.held.len();
+        let first = self.bound.len();
         let others = std::mem::take(&mut rule.others);
         for rule in std::iter::once(rule).chain(others) {
             let targets = self.targets.len();
@@ -121,12 +143,17 @@ impl Rules {
                 self.targets.push(target);
             }
             let targets = targets..self.targets.len();
-            self.held.push(BoundRule { rule, targets });
+            self.bound.push(BoundRule {
+                mode: rule.charging.mode(rule.mode),
+                is_silent: rule.charging.is_after() && rule.mode == Mode::Debit,
+                rule,
+                targets,
+            });
         }
-        let chain = first..self.held.len();
-        let mut limits = self.held[chain.clone()]
+        let chain = first..self.bound.len();
+        let mut limits = self.bound[chain.clone()]
             .iter()
-            .flat_map(|held| held.rule.limits());
+            .flat_map(|bound| bound.rule.limits());
         self.may_meet |=
             limits.any(|limit| self.others(limit).any(|mut other| other.next().is_some()));
         self.chains.push(chain);
@@ -140,7 +167,7 @@ impl Rules {
     ) -> impl Iterator<Item = impl Iterator<Item = &'a Rule>> {
         let chains = self.chains.iter();
         chains.map(move |chain| {
-            let rules = self.held[chain.clone()].iter().map(|held| &held.rule);
+            let rules = self.bound[chain.clone()].iter().map(|bound| &bound.rule);
             rules.filter(move |rule| rule.limits().any(|other| **other == *limit))
         })
     }
@@ -189,6 +216,7 @@ impl Rules {
 
     /// Finds what a request is to be charged, and why it is refused if a rule finds no id: the first one that does not.
     /// Rules that meet in one bucket are one charge.
+    #[inline]
     pub(crate) fn charge(
         &self,
         parts: &Parts,
@@ -197,115 +225,119 @@ impl Rules {
     ) -> Option<Missing> {
         let mut refused = None;
         for chain in &self.chains {
-            match self.charge_of(chain.clone(), parts) {
-                Ok(Some(charge)) => self.add(charge, charges),
-                Ok(None) => {}
-                // A limit in shadow mode refuses nobody, for whatever reason.
-                Err(unknown) if self.are_shadow(&unknown.targets, limiter) => {}
-                Err(unknown) => {
-                    refused.get_or_insert(unknown.missing);
-                }
+            let Err(unknown) = self.charge_chain(chain, parts, charges) else {
+                continue;
+            };
+            // A limit in shadow mode refuses nobody, for whatever reason.
+            if !self.are_shadow(&unknown.targets, limiter) {
+                refused.get_or_insert(unknown.missing);
             }
         }
         refused
     }
 
+    /// Charges what the first rule of a chain that finds an id says or, if none does, the last one.
     #[inline(always)]
-    fn add(&self, charge: Charge, charges: &mut Charges) {
-        if !self.may_meet {
-            charges.push(charge);
-            return;
-        }
-        let meets = |other: &&mut Charge| self.meet(other, &charge);
-        match charges.iter_mut().find(meets) {
-            Some(other) => {
-                other.cost = other.cost.saturating_add(charge.cost);
-                other.on_failure = other.on_failure.with(self.rule(charge.rule).on_failure);
-            }
-            None => charges.push(charge),
-        }
-    }
-
-    /// What a request is charged by the first rule of a chain that finds an id or, if none does, by the last one.
-    #[inline(always)]
-    fn charge_of(&self, chain: Range<usize>, parts: &Parts) -> Result<Option<Charge>, Unknown> {
+    fn charge_chain(
+        &self,
+        chain: &Range<usize>,
+        parts: &Parts,
+        charges: &mut Charges,
+    ) -> Result<(), Unknown> {
         for i in chain.clone() {
-            let rule = self.rule(i);
+            let bound = &self.bound[i];
+            let rule = &bound.rule;
             if rule.skips(parts) {
                 continue;
             }
-            let found = match self.find(i, parts) {
-                Err((no_id, _)) if i + 1 < chain.end => {
-                    rule.fall_back(&no_id);
-                    continue;
-                }
-                found => found,
-            };
+            let mut id = ClientId::NONE;
+            let mut found = self.find(bound, parts, &mut id);
+            if let Err(without) = &found
+                && i + 1 < chain.end
+            {
+                rule.fall_back(&without.no_id);
+                continue;
+            }
             let cost = rule.cost_of(parts);
             // A rule whose cost is found per request may find that there is none.
             if cost == 0 && !rule.has_fixed_cost() {
-                break;
+                return Ok(());
             }
-            let found = found.map_or_else(
-                |(no_id, of)| self.without_id(i, no_id, of),
-                |found| Ok(Some(found)),
-            )?;
-            return Ok(found.map(|ChargedBucket { target, source, id }| Charge {
-                rule: i,
-                target,
-                source,
-                fingerprint: self.targets[target].seed.bucket(id.canonical()),
-                id,
-                cost,
-                on_failure: Meanwhile::of(rule.on_failure),
-            }));
+            if let Err(without) = found {
+                found = Ok(rule.without_id(without, &mut id)?);
+            }
+            if let Ok(Some(IdPlace { target, source })) = found {
+                let charge = Charge {
+                    rule: i,
+                    target,
+                    source,
+                    fingerprint: self.targets[target].seed.bucket(id.canonical()),
+                    id,
+                    cost,
+                    on_failure: Meanwhile::of(rule.on_failure),
+                    no_wait: rule.no_wait,
+                };
+                self.add(charge, charges);
+            }
+            return Ok(());
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// The limit that a rule charges a request to, and the bucket; or why there is none, and of which limits.
+    /// Adds a charge, or its cost to the charge of the same bucket.
     #[inline(always)]
-    fn find(&self, i: usize, parts: &Parts) -> Result<ChargedBucket, (NoId, Range<usize>)> {
-        let BoundRule { rule, targets } = &self.held[i];
-        let mut target = targets.start;
-        if let Some(chosen) = rule.chosen(parts) {
-            let limits = &self.targets[targets.clone()];
-            let Some(i) = limits.iter().position(|target| *target.limit == *chosen) else {
-                let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
-                let missing = Missing::server(format!(
-                    "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
-                    did_you_mean(chosen, &known)
-                ));
-                return Err((NoId::Wrong(missing), targets.clone()));
-            };
-            target += i;
+    fn add(&self, charge: Charge, charges: &mut Charges) {
+        if self.may_meet
+            && let Some(other) = charges.iter_mut().find(|other| self.meet(other, &charge))
+        {
+            other.cost = other.cost.saturating_add(charge.cost);
+            let on_failure = self.bound[charge.rule].rule.on_failure;
+            other.on_failure = other.on_failure.with(on_failure);
+            other.no_wait |= charge.no_wait;
+            return;
         }
-        match rule.find(parts, self.targets[target].format) {
-            Ok((source, id)) => Ok(ChargedBucket { target, source, id }),
-            Err(no_id) => Err((no_id, target..target + 1)),
-        }
+        charges.push(charge);
     }
 
-    /// The bucket that requests without an id share, if the rule says so.
-    #[cold]
-    fn without_id(
+    /// Finds the limit that a rule charges a request to, and the id.
+    #[inline(always)]
+    fn find(
         &self,
-        i: usize,
-        no_id: NoId,
-        of: Range<usize>,
-    ) -> Result<Option<ChargedBucket>, Unknown> {
-        let target = of.start;
-        match self.rule(i).without_id(no_id) {
-            Ok(id) => Ok(id.map(|id| ChargedBucket {
-                target,
-                source: 0,
-                id,
-            })),
-            Err(missing) => Err(Unknown {
-                missing,
-                targets: of,
+        bound: &BoundRule,
+        parts: &Parts,
+        id: &mut ClientId,
+    ) -> Result<Option<IdPlace>, WithoutId> {
+        let BoundRule { rule, targets, .. } = bound;
+        let target = match rule.chosen(parts) {
+            None => targets.start,
+            Some(chosen) => self.chosen(chosen, targets)?,
+        };
+        let format = self.targets[target].format;
+        let missed = |no_id: &NoId| rule.fall_back(no_id);
+        match rule.sources.find(parts, format, id, missed) {
+            Ok(source) => Ok(Some(IdPlace { target, source })),
+            Err(no_id) => Err(WithoutId {
+                no_id,
+                targets: target..target + 1,
             }),
         }
+    }
+
+    /// Where the limit is that a rule has chosen for a request.
+    fn chosen(&self, chosen: &str, targets: &Range<usize>) -> Result<usize, WithoutId> {
+        let limits = &self.targets[targets.clone()];
+        if let Some(i) = limits.iter().position(|target| *target.limit == *chosen) {
+            return Ok(targets.start + i);
+        }
+        let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
+        let missing = Missing::server(format!(
+            "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
+            did_you_mean(chosen, &known)
+        ));
+        Err(WithoutId {
+            no_id: NoId::Wrong(missing),
+            targets: targets.clone(),
+        })
     }
 
     /// Whether both are charged to one bucket.
@@ -331,30 +363,29 @@ impl Rules {
 
     /// The limits whose rules believe anyone about who is asking.
     pub(crate) fn gullible(&self) -> impl Iterator<Item = &Arc<str>> {
-        let held = self.held.iter().map(|held| &held.rule);
-        let gullible = held.filter(|rule| rule.sources.trust_anyone());
+        let bound = self.bound.iter().map(|bound| &bound.rule);
+        let gullible = bound.filter(|rule| rule.sources.trust_anyone());
         gullible.map(|rule| &rule.limit)
     }
 
     /// How it is charged before the request goes on.
     pub(crate) fn mode(&self, charge: &Charge) -> Mode {
-        let Rule { charging, mode, .. } = self.rule(charge.rule);
-        charging.mode(*mode)
+        self.bound[charge.rule].mode
     }
 
     /// The transaction of a charge.
+    #[inline(always)]
     pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
-        let Rule { charging, mode, .. } = self.rule(charge.rule);
-        // A debit is never denied, so before it there is nothing to ask for.
-        let asks = !(charging.is_after() && *mode == Mode::Debit);
-        let cost = if asks { charge.cost } else { 0 };
-        let mode = charging.mode(*mode);
+        let bound = &self.bound[charge.rule];
+        let mode = bound.mode;
+        let cost = if bound.is_silent { 0 } else { charge.cost };
         let target = &self.targets[charge.target];
         let limit = LimitRef::remembered(&target.limit, &target.place);
         let transaction = Transaction::new(limit, charge.id.canonical())
             .canonical(charge.fingerprint)
             .cost(cost)
-            .mode(mode);
+            .mode(mode)
+            .no_wait_if(charge.no_wait);
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),
@@ -376,10 +407,11 @@ impl Rules {
 
     /// Whether a charge depends on how the request ends, which has passed.
     pub(crate) fn waits_for_ending(&self, charge: &Charge, decision: &Decision) -> bool {
-        let Rule { charging, mode, .. } = self.rule(charge.rule);
+        let BoundRule {
+            rule, is_silent, ..
+        } = &self.bound[charge.rule];
         let passes = decision.allowed() && !decision.would_be_denied();
-        let is_debit = charging.is_after() && *mode == Mode::Debit;
-        decision.limited() && (passes || is_debit) && !charging.is_before()
+        decision.limited() && (passes || *is_silent) && !rule.charging.is_before()
     }
 
     /// Whether a charge refuses nobody, not even if it cannot be decided.
@@ -402,19 +434,6 @@ impl Rules {
     }
 
     fn rule(&self, i: usize) -> &Rule {
-        &self.held[i].rule
+        &self.bound[i].rule
     }
-}
-
-/// Why it is not known whose bucket of which limits a request meets.
-struct Unknown {
-    missing: Missing,
-    targets: Range<usize>,
-}
-
-/// Whose bucket a request meets.
-struct ChargedBucket {
-    target: usize,
-    source: usize,
-    id: ClientId,
 }

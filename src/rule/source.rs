@@ -1,6 +1,6 @@
 //! Where a rule finds ids.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
 use http::request::Parts;
 
@@ -28,6 +28,12 @@ pub(crate) struct ClientId {
 }
 
 impl ClientId {
+    /// Room for an id that is still to be found.
+    pub(super) const NONE: Self = Self {
+        id: Id::EMPTY,
+        written: None,
+    };
+
     /// That of requests which have none, where they share a bucket.
     pub(super) fn missing() -> Self {
         Self {
@@ -67,6 +73,25 @@ pub(super) enum NoId {
     Wrong(Missing),
 }
 
+/// Where an id was found: for which of the limits that rules may charge, and by which of the rule's extractors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdPlace {
+    pub(super) target: usize,
+    pub(super) source: usize,
+}
+
+/// Why a rule has no id for a request, and the limits that it may have been for.
+pub(super) struct WithoutId {
+    pub(super) no_id: NoId,
+    pub(super) targets: Range<usize>,
+}
+
+/// Why a request without an id is refused, and by which limits.
+pub(super) struct Unknown {
+    pub(super) missing: Missing,
+    pub(super) targets: Range<usize>,
+}
+
 impl Sources {
     pub(super) fn new(extractor: impl KeyExtractor) -> Self {
         let description = extractor.describe();
@@ -80,22 +105,24 @@ impl Sources {
         Self(sources)
     }
 
-    /// Finds the first id that is in a format, and which extractor finds it. All that the others say is told to `missed`.
+    /// Finds the first id that is in a format, puts it into `room`, and returns which extractor found it. What the
+    /// extractors before that one said goes to `missed`.
     #[inline(always)]
     pub(super) fn find(
         &self,
         parts: &Parts,
         format: IdFormat,
+        room: &mut ClientId,
         missed: impl Fn(&NoId),
-    ) -> Result<(usize, ClientId), NoId> {
+    ) -> Result<usize, NoId> {
         // Most rules have one extractor.
         if let [source] = &*self.0 {
-            return source.find(parts, format).map(|id| (0, id));
+            return source.find(parts, format, room).map(|()| 0);
         }
         let mut last = NoId::Skip;
         for (i, source) in self.0.iter().enumerate() {
-            match source.find(parts, format) {
-                Ok(id) => return Ok((i, id)),
+            match source.find(parts, format, room) {
+                Ok(()) => return Ok(i),
                 Err(no_id) if i + 1 == self.0.len() => last = no_id,
                 Err(no_id) => missed(&no_id),
             }
@@ -135,23 +162,27 @@ impl RuleExtractor {
         }
     }
 
-    /// Finds the id in its canonical form.
+    /// Puts the id into `room`, in its canonical form.
     #[inline(always)]
-    fn find(&self, parts: &Parts, format: IdFormat) -> Result<ClientId, NoId> {
+    fn find(&self, parts: &Parts, format: IdFormat, room: &mut ClientId) -> Result<(), NoId> {
         match self.extractor.extract(parts) {
-            Extracted::Skip => Err(NoId::Skip),
-            Extracted::Missing(missing) => Err(NoId::Absent(missing)),
-            Extracted::Id(id) => {
-                let canonical = format.fold(id.as_str());
-                match canonical.map(|canonical| canonical.unless(id.as_str())) {
-                    Ok(None) => Ok(ClientId { id, written: None }),
-                    Ok(Some(canonical)) => Ok(ClientId {
-                        id: canonical,
-                        written: Some(id.as_str().into()),
-                    }),
-                    Err(error) => Err(NoId::Wrong(self.description.missing(&error))),
-                }
-            }
+            Extracted::Id(id) if format.keeps(id.as_str()) => room.id = id,
+            Extracted::Id(id) => *room = self.canonical(id, format)?,
+            Extracted::Skip => return Err(NoId::Skip),
+            Extracted::Missing(missing) => return Err(NoId::Absent(missing)),
+        }
+        Ok(())
+    }
+
+    fn canonical(&self, id: Id, format: IdFormat) -> Result<ClientId, NoId> {
+        let canonical = format.fold(id.as_str());
+        match canonical.map(|canonical| canonical.unless(id.as_str())) {
+            Ok(None) => Ok(ClientId { id, written: None }),
+            Ok(Some(canonical)) => Ok(ClientId {
+                id: canonical,
+                written: Some(id.as_str().into()),
+            }),
+            Err(error) => Err(NoId::Wrong(self.description.missing(&error))),
         }
     }
 }

@@ -1,14 +1,13 @@
 //! The conformance suite: what every [`Backend`](crate::backend::Backend) must do, as tests for a backend of your own.
 //!
-//! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests need nothing else: they bring an
-//! asynchronous runtime along.
+//! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests bring their own asynchronous runtime.
 //!
 //! ```toml
 //! [dev-dependencies]
 //! tollgate = { version = "0.1", features = ["testing"] }
 //! ```
 //!
-//! Then one line generates some seventy tests, in a module with the name that you choose:
+//! Then one line generates some ninety tests, in a module with the name that you choose:
 //!
 //! ```
 //! # mod backend {
@@ -166,6 +165,15 @@ macro_rules! __tollgate_conformance {
             tiers_batch: [
                 many_tiers_of_many_buckets_are_one_batch,
             ]
+            waiting: [
+                plain_refund_gives_nothing_back_into_a_line,
+                last_in_line_gives_its_slot_back,
+                line_next_to_a_window_and_a_quota_in_one_batch,
+                receipt_gives_back_in_parts_within_a_line,
+                debt_on_a_limit_with_a_line_is_a_line,
+                line_is_started_as_promised_after_a_reset,
+                line_that_was_removed_is_refunded_as_usual,
+            ]
         }
     };
     (@decisions $backend:expr) => {
@@ -227,6 +235,18 @@ macro_rules! __tollgate_conformance {
                 own_clock_of_a_backend_decides_on_tiers,
                 simultaneous_requests_fill_each_tier_exactly,
             ]
+            waiting: [
+                callers_wait_in_the_order_in_which_they_came,
+                fractions_of_a_delay_are_rounded_up,
+                caller_that_does_not_wait_is_denied,
+                only_members_that_vote_and_spend_wait,
+                batch_waits_for_its_longest_delay,
+                denied_batch_takes_no_place_in_line,
+                check_shows_the_delay_that_a_spend_would_get,
+                cost_zero_waits_for_a_line_to_pass,
+                limit_in_shadow_mode_delays_nobody,
+                simultaneous_callers_get_one_place_each,
+            ]
             tiers_batch: [
                 tiers_are_untouched_when_another_denies,
                 nothing_is_charged_when_tiers_deny,
@@ -258,6 +278,9 @@ macro_rules! __tollgate_conformance {
             tiers_history: [
                 random_tiers_are_decided_as_by_a_map,
             ]
+            waiting_history: [
+                random_lines_are_kept_as_by_a_map,
+            ]
         }
     };
 }
@@ -279,6 +302,8 @@ mod tests {
             include_str!("cases/tiers_batch.rs"),
             include_str!("cases/tiers_history.rs"),
             include_str!("cases/tiers_single.rs"),
+            include_str!("cases/waiting.rs"),
+            include_str!("cases/waiting_history.rs"),
         ];
         let functions = cases.iter().flat_map(|case| case.split("pub async fn "));
         let names = functions.filter_map(|text| text.split_once("(world: World)"));

@@ -1,9 +1,10 @@
 use std::{
+    fmt,
     hash::{BuildHasher, Hash, Hasher},
     sync::LazyLock,
 };
 
-use ahash::RandomState;
+use ahash::{AHasher, RandomState};
 
 use super::bucket_key::LimitKey;
 
@@ -24,16 +25,19 @@ impl Hash for Fingerprint {
     }
 }
 
-/// The part of a fingerprint that all buckets of one limit share. It does not depend on the request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LimitSeed(Fingerprint);
+/// Two hashes that have begun with the limit and wait for an id. What they share does not depend on the request.
+#[derive(Clone)]
+pub(crate) struct LimitSeed {
+    low: AHasher,
+    high: AHasher,
+}
 
-/// Two independently keyed hashes, both with the resistance against chosen inputs that aHash is made for.
+/// Two independent keys, each with the resistance against chosen inputs that aHash is made for.
 static KEYS: LazyLock<[RandomState; 2]> =
     LazyLock::new(|| [RandomState::new(), RandomState::new()]);
 
 impl LimitSeed {
-    /// A number and a name are hashed differently, since only a name ends with its length.
+    /// Only a name ends with a byte that no UTF-8 has, so a number and a name are hashed differently.
     pub(crate) fn of(limit: LimitKey<'_>) -> Self {
         let hash = |keys: &RandomState| {
             let mut hasher = keys.build_hasher();
@@ -44,29 +48,34 @@ impl LimitSeed {
                     hasher.write_u8(0xff);
                 }
             }
-            hasher.finish()
+            hasher
         };
         let [low, high] = &*KEYS;
-        Self(Fingerprint {
+        Self {
             low: hash(low),
             high: hash(high),
-        })
+        }
     }
 
     /// The fingerprint of the bucket that the client with this canonical id has.
     #[inline]
-    pub(crate) fn bucket(self, id: &str) -> Fingerprint {
-        let hash = |keys: &RandomState, seed: u64| {
-            let mut hasher = keys.build_hasher();
-            hasher.write_u64(seed);
+    pub(crate) fn bucket(&self, id: &str) -> Fingerprint {
+        let hash = |begun: &AHasher| {
+            let mut hasher = begun.clone();
             hasher.write(id.as_bytes());
             hasher.finish()
         };
-        let [low, high] = &*KEYS;
         Fingerprint {
-            low: hash(low, self.0.low).max(1),
-            high: hash(high, self.0.high),
+            low: hash(&self.low).max(1),
+            high: hash(&self.high),
         }
+    }
+}
+
+/// The keys are a secret.
+impl fmt::Debug for LimitSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LimitSeed(..)")
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct OwnedMember {
     leased: u32,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
+    saturates: bool,
+    no_wait: bool,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,8 @@ impl OwnedMember {
             leased: self.leased,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
+            saturates: self.saturates,
+            no_wait: self.no_wait,
         }
     }
 }
@@ -114,6 +118,8 @@ impl From<&Member<'_>> for OwnedMember {
             leased,
             fingerprint,
             receipt,
+            saturates,
+            no_wait,
         } = *member;
         Self {
             limit: match limit {
@@ -132,6 +138,8 @@ impl From<&Member<'_>> for OwnedMember {
             leased,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
+            saturates,
+            no_wait,
         }
     }
 }

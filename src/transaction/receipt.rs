@@ -1,18 +1,23 @@
-use super::fingerprint::Fingerprint;
-use crate::gcra::{Gcra, Tat, Ticks};
+mod text;
 
-/// Proof of one charge: whoever holds it can refund exactly that charge.
+use super::fingerprint::Fingerprint;
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Tat, Ticks},
+};
+
+/// A receipt for one charge, which refunds exactly that charge.
 ///
-/// A receipt names who decided. The refund of a charge that this process decided alone, because the store did not
-/// answer, goes to the local bucket and never to the store; once the store has been charged for the outage, it gives nothing
-/// back. A receipt also keeps the rate at which it was charged, so
-/// that a reload in between gives back no more than was taken.
+/// A receipt records who made the charge. If this process decided it locally, because the store did not answer, the
+/// refund goes to the local bucket and never to the store. Once the store has been charged for the outage, it refunds
+/// nothing. A receipt also records the rate of the charge, so that a reload in between does not make the refund larger than
+/// the charge.
 ///
-/// A receipt names its bucket, and not the limiter that charged it. Refund it by that limiter, or by another one on the same
-/// backend: a limiter on another backend cannot tell the difference, and would give back what was never charged there.
+/// A receipt records its bucket, but not the limiter that charged it. Refund it with that limiter, or with another
+/// one on the same backend. A limiter on another backend cannot detect the mistake, and would refund what was never
+/// charged there.
 ///
-/// A refund consumes what it gives back. [`split`](Self::split) divides a receipt, to refund a part now and keep the
-/// rest.
+/// A refund consumes the receipt. To refund a part now and keep the rest, use [`split`](Self::split).
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
@@ -34,14 +39,32 @@ use crate::gcra::{Gcra, Tat, Ticks};
 #[must_use = "a receipt gives nothing back until it is refunded"]
 pub struct Receipt {
     bucket: Fingerprint,
-    gcra: Gcra,
-    /// The theoretical arrival time right after the charge.
-    tat: Tat,
+    charge: Charge,
     cost: u32,
     is_local: bool,
 }
 
+/// What a receipt knows of its charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Charge {
+    /// The limit's parameters, and the theoretical arrival time right after the charge.
+    Gcra { gcra: Gcra, tat: Tat },
+    /// When the units of a window were taken.
+    Window { at: Timestamp },
+    /// When the period of a quota started.
+    Quota { start_us: u64 },
+}
+
 impl Receipt {
+    /// The same receipt, for the bucket that has made the charge.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) const fn as_stored(&self) -> Self {
+        Self {
+            is_local: false,
+            ..*self
+        }
+    }
+
     /// The same receipt on another thread, where the batch is decided that refunds it.
     pub(super) const fn copied(&self) -> Self {
         Self { ..*self }
@@ -49,51 +72,67 @@ impl Receipt {
 
     pub(crate) const fn new(
         bucket: Fingerprint,
-        gcra: Gcra,
-        tat: Tat,
+        charge: Charge,
         cost: u32,
         is_local: bool,
     ) -> Self {
         Self {
             bucket,
-            gcra,
-            tat,
+            charge,
             cost,
             is_local,
         }
     }
 
-    /// How many tokens it can give back.
+    /// The number of tokens that it can refund.
     #[must_use]
     pub const fn cost(&self) -> u32 {
         self.cost
     }
 
-    /// Whether this process decided the charge alone, because the store did not answer.
+    /// Whether this process made the charge locally, because the store did not answer.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// Takes a part of at most `cost` tokens out of it.
+    /// Takes a part of at most `cost` tokens out of it: those that were charged last.
+    ///
+    /// The order matters to a caller that leaves a line. The last one in a line can give its slot back, so refund the
+    /// part before the rest.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.cost);
+        let part = Self { cost, ..*self };
         self.cost -= cost;
-        Self { cost, ..*self }
+        if let Charge::Gcra { gcra, tat } = &mut self.charge {
+            *tat = gcra.before(*tat, cost);
+        }
+        part
     }
 
-    /// The theoretical arrival time right after the charge.
-    #[cfg(feature = "failure-policy")]
-    pub(crate) const fn tat(&self) -> Tat {
-        self.tat
+    /// Where a GCRA bucket was right after the charge.
+    #[inline]
+    pub(crate) const fn tat(&self) -> Option<Tat> {
+        match self.charge {
+            Charge::Gcra { tat, .. } => Some(tat),
+            Charge::Window { .. } | Charge::Quota { .. } => None,
+        }
     }
 
     pub(crate) fn is_for(&self, bucket: Fingerprint) -> bool {
         self.bucket == bucket
     }
 
+    /// What was charged, if it was where the buckets are kept.
+    pub(crate) fn stored_charge(&self) -> Option<Charge> {
+        (!self.is_local).then_some(self.charge)
+    }
+
     /// The time that a bucket of `gcra` gets back: no more than was charged, though tokens may cost more time by now.
     pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
-        gcra.lesser_increment(&self.gcra, self.cost)
+        match &self.charge {
+            Charge::Gcra { gcra: charged, .. } => gcra.lesser_increment(charged, self.cost),
+            Charge::Window { .. } | Charge::Quota { .. } => Ticks::default(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::id::Id;
 
-/// One client's use of one limit: a name or a [handle](crate::limiter::LimitHandle), and an id.
+/// One client's use of one limit, given by name or by [handle](crate::limiter::LimitHandle).
 ///
 /// ```
 /// use tollgate::{Transaction, transaction::Mode};
@@ -41,10 +41,12 @@ pub struct Transaction<'a> {
     fingerprint: Option<Fingerprint>,
     /// Which charge is refunded, if that is known.
     receipt: Option<&'a Receipt>,
+    /// Whether it is denied where it would have to wait in line.
+    no_wait: bool,
 }
 
 impl<'a> Transaction<'a> {
-    /// A transaction of cost 1 that is checked and spent.
+    /// Creates a transaction of cost 1 that is checked and spent.
     #[must_use]
     pub fn new(limit: impl Into<LimitRef<'a>>, id: &'a str) -> Self {
         Self {
@@ -60,6 +62,27 @@ impl<'a> Transaction<'a> {
             correction: false,
             fingerprint: None,
             receipt: None,
+            no_wait: false,
+        }
+    }
+
+    /// The same of another limit and another client.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn of<'b>(&self, limit: LimitRef<'b>, id: &'b str) -> Transaction<'b> {
+        Transaction {
+            limit,
+            id,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            mode: self.mode,
+            on_failure: self.on_failure,
+            floor: self.floor,
+            missing: self.missing,
+            lenient: self.lenient,
+            correction: self.correction,
+            fingerprint: self.fingerprint,
+            receipt: None,
+            no_wait: self.no_wait,
         }
     }
 
@@ -81,8 +104,12 @@ impl<'a> Transaction<'a> {
         self.fingerprint
     }
 
-    /// Names the charge that is refunded.
-    pub(crate) const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
+    /// Names the charge that is refunded, and sets the cost to that of the receipt. Only a refund looks at it.
+    ///
+    /// The receipt is borrowed, because a batch may refund several. Drop it afterwards: to refund it again would give the
+    /// charge back twice. [`LimitHandle::refund_receipt`](crate::limiter::LimitHandle::refund_receipt) consumes it.
+    #[must_use]
+    pub const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
         self.receipt = Some(receipt);
         self.cost = receipt.cost();
         self
@@ -93,7 +120,7 @@ impl<'a> Transaction<'a> {
         self.receipt
     }
 
-    /// A transaction of the bucket that requests without an id share
+    /// Creates a transaction for the bucket that requests without an id share
     /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)), to look at it or reset it.
     #[must_use]
     pub fn missing(limit: impl Into<LimitRef<'a>>) -> Self {
@@ -122,21 +149,41 @@ impl<'a> Transaction<'a> {
         self.correction
     }
 
-    /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt. A limit with tiers takes no 0.
+    /// Sets the cost, in tokens. A cost of 0 is a probe: it is only denied on a bucket in debt. Tiers do not accept
+    /// 0.
     #[must_use]
     pub const fn cost(mut self, cost: u32) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Makes it a group request, for a limit with [tiers](crate::tiers): as much is granted as there is room
-    /// for, from `min_cost` up to the cost, or nothing. If not set, it is all of the cost or nothing.
+    /// Makes this a group request, for a limit with [tiers](crate::tiers): as many units as available are granted,
+    /// from `min_cost` up to the cost, or none. By default, it is the whole cost or nothing.
     ///
-    /// A group takes all it can get, and may burst into a tier for what it could have done without.
+    /// A group request takes all it can get, and may enter a higher tier for units beyond its minimum.
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = Some(min_cost);
         self
+    }
+
+    /// Denies the transaction where it would have to wait in line, on a limit with
+    /// [`max_wait`](crate::Limit::max_wait). On other limits it changes nothing.
+    #[must_use]
+    pub const fn no_wait(mut self) -> Self {
+        self.no_wait = true;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn no_wait_if(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn declines_to_wait(&self) -> bool {
+        self.no_wait
     }
 
     /// Sets how the transaction takes part in its batch.
@@ -146,7 +193,7 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Sets what is decided while the store does not answer, whatever the limit's name says. See
+    /// Sets what happens while the store does not answer. It takes precedence over
     /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {

@@ -6,7 +6,10 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -102,10 +105,12 @@ fn directory() -> PathBuf {
 pub(crate) struct Browser {
     session: Session,
     _driver: Driver,
+    _turn: Turn,
 }
 
 impl Browser {
     pub(crate) fn start() -> Self {
+        let turn = Turn::wait();
         let driver = Driver::start();
         let args = [
             "--headless=new",
@@ -126,6 +131,7 @@ impl Browser {
         Self {
             session: Session::start(driver.address, &capabilities),
             _driver: driver,
+            _turn: turn,
         }
     }
 
@@ -201,6 +207,32 @@ impl Browser {
     fn devtools(&self, command: &str, params: &Value) {
         let command = json!({"cmd": command, "params": params});
         self.session.post("goog/cdp/execute", &command);
+    }
+}
+
+/// One of the browsers that run at a time: as many as there are processors, each of which takes one for itself.
+struct Turn;
+
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+impl Turn {
+    fn wait() -> Self {
+        let most = thread::available_parallelism().map_or(1, usize::from);
+        let running = RUNNING.lock().unwrap();
+        *ENDED
+            .wait_while(running, |running| *running >= most)
+            .unwrap() += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Ok(mut running) = RUNNING.lock() {
+            *running -= 1;
+        }
+        ENDED.notify_one();
     }
 }
 

@@ -35,7 +35,7 @@ fn click_and_space_ask_but_space_in_a_field_does_not() {
 
 #[test]
 fn held_button_asks_again_and_again_until_it_is_rejected() {
-    let page = Page::open("?tiers=2,30,30,30&gcra=1,1,30");
+    let page = Page::open("?tiers=2,3000,3000,3000&gcra=1,1,3000");
     page.browser
         .run("ask.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))");
     page.browser.wait_until("Number(rejected.textContent) > 1");

@@ -219,8 +219,8 @@ fn values_of_all_kinds_are_told_in_json() {
     assert_eq!(blocked["override"]["comment"], "stolen key");
     assert_eq!(none["values"], json!(null));
     let values = json!({"tiers": [
-        {"limit": 5, "window": "1s", "active": "infinite", "cooldown": "0s", "skippable": false},
-        {"limit": 50, "window": "5s", "active": "5s", "cooldown": "15s", "skippable": false},
+        {"limit": 5, "window": "1s", "active": "infinite", "cooldown": "0s"},
+        {"limit": 50, "window": "5s", "active": "5s", "cooldown": "15s"},
     ]});
     assert_eq!(tiers["values"], values);
     assert_eq!(unlimited["values"], json!({"unlimited": true}));

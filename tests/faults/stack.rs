@@ -106,12 +106,13 @@ fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// How many connections a server has, but for this one, and those of sentinels, replicas and masters.
+/// How many connections a server has, but for this one, and those of sentinels, replicas and masters. A master keeps one
+/// over which it has moved keys for ten more seconds.
 pub(crate) fn connections(server: &Server) -> usize {
+    const OTHERS: [&str; 3] = [" name=sentinel", " cmd=client", " cmd=restore"];
     let list = server.command(&["CLIENT", "LIST", "TYPE", "normal"]);
     let lines = list.text().lines();
-    let ours =
-        lines.filter(|line| !line.contains(" name=sentinel") && !line.contains(" cmd=client"));
+    let ours = lines.filter(|line| !OTHERS.iter().any(|other| line.contains(other)));
     ours.count()
 }
 

@@ -19,6 +19,8 @@ mod seeds;
 mod support;
 mod syntax;
 mod tiers;
+mod waiting;
+mod windows;
 
 use std::{fmt::Debug, time::Duration};
 

@@ -44,47 +44,47 @@ const SHAPES: &[Refusal] = &[
     (
         Yaml,
         "\na: 5",
-        "limits:2: limit `a`: expected a map, found `5`: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:2: limit `a`: expected a map, found `5`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Json,
         "{\n\"a\":\n5}",
-        "limits:3: limit `a`: expected a map, found `5`: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:3: limit `a`: expected a map, found `5`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Toml,
         "\na = 5",
-        "limits:2: limit `a`: expected a map, found `5`: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:2: limit `a`: expected a map, found `5`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Json,
         r#"{"a": []}"#,
-        "limits:1: limit `a`: expected a map, found an empty list: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found an empty list: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Toml,
         "[[a]]\nburst = 1",
-        "limits:1: limit `a`: expected a map, found a list: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found a list: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Yaml,
         "a:\nb: {}",
-        "limits:1: limit `a`: it has no values: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: it has no values: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Yaml,
         "a:\nburst: 1\ncount: 1\nperiod: 1s",
-        "limits:1: limit `a`: it has no values: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: it has no values: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Json,
         r#"{"a": null}"#,
-        "limits:1: limit `a`: expected a map, found `null`: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found `null`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Yaml,
         "a: ~",
-        "limits:1: limit `a`: expected a map, found `~`: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found `~`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Yaml,
@@ -111,6 +111,26 @@ const SHAPES: &[Refusal] = &[
 const FIELDS: &[Refusal] = &[
     (
         Yaml,
+        "a: {rate: 10/s}",
+        "limits:1: limit `a`: unknown field `rate`: write `burst: 10, count: 10, period: 1s` instead",
+    ),
+    (
+        Toml,
+        "[a]\nlimit = \"5 per 15m burst 2\"",
+        "limits:2: limit `a`: unknown field `limit`: write `burst: 2, count: 5, period: 15m0s` instead",
+    ),
+    (
+        Json,
+        r#"{"a": {"rate": "fast"}}"#,
+        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+    ),
+    (
+        Yaml,
+        "a: 10/s burst 20",
+        "limits:1: limit `a`: values are not written as `10/s burst 20`: write `{burst: 20, count: 10, period: 1s}`",
+    ),
+    (
+        Yaml,
         "a:\n  burst: 1\n  perod: 1s",
         "limits:3: limit `a`: unknown field `perod`: did you mean `period`?",
     ),
@@ -127,7 +147,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {colour: red}",
-        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
     ),
     (
         Yaml,
@@ -137,7 +157,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {'': 1}",
-        "limits:1: limit `a`: unknown field ``: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field ``: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
     ),
     (
         Yaml,
@@ -177,22 +197,22 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {burst: 1, count: 1}",
-        "limits:1: limit `a`: period is missing: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: period is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Yaml,
         "a: {count: 1, period: 1s}",
-        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Json,
         r#"{"a": {"burst": 1, "period": "1s"}}"#,
-        "limits:1: limit `a`: count is missing: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: count is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
     (
         Toml,
         "\n[a]\nburst = 1",
-        "limits:2: limit `a`: count is missing: a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+        "limits:2: limit `a`: count is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     ),
 ];
 
@@ -323,7 +343,7 @@ const DURATIONS: &[Refusal] = &[
     (
         Yaml,
         "a: {period: 1d}",
-        "limits:1: limit `a`: `1d` is not a duration: units are ns, us, ms, s, m and h",
+        "limits:1: limit `a`: `1d` is not a duration: the longest unit is the hour: write `24h`",
     ),
     (
         Yaml,

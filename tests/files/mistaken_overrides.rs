@@ -41,32 +41,32 @@ const SHAPES: &[Refusal] = &[
     (
         Yaml,
         "any: 5",
-        "limits:1: limit `any`: expected a map, found `5`: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: expected a map, found `5`: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Toml,
         "\nany = 5",
-        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Json,
         "{\"any\": [\n5]}",
-        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Yaml,
         "- any:\n",
-        "limits:1: limit `any`: it has no values: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: it has no values: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Yaml,
         "- any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids: [x]\n",
-        "limits:1: limit `any`: it has no values: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: it has no values: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Yaml,
         "\nany:x:\n",
-        "limits:2: limit `any`: id `x`: it has no values: an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
+        "limits:2: limit `any`: id `x`: it has no values: an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     ),
     (
         Yaml,
@@ -83,13 +83,23 @@ const SHAPES: &[Refusal] = &[
 const FIELDS: &[Refusal] = &[
     (
         Yaml,
+        "- any: {rate: 100/min, ids: [a]}",
+        "limits:1: limit `any`: unknown field `rate`: write `burst: 100, count: 100, period: 1m0s` instead",
+    ),
+    (
+        Yaml,
+        "any:a: 7 per day",
+        "limits:1: limit `any`: id `a`: values are not written as `7 per day`: write `{burst: 7, count: 7, period: 24h0m0s}`",
+    ),
+    (
+        Yaml,
         "- any:\n    burst: 1\n    id: [x]\n",
         "limits:3: limit `any`: unknown field `id`: list the ids below `ids`",
     ),
     (
         Json,
         "{\"any\": {\n\"number\": 6}}",
-        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, tiers, unlimited, blocked, ids",
+        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, ids",
     ),
     (
         Toml,
@@ -99,7 +109,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "any: {colour: red}",
-        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, tiers, unlimited, blocked, ids",
+        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, ids",
     ),
     (
         Yaml,
@@ -114,42 +124,42 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "any: {ids: [x]}",
-        "limits:1: limit `any`: burst is missing: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: burst is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Yaml,
         "\nany: {}",
-        "limits:2: limit `any`: burst is missing: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: burst is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Json,
         "{\"any:x\": {}}",
-        "limits:1: limit `any`: id `x`: burst is missing: an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
+        "limits:1: limit `any`: id `x`: burst is missing: an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     ),
     (
         Yaml,
         "- any: {count: 1, period: 1s, ids: [x]}",
-        "limits:1: limit `any`: burst is missing: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: burst is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Json,
         "[{\"any\":\n{\"burst\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}]",
-        "limits:1: limit `any`: count is missing: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: count is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Toml,
         "[['any:x']]\nburst = 1\ncount = 1",
-        "limits:1: limit `any`: id `x`: period is missing: an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
+        "limits:1: limit `any`: id `x`: period is missing: an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     ),
     (
         Yaml,
         "any: {burst: 1, count: 1, period: 1s}",
-        "limits:1: limit `any`: ids is missing: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: ids is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Toml,
         "\n[any]\nburst = 1\ncount = 1\nperiod = '1s'",
-        "limits:2: limit `any`: ids is missing: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: ids is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
 ];
 
@@ -395,7 +405,7 @@ const EMPTY: &[Refusal] = &[
     (
         Json,
         r#"{"any": []}"#,
-        "limits:1: limit `any`: expected a map, found an empty list: an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: expected a map, found an empty list: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     ),
     (
         Json,

@@ -185,12 +185,12 @@ const MISTAKES: [Refusal; 25] = [
     (
         Json,
         "{\"a\": {\"tiers\": [{\"limit\": 5, \"window\": \"1s\"}],\n\"burst\": 5}}",
-        "limits:2: limit `a`: it has two of these: tiers; burst, count and period; unlimited; blocked: remove all but one",
+        "limits:2: limit `a`: it mixes tiers with burst, count and period, which are different kinds of limit: keep one of them",
     ),
     (
         Json,
         "{\"a\": {\"tiers\": [{\"limit\": 5, \"window\": \"1s\"}], \"count\": 5,\n\"period\": \"1s\"}}",
-        "limits:1: limit `a`: it has two of these: tiers; burst, count and period; unlimited; blocked: remove all but one",
+        "limits:1: limit `a`: it mixes tiers with burst, count and period, which are different kinds of limit: keep one of them",
     ),
     (
         Toml,

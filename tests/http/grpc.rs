@@ -142,8 +142,8 @@ fn waits(status: &Status) -> (Option<Duration>, Option<Duration>, i32) {
 }
 
 /// A limit whose only call has been taken.
-fn exhausted(period: u64) -> Limiter {
-    let limit = Limit::new(1, 1, Duration::from_secs(period)).unwrap();
+fn exhausted(period: Duration) -> Limiter {
+    let limit = Limit::new(1, 1, period).unwrap();
     let limiter = limiter_of(&ManualClock::default(), limit);
     let taken = tollgate::Transaction::new("requests", "127.0.0.1");
     assert!(limiter.try_spend(&taken).unwrap().unwrap().allowed());
@@ -151,15 +151,19 @@ fn exhausted(period: u64) -> Limiter {
 }
 
 #[tokio::test]
-async fn retry_info_is_what_retry_after_says_and_the_pushback_is_a_little_more() {
-    for (period, most) in [(1, 2000), (30, 33_000), (86_400, 95_040_000)] {
-        let status = refusal_by(layer(&exhausted(period))).await;
+async fn retry_info_is_exact_and_the_pushback_is_rounded_up_to_a_millisecond() {
+    let cases = [
+        (333_334, 1, 334),
+        (30_000_000, 30, 30_000),
+        (86_400_000_001, 86_401, 86_400_001),
+    ];
+    for (period, secs, ms) in cases {
+        let status = refusal_by(layer(&exhausted(Duration::from_micros(period)))).await;
         assert_eq!(status.code(), Code::ResourceExhausted);
-        let wait = Duration::from_secs(period);
         let (after, info, pushback) = waits(&status);
-        assert_eq!((after, info), (Some(wait), Some(wait)));
-        let least = i32::try_from(wait.as_millis()).unwrap();
-        assert!((least..=most).contains(&pushback), "{pushback}");
+        assert_eq!(after, Some(Duration::from_secs(secs)));
+        assert_eq!(info, Some(Duration::from_micros(period)));
+        assert_eq!(pushback, ms);
         let violations = status.get_details_quota_failure().unwrap().violations;
         assert_eq!(violations.len(), 1);
         assert_eq!(violations[0].subject, "requests:127.0.0.1");
@@ -172,12 +176,14 @@ async fn jitter_is_the_same_in_all_places() {
     let jitter = Duration::from_secs(10_000);
     let mut all = Vec::new();
     for _ in 0..10 {
-        let status = refusal_by(layer(&exhausted(60)).jitter(jitter)).await;
+        let status = refusal_by(layer(&exhausted(Duration::from_secs(60))).jitter(jitter)).await;
         let (after, info, pushback) = waits(&status);
-        let wait = after.unwrap();
-        assert_eq!(info, Some(wait));
+        let wait = info.unwrap();
+        let secs = wait.as_micros().div_ceil(1_000_000);
+        assert_eq!(u128::from(after.unwrap().as_secs()), secs);
         assert!((60..=10_060).contains(&wait.as_secs()), "{wait:?}");
-        assert!(u128::try_from(pushback).unwrap() >= wait.as_millis());
+        let ms = wait.as_micros().div_ceil(1000);
+        assert_eq!(u128::try_from(pushback).unwrap(), ms);
         all.push(wait);
     }
     all.dedup();
@@ -186,8 +192,9 @@ async fn jitter_is_the_same_in_all_places() {
 
 #[tokio::test]
 async fn wait_beyond_all_integers_is_the_longest_pushback() {
-    let (after, info, pushback) = waits(&refusal_by(layer(&exhausted(2_000_000_000))).await);
-    assert_eq!(after, Some(Duration::from_secs(2_000_000_000)));
+    let longest = Duration::from_secs(2_000_000_000);
+    let (after, info, pushback) = waits(&refusal_by(layer(&exhausted(longest))).await);
+    assert_eq!(after, Some(longest));
     assert_eq!(info, after);
     assert_eq!(pushback, i32::MAX);
 }
@@ -229,7 +236,7 @@ async fn store_that_does_not_answer_is_unavailable_with_a_pushback() {
     let (after, info, pushback) = waits(&status);
     assert_eq!(after, Some(Duration::from_secs(1)));
     assert_eq!(info, after);
-    assert!((1000..=2000).contains(&pushback), "{pushback}");
+    assert_eq!(pushback, 1000);
     assert!(status.get_details_quota_failure().is_none());
 }
 

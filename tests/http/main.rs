@@ -11,9 +11,11 @@ mod limit_names;
 mod one_limit;
 mod peers;
 mod proxies;
+mod recipes;
 mod responses;
 mod rule_choices;
 mod rules;
 mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod acquire;
 mod auto_traits;
 mod backends;
 mod concurrency;
@@ -13,6 +14,7 @@ mod handles;
 mod ids;
 mod lease;
 mod limits;
+mod oracle;
 mod payback;
 mod receipts;
 mod reload;
@@ -21,4 +23,5 @@ mod shadow;
 mod support;
 mod tiers_model;
 mod vectors;
+mod waiting;
 mod wrong_backends;

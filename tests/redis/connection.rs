@@ -130,9 +130,14 @@ async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
     assert!(begun.elapsed() >= TIMEOUT);
     proxy.delay(Duration::ZERO);
     reconnected(&limiter).await;
-    assert_eq!(taken(&server, "id"), 1);
-    let decision = limiter.spend(&one("id")).await.unwrap();
-    assert_eq!(decision.remaining(), Some(BURST - 2));
+    // A busy machine may give a call up before it is sent.
+    let taken = taken(&server, "id");
+    assert!(taken <= 1, "{taken}");
+    wait_until("it decides", async || {
+        let decision = limiter.check(&one("id").cost(0)).await;
+        decision.is_ok_and(|decision| decision.remaining() == Some(BURST - taken))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -167,7 +167,7 @@ async fn killed_master_is_replaced(sentinels: &Sentinels, limiter: &Limiter) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_becomes_a_replica_is_left_until_it_is_a_master_again() {
     let (server, master) = (Server::start(), Server::start());
-    let limiter = limiter(server.url()).await;
+    let limiter = patient_limiter(server.url()).await;
     let follow =
         |host: &str, port: &str| server.command(&["REPLICAOF", host, port]).expect_success();
     follow("127.0.0.1", &master.port().to_string());

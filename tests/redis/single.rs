@@ -210,10 +210,11 @@ async fn somebodys_client_is_used_and_told_what_it_does_worse() {
     let (log, _guard) = Log::capture();
     let client = Client::new(Config::from_url(&server.url()).unwrap(), None, None, None);
     let _task = client.init().await.unwrap();
-    let limiter = Limiter::new(
-        limits(Limit::per_hour(2)),
-        RedisBackend::new(client).unwrap(),
-    );
+    let backend = |source: ConnectionSource| {
+        let backend = RedisBackend::builder(source).timeout(crate::TIMEOUT);
+        backend.build().unwrap()
+    };
+    let limiter = Limiter::new(limits(Limit::per_hour(2)), backend(client.into()));
     let spend = Transaction::new("requests", "client");
     assert!(limiter.spend(&spend).await.unwrap().allowed());
     for part in [
@@ -232,7 +233,7 @@ async fn somebodys_client_is_used_and_told_what_it_does_worse() {
     )
     .unwrap();
     let _task = pool.init().await.unwrap();
-    let limiter = Limiter::new(limits(Limit::per_hour(2)), RedisBackend::new(pool).unwrap());
+    let limiter = Limiter::new(limits(Limit::per_hour(2)), backend(pool.into()));
     assert!(limiter.spend(&spend).await.unwrap().allowed());
     assert!(!limiter.spend(&spend).await.unwrap().allowed());
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::time::sleep;
 use tollgate::{Limiter, RedisBackend};
 
@@ -32,10 +33,11 @@ async fn dropped_backend_leaves_no_connection() {
 async fn backend_that_is_dropped_while_it_connects_leaves_no_connection() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
-    for millis in 0..30 {
-        let limiter = limiter(proxy.url()).await;
-        proxy.close_all().await;
-        sleep(Duration::from_millis(millis * 7)).await;
+    let limiters = join_all((0..30).map(|_| limiter(proxy.url()))).await;
+    proxy.close_all().await;
+    // One after another, at whatever they are about then.
+    for limiter in limiters {
+        sleep(Duration::from_millis(7)).await;
         drop(limiter);
     }
     wait_until("all are closed", async || connections(&server) == 0).await;

@@ -9,8 +9,10 @@ use crate::{
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
     decision::{Answer, Outcome, Source, State},
-    gcra::{Gcra, MAX_TICKS_US, Tat, Ticks},
-    transaction::{Action, Algorithm, Batch, Member, Operation, Receipt},
+    gcra::{Gcra, MAX_TICKS_US, Tat},
+    quota::{Quota, Usage},
+    transaction::{Action, Algorithm, Batch, Member, Mode, Operation, Receipt},
+    window::Change,
 };
 
 /// The part of each limit that one process may use up while it cannot ask.
@@ -35,6 +37,15 @@ impl Share {
         Self { part, of }
     }
 
+    /// As much of the part of a quota as was used of the whole.
+    fn usage(self, whole: Usage) -> Usage {
+        let used = (u64::from(whole.used) * u64::from(self.part)).div_ceil(self.of.into());
+        Usage {
+            used: u32::try_from(used).unwrap_or(whole.used),
+            ..whole
+        }
+    }
+
     /// So much of the burst, at least 1, and so much of the rate.
     ///
     /// An empty bucket takes as long to fill as the whole one does, so that what the store has decided says how
@@ -46,6 +57,10 @@ impl Share {
         let gcra = match whole {
             Algorithm::Gcra(gcra) => gcra,
             Algorithm::Tiers(tiers) => return Algorithm::Tiers(tiers.share(self.part, self.of)),
+            Algorithm::Window(window) => {
+                return Algorithm::Window(window.share(self.part, self.of));
+            }
+            Algorithm::Quota(quota) => return Algorithm::Quota(quota.share(self.part, self.of)),
         };
         let burst = u64::from(gcra.burst()) * u64::from(self.part);
         let burst = u32::try_from(burst.div_ceil(self.of.into())).unwrap_or(gcra.burst());
@@ -59,6 +74,7 @@ impl Share {
             gcra.count(),
             std::time::Duration::from_micros(period),
         );
+        let part = part.and_then(|part| part.with_max_wait(gcra.max_wait()));
         Algorithm::Gcra(part.unwrap_or(*gcra))
     }
 }
@@ -73,9 +89,10 @@ pub(super) const DEFAULT_DEBTS: usize = 10_000;
 /// first time: what the store would have, if it had been told. Neither forgets what the other one knows: the stricter of the
 /// two decides. The difference between the two is what the store is to be charged when it is back.
 ///
-/// Of a bucket with tiers, which can give nothing back, one history keeps both.
+/// The same holds for a quota, whose part is used as far as the store has used the whole. For a bucket with a window or tiers, one
+/// history keeps both.
 ///
-/// A clone shares them.
+/// Clones share the memories.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
     /// What the store has charged, as far as this process has seen it.
@@ -128,6 +145,7 @@ impl Local {
             let _ = (self.seen.decide(&reset), self.own.decide(&reset));
             return;
         }
+        let passes = outcome.passes(batch);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
             if !answer.known || answer.leased {
                 continue;
@@ -143,9 +161,18 @@ impl Local {
                         false => self.learn_state(bucket, tat),
                     }
                 }
+                (Algorithm::Quota(quota), State::Quota(usage)) => {
+                    let is_given_back = batch.operation == Operation::Refund && answer.passed;
+                    self.learn_usage(member, quota, now, usage, is_given_back);
+                }
+                (Algorithm::Window(_), State::Window(figures)) => {
+                    if passes && batch.action(member).writes() {
+                        self.learn_units(member, figures.change, now);
+                    }
+                }
                 _ => self
                     .own
-                    .learn_tiers(batch.action(member), member, &answer, now),
+                    .learn_history(batch.action(member), member, &answer, now),
             }
         }
     }
@@ -176,8 +203,59 @@ impl Local {
         self.own.change(member, gcra, now, refund_as);
     }
 
+    /// What was seen grows, unless the store has given something back.
+    fn learn_usage(
+        &self,
+        member: &Member<'_>,
+        quota: &Quota,
+        now: Timestamp,
+        usage: Usage,
+        is_given_back: bool,
+    ) {
+        self.seen.change_usage(member, quota, now, |seen| {
+            let grows = (usage.start_us, usage.used) > (seen.start_us, seen.used);
+            if grows || is_given_back { usage } else { seen }
+        });
+        if is_given_back {
+            let now_us = now.as_micros();
+            let refund = |own| quota.refund(own, now_us, member.cost).unwrap_or(own);
+            self.own.change_usage(member, quota, now, refund);
+        }
+    }
+
+    /// Takes, or gives back, as many units as the store has.
+    fn learn_units(&self, member: &Member<'_>, change: Change, now: Timestamp) {
+        let (operation, cost) = match change {
+            Change::Nothing => return,
+            Change::Take { units, .. } => (Operation::Spend, units),
+            Change::GiveBack { units, .. } => (Operation::Refund, units),
+        };
+        let members = [Member {
+            cost,
+            mode: Mode::Debit,
+            receipt: None,
+            saturates: true,
+            ..*member
+        }];
+        // It fails at no instant at which the store has decided.
+        let _ = self
+            .own
+            .decide(&Batch::new(operation, &members).at(Some(now)));
+    }
+
     /// Charges a bucket with what the store was seen to charge, if that is more than it has been charged.
     fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
+        if let Algorithm::Quota(quota) = member.algorithm {
+            let (seen, _) = self.seen.change_usage(member, quota, now, |seen| seen);
+            let seen = self.share.usage(seen);
+            self.own.change_usage(member, quota, now, |own| match own {
+                Usage::NOTHING => seen,
+                own => Usage {
+                    used: own.used.max(seen.used),
+                    ..own
+                },
+            });
+        }
         if let Algorithm::Gcra(gcra) = member.algorithm {
             let (seen, _) = self.seen.change(member, gcra, now, |seen| seen);
             if seen.us >= now.as_micros() {
@@ -281,24 +359,41 @@ impl Local {
         if let Err(error) = now.validate() {
             return Some(Err(error.into()));
         }
-        let members = batch.members.iter().zip(receipts);
-        let refund = |(member, receipt): (&Member<'_>, &Receipt)| {
-            let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
-                return Answer::UNKNOWN;
-            };
-            let span = match self.debts.is_paid(member.fingerprint, receipt.tat()) {
-                true => Ticks::default(),
-                false => receipt.span(&gcra),
-            };
-            let refunded = |own| gcra.refund_span(own, now.as_micros(), span).unwrap_or(own);
-            let (before, after) = self.own.change(member, &gcra, now, refunded);
-            Answer::new(State::Gcra(after), after != before)
-        };
-        let answers: SmallVec<[Answer; 4]> = members.map(refund).collect();
-        let algorithms = batch.members.iter();
-        let algorithms = algorithms.map(|member| self.share.algorithm(member.algorithm));
-        let outcome = Outcome::new(now, answers).decided_by(algorithms);
-        Some(Ok(outcome.by(Source::Local)))
+        Some(self.refund_here(batch, &receipts, now))
+    }
+
+    /// Refunds charges to the shares that have made them. A charge that the store has been debited for gives nothing back.
+    fn refund_here(
+        &self,
+        batch: &Batch<'_>,
+        receipts: &[&Receipt],
+        now: Timestamp,
+    ) -> Result<Outcome, BackendError> {
+        let receipts: SmallVec<[Receipt; 4]> =
+            receipts.iter().map(|receipt| receipt.as_stored()).collect();
+        let shares = batch.members.iter();
+        let shares = shares.map(|member| self.share.algorithm(member.algorithm));
+        let shares: SmallVec<[Algorithm; 4]> = shares.collect();
+        let members = batch.members.iter().zip(&shares).zip(&receipts);
+        let members: SmallVec<[Member<'_>; 4]> = members
+            .map(|((member, algorithm), receipt)| Member {
+                algorithm,
+                receipt: Some(receipt),
+                mode: match self.is_paid(member, receipt) {
+                    true => Mode::CheckOnly,
+                    false => member.mode,
+                },
+                ..*member
+            })
+            .collect();
+        let refunds = Batch::new(Operation::Refund, &members).at(Some(now));
+        let decided = self.own.decide(&refunds)?;
+        Ok(decided.decided_by(shares.iter().cloned()).by(Source::Local))
+    }
+
+    fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
+        let tat = receipt.tat();
+        tat.is_some_and(|tat| self.debts.is_paid(member.fingerprint, tat))
     }
 
     fn decide_shares(

@@ -1,4 +1,4 @@
-//! A backend around a backend that may fail, or be slow.
+//! A backend around another backend that can fail or be slow.
 
 mod breaker;
 mod breakers;
@@ -36,8 +36,8 @@ use crate::{
     transaction::{Algorithm, Batch, LeaseShare, Member, OnFailure, Operation},
 };
 
-/// Bounds what a store's fault can do to a request: it is asked for no longer than a deadline, not at all while
-/// it is known not to answer, and each limit says what is decided meanwhile.
+/// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
+/// each limit says what happens meanwhile.
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
@@ -59,31 +59,31 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
-/// - The **deadline** holds for whatever the store does: connecting, queueing and all round trips. What had not
-///   been answered by then is decided by the policy, and may have been charged as well.
-/// - A **circuit breaker** opens after failures in a row, and lets one request at a time through to see whether
-///   the store is back: after 50 to 100 ms at first, later after up to a second. A master that has become a
-///   replica is no failure; its client finds the new one. Each master of a cluster has a breaker of its own: while
-///   one is away, the buckets of the others are decided by the store. A batch over several masters is decided by the policy as
-///   a whole if one of them is away.
-/// - No more than [`max_in_flight`](Self::max_in_flight) requests wait for the store; those above are decided by
-///   the policy.
-/// - **Locally** ([`OnFailure::Local`]), a bounded memory decides. It is kept warm with what the store decides, so that
-///   nobody gets a new burst because the store has failed, and it may let each process have a
-///   [share](Self::share) of each limit only. [`OnFailure::Allow`] lets pass what has to do with the limit, and
-///   [`OnFailure::Refuse`] makes it an error.
-/// - In a **batch**, one limit that refuses makes the whole an error; else those that decide locally decide, and
-///   those that allow drop out.
+/// - The **deadline** covers everything the store does: connecting, queueing and all round trips. The policy decides
+///   requests that got no answer by then. The store may have charged them as well.
+/// - A **circuit breaker** opens after consecutive failures. It then lets one request at a time through to probe the
+///   store, after 50 to 100 ms at first and later after up to a second. A master that has become a replica is not a
+///   failure, because its client finds the new one. Each master of a cluster has its own breaker: while one is down,
+///   the store decides the buckets of the others. The policy decides a batch over several masters as a whole if one
+///   of them is down.
+/// - At most [`max_in_flight`](Self::max_in_flight) requests wait for the store. The policy decides the others.
+/// - With [`OnFailure::Local`], a bounded memory in this process decides. It follows the decisions of the store, so
+///   that no client gets a new burst because the store has failed, and each process can have a [share](Self::share)
+///   of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
+///   makes them errors.
+/// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
+///   decide, and those that allow are left out.
 /// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
-///   [`BackendError::NotDone`] or [`BackendError::Moving`]) and change nothing in this process, whatever the limit says: a process cannot give back
+///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says, and change nothing in this process: a
+///   process cannot refund
 ///   what the store has charged.
 ///
-/// Each transition of a breaker is logged once: when it opens, and when it closes. Of a server that comes and goes, that is logged
-/// every ten seconds.
+/// Each transition of a breaker is logged once, when it opens and when it closes; for a flapping server, every ten
+/// seconds.
 ///
-/// While the store is away, a client may be admitted, by each process, its share of the burst less what that process
-/// had seen spent, and its share of the rate. A second outage does not renew it. When the store is back, it is charged for what
-/// was decided locally, for as many buckets as [`pay_back`](Self::pay_back) says.
+/// During an outage, each process can admit a client up to its share of the burst, less what it had seen spent, plus
+/// its share of the rate. A second outage does not renew that. After the outage, the store is charged for the local
+/// decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     inner: Arc<B>,
@@ -109,7 +109,7 @@ impl<B: Backend> FailurePolicy<B> {
     /// The default of [`failures_in_a_row`](Self::failures_in_a_row).
     pub const DEFAULT_FAILURES_IN_A_ROW: u32 = 5;
 
-    /// Decides locally while `inner` does not answer within 50 ms.
+    /// Wraps a backend. While it does not answer within 50 ms, limits are decided locally.
     #[must_use]
     pub fn new(inner: B) -> Self {
         let has_several = inner.servers().is_some();
@@ -125,28 +125,27 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Sets how long a decision may take. Any duration will do: with zero, only a store that need not wait is heard,
-    /// and what it was asked may have been done.
+    /// Sets how long a decision may take. With zero, only backends that never wait can decide, and others may have
+    /// made the change all the same.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets what is decided of limits that do not
-    /// [say so themselves](crate::limit::LimitName::on_failure).
+    /// Sets what happens to limits that have no [policy of their own](crate::limit::LimitName::on_failure).
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Sets which part of each limit this process may use up by itself: with four processes, `share(1, 4)`. Of
-    /// the burst it is rounded up, and a cost above that is denied.
+    /// Sets the part of each limit that this process may use locally: with four processes, `share(1, 4)`. Of the
+    /// burst it is rounded up, and a cost above that is denied.
     ///
     /// # Panics
     ///
-    /// If it is nothing, or more than all.
+    /// If the share is 0, or more than 1.
     #[must_use]
     #[track_caller]
     pub fn share(mut self, part: u32, of: u32) -> Self {
@@ -154,8 +153,8 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets the memory that decides locally, and by that how many buckets it holds. As many are remembered of what the
-    /// store has charged.
+    /// Sets the memory for local decisions, and with it the number of buckets. The policy remembers the same number
+    /// of buckets of the store.
     #[must_use]
     pub fn memory(mut self, memory: MemoryBackend) -> Self {
         self.local = self.local.with_memory(memory);
@@ -169,7 +168,7 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets after how many failures in a row the store is not asked any more. At least 1.
+    /// Sets the number of consecutive failures that open the breaker, at least 1.
     #[must_use]
     pub fn failures_in_a_row(mut self, failures: u32) -> Self {
         let has_several = self.store().servers().is_some();

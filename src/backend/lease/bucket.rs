@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},
-    transaction::{Algorithm, Member, OwnedMember, Receipt},
+    transaction::{Algorithm, Charge, Member, OwnedMember, Receipt},
 };
 
 /// So often a bucket is used within one sweep before anything is charged ahead.
@@ -202,8 +202,12 @@ impl Bucket {
     fn give_up(&mut self, units: u32) -> Option<Return> {
         self.held -= units;
         let member = self.member.lend();
-        let none = Tat::default();
-        let receipt = Receipt::new(member.fingerprint, self.gcra, none, units, false);
+        // The time of the charge matters only to a line, and a limit with a line has no leases.
+        let charge = Charge::Gcra {
+            gcra: self.gcra,
+            tat: Tat::default(),
+        };
+        let receipt = Receipt::new(member.fingerprint, charge, units, false);
         (units > 0).then(|| Return {
             member: OwnedMember::from(&member),
             receipt,

@@ -49,7 +49,7 @@ impl<'a, B: Backend> Charging<'a, B> {
             State::Gcra(tat) => gcra
                 .spend(tat, outcome.now.as_micros(), member.cost)
                 .is_some(),
-            State::Tiers(_) => false,
+            _ => false,
         };
         if answer.passed || !would_fit {
             return Ok(outcome);

@@ -28,13 +28,22 @@ pub(super) fn terms(
 }
 
 fn leasable(algorithm: &Algorithm) -> Result<&Gcra, NotAdmitted> {
-    match algorithm {
-        Algorithm::Gcra(gcra) => Ok(gcra),
-        Algorithm::Tiers(_) => Err(NotAdmitted::new(
-            "tiers cannot be leased, because what they grant cannot be given back: leave `lease` out, or give the \
-             limit burst, count and period",
-        )),
-    }
+    let reason = match algorithm {
+        Algorithm::Gcra(gcra) if gcra.max_wait_us() == 0 => return Ok(gcra),
+        Algorithm::Gcra(_) => {
+            "a limit with `max_wait` cannot be leased, because its line is at the store"
+        }
+        Algorithm::Tiers(_) => {
+            "tiers cannot be leased, because what they grant cannot be given back"
+        }
+        Algorithm::Window(_) => {
+            "a window cannot be leased, because each of its units counts from its own instant"
+        }
+        Algorithm::Quota(_) => "a quota cannot be leased",
+    };
+    Err(NotAdmitted::new(format!(
+        "{reason}: leave `lease` out, or give the limit only burst, count and period"
+    )))
 }
 
 #[cfg(test)]

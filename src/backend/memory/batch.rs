@@ -8,6 +8,7 @@ use super::{
     histories::{Histories, LockedRecords},
     shard::Shards,
     table::Table,
+    value::Value,
 };
 use crate::{
     clock::Timestamp,
@@ -38,8 +39,10 @@ impl<'a> LockedBuckets<'a> {
         for member in members {
             let print = &member.fingerprint;
             match member.algorithm {
-                Algorithm::Gcra(_) => row_shards.push(rows.of(print)),
-                Algorithm::Tiers(_) => history_shards.push(histories.of(print)),
+                Algorithm::Gcra(_) | Algorithm::Quota(_) => row_shards.push(rows.of(print)),
+                Algorithm::Tiers(_) | Algorithm::Window(_) => {
+                    history_shards.push(histories.of(print));
+                }
             }
         }
         Self {
@@ -53,14 +56,16 @@ impl<'a> LockedBuckets<'a> {
     /// What is stored of a member's bucket.
     pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
         let print = &member.fingerprint;
+        let row = || {
+            let shard = position(&self.rows, self.all_rows.of(print));
+            self.rows[shard].1.get(print)
+        };
         match member.algorithm {
-            Algorithm::Gcra(_) => {
-                let shard = position(&self.rows, self.all_rows.of(print));
-                BucketView::Gcra(self.rows[shard].1.get(print))
-            }
-            Algorithm::Tiers(tiers) => {
+            Algorithm::Gcra(_) => BucketView::Gcra(row().tat()),
+            Algorithm::Quota(_) => BucketView::Quota(row().usage()),
+            Algorithm::Tiers(_) | Algorithm::Window(_) => {
                 let shard = position(&self.histories, self.all_histories.of(print));
-                self.histories[shard].1.see(print, tiers, now)
+                self.histories[shard].1.see(member, now)
             }
         }
     }
@@ -75,20 +80,43 @@ impl<'a> LockedBuckets<'a> {
     ) {
         let print = &member.fingerprint;
         match member.algorithm {
-            Algorithm::Gcra(gcra) => {
+            Algorithm::Gcra(_) | Algorithm::Quota(_) => {
                 let shard = position(&self.rows, self.all_rows.of(print));
-                if let State::Gcra(tat) = answer.state {
-                    let rows = &mut self.rows[shard].1;
-                    rows.set(print, tat, gcra.tolerance(), now);
-                }
+                let rows = &mut self.rows[shard].1;
+                rows.update(print, now, |stored| {
+                    ((), changed(stored, action, member, answer, now))
+                });
             }
-            Algorithm::Tiers(tiers) => {
+            Algorithm::Tiers(_) | Algorithm::Window(_) => {
                 let shard = position(&self.histories, self.all_histories.of(print));
                 let records = &mut self.histories[shard].1;
-                records.write(action, print, tiers, answer, now);
+                records.write(action, member, answer, now);
             }
         }
     }
+}
+
+/// What a row has to store once a member is decided, if that is not what it stores.
+#[inline(always)]
+pub(super) fn changed(
+    stored: Value,
+    action: Action,
+    member: &Member<'_>,
+    answer: &Answer,
+    now: Timestamp,
+) -> Option<Value> {
+    let changed = match (member.algorithm, answer.state) {
+        _ if action == Action::Reset => Some(Value::FULL),
+        (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+            (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
+        }
+        (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() && answer.passed => {
+            let is_new = usage != quota.current(stored.usage(), now.as_micros());
+            is_new.then(|| Value::quota(quota, usage))
+        }
+        _ => None,
+    };
+    changed.map(|value| value.unless_full(now))
 }
 
 type Numbers = SmallVec<[usize; 4]>;

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    tiers::Tiers,
     transaction::{Fingerprint, Member},
 };
 
@@ -51,9 +50,9 @@ impl Histories {
         self.max_bytes
     }
 
-    /// The most that one history of these tiers takes.
-    pub(super) fn largest(tiers: &Tiers) -> usize {
-        RECORD_BYTES + tiers.max_heap_bytes()
+    /// What a history takes that has so many bytes beyond its own size.
+    pub(super) const fn largest(heap_bytes: usize) -> usize {
+        RECORD_BYTES + heap_bytes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
     use crate::{
         decision::Outcome,
-        tiers::Tier,
+        tiers::{Tier, Tiers},
         transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
     };
 
@@ -192,6 +191,10 @@ mod tests {
         Tiers::new([Tier::new(limit, Duration::from_secs(secs))]).unwrap()
     }
 
+    fn largest(tiers: &Tiers) -> usize {
+        Histories::largest(tiers.max_heap_bytes())
+    }
+
     /// Charges a history, and returns whether there was room in its limit.
     fn charge(histories: &Histories, n: u64, tiers: &Tiers, cost: u32, now: u64) -> bool {
         let passed = charge_beside_others(histories, n, tiers, cost, now);
@@ -212,9 +215,9 @@ mod tests {
         let member = Member::known(key, print, &algorithm, cost, Mode::CheckAndSpend);
         let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
         let mut records = histories.lock(histories.of(&print));
-        let outcome = Outcome::judge(&batch, now, &[records.see(&print, tiers, now)]);
+        let outcome = Outcome::judge(&batch, now, &[records.see(&member, now)]);
         let answer = outcome.answers()[0];
-        records.write(batch.action(&member), &print, tiers, &answer, now);
+        records.write(batch.action(&member), &member, &answer, now);
         drop(records);
         histories.trim(batch.members, now);
         answer.passed
@@ -234,7 +237,7 @@ mod tests {
     #[test]
     fn soonest_to_lapse_goes_first_over_all_shards() {
         let histories = Histories::new(8 * BYTES_PER_SHARD);
-        let one = Histories::largest(&window(1, 1));
+        let one = largest(&window(1, 1));
         let room = (8 * BYTES_PER_SHARD / one) as u64;
         for n in 0..room {
             assert!(charge(&histories, n, &window(1, 1000 + n), 1, NOW));
@@ -255,7 +258,7 @@ mod tests {
     fn lapsed_histories_go_before_any_other() {
         let histories = Histories::new(4 * BYTES_PER_SHARD);
         let long = window(1, 3600);
-        let room = (4 * BYTES_PER_SHARD / Histories::largest(&long)) as u64;
+        let room = (4 * BYTES_PER_SHARD / largest(&long)) as u64;
         for n in 0..room {
             let secs = if n % 4 == 0 { 1 } else { 3600 };
             assert!(charge(&histories, n, &window(1, secs), 1, NOW));
@@ -275,7 +278,7 @@ mod tests {
     fn newcomer_that_lapses_soonest_evicts_no_other_of_its_shard_before_its_turn() {
         let histories = Histories::new(8 * BYTES_PER_SHARD);
         let (long, medium) = (window(1, 3600), window(1, 60));
-        let room = (8 * BYTES_PER_SHARD / Histories::largest(&long)) as u64;
+        let room = (8 * BYTES_PER_SHARD / largest(&long)) as u64;
         for n in 0..room - 100 {
             assert!(charge(&histories, n, &long, 1, NOW));
         }
@@ -299,12 +302,12 @@ mod tests {
     fn history_never_evicts_more_than_it_takes() {
         let histories = Histories::new(2 * BYTES_PER_SHARD);
         let (small, large) = (window(1, 60), window(4096, 60));
-        let room = 2 * BYTES_PER_SHARD / Histories::largest(&small);
+        let room = 2 * BYTES_PER_SHARD / largest(&small);
         for n in 0..room as u64 {
             assert!(charge(&histories, n, &small, 1, NOW));
         }
         assert!(charge(&histories, 9_999, &large, 4096, NOW));
-        let most = Histories::largest(&large).div_ceil(Histories::largest(&small));
+        let most = largest(&large).div_ceil(largest(&small));
         assert!(
             histories.evictions() <= most as u64,
             "{}",
@@ -340,7 +343,7 @@ mod tests {
     fn work_of_an_eviction_is_bounded_where_many_places_in_the_queue_are_out_of_date() {
         let histories = Histories::new(BYTES_PER_SHARD);
         let tiers = window(2, 3600);
-        let room = (BYTES_PER_SHARD / Histories::largest(&tiers)) as u64;
+        let room = (BYTES_PER_SHARD / largest(&tiers)) as u64;
         for n in 0..room {
             assert!(charge(&histories, n, &tiers, 1, NOW));
         }
@@ -382,7 +385,7 @@ mod tests {
         const UNITS: u32 = 1000;
         for round in 0..20 {
             let histories = &Histories::new(BYTES_PER_SHARD);
-            let room = (BYTES_PER_SHARD / Histories::largest(&window(1, 3600))) as u64;
+            let room = (BYTES_PER_SHARD / largest(&window(1, 3600))) as u64;
             for n in 1..=room {
                 assert!(charge(histories, n, &window(1, 3600), 1, NOW));
             }

@@ -8,22 +8,31 @@ mod records;
 mod row;
 mod shard;
 mod table;
+mod value;
 
 use std::fmt;
 
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use self::{batch::LockedBuckets, histories::Histories, shard::Shards, table::Table};
+use self::{
+    batch::{LockedBuckets, changed},
+    histories::Histories,
+    shard::Shards,
+    table::Table,
+    value::Value,
+};
 use super::{Backend, BackendError, NotAdmitted, Stats};
-#[cfg(feature = "failure-policy")]
-use crate::transaction::Action;
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, BucketView, Outcome, State, judge_gcra},
-    gcra::{Gcra, Tat, Ticks},
+    decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota, judge_window},
+    gcra::{Gcra, Tat},
+    quota::Quota,
     transaction::{Algorithm, Batch, Member, Operation},
+    window::{Units, Window},
 };
+#[cfg(feature = "failure-policy")]
+use crate::{quota::Usage, transaction::Action};
 
 /// Keeps buckets in this process's memory.
 ///
@@ -32,11 +41,11 @@ use crate::{
 /// - **Fingerprints.** The backend stores 96 bits of a keyed hash of each bucket key, whatever the length of the id.
 ///   Further bits choose the shard. The keys of the hash are random in each process, so no client can aim at the bucket
 ///   of another.
-/// - **Rows.** A GCRA bucket takes 24 bytes in a row of five that is 128 bytes long. The rows of a shard are at least
+/// - **Rows.** A bucket by GCRA or with a [quota](crate::quota) takes 24 bytes in a row of five that is 128 bytes long. The rows of a shard are at least
 ///   four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5 bytes for each bucket. There are at
 ///   most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full again is a free place.
-/// - **Histories.** A bucket with [tiers](crate::tiers) has a history, which takes 192 bytes, 48 for each tier if there
-///   are several, and 8 for each unit of a window that slides. All histories together take at most
+/// - **Histories.** A bucket with a [window](crate::window) or [tiers](crate::tiers) has a history, which takes 192 bytes,
+///   48 for each tier if there are several, and 8 for each unit of a window that slides. All histories together take at most
 ///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
 /// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. With its
 ///   first bucket, a shard of rows reserves the addresses of all of them; the operating system provides memory as they
@@ -46,7 +55,7 @@ use crate::{
 ///
 /// The two kinds have separate budgets, and neither evicts the other. A newcomer always gets in.
 ///
-/// - A new GCRA bucket replaces the one nearest to full of a random sample of 16. A client that is being throttled
+/// - A new bucket in a row replaces the one nearest to full of a random sample of 16. A client that is being throttled
 ///   outlives a flood of ids that have spent less of their own burst. If each id of a flood spends its whole burst, as
 ///   with a burst of 1, it frees clients that have waited longer, once it has filled the cap. Size the cap for that, or
 ///   add a rule by [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
@@ -54,7 +63,7 @@ use crate::{
 ///   more bytes than it takes, apart from what is left of the last one it replaces. While the budget suffices, no history
 ///   is evicted.
 /// - A limit whose largest history exceeds the budget is rejected when a [`Limiter`](crate::Limiter) is built or
-///   reloaded.
+///   reloaded. The debt of a window can exceed it, by the 4096 units that a window remembers at most.
 ///
 /// To share one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
 pub struct MemoryBackend {
@@ -74,16 +83,15 @@ impl MemoryBackend {
     /// The default of [`with_max_buckets`](Self::with_max_buckets).
     pub const DEFAULT_MAX_BUCKETS: usize = 1_000_000;
 
-    /// A backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
+    /// Creates a backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
     #[must_use]
     pub fn new() -> Self {
         Self::with_max_buckets(Self::DEFAULT_MAX_BUCKETS)
     }
 
-    /// A backend for at most `max_buckets` GCRA buckets, and for 32 bytes of histories for each of them.
+    /// A backend for at most `max_buckets` buckets by GCRA or with quotas, and for 32 bytes of histories for each of them.
     ///
-    /// The cap is shared out evenly over shards, so that eviction begins a few per cent before it is
-    /// reached.
+    /// The cap is divided evenly among the shards, so that eviction starts a few per cent before it is reached.
     ///
     /// # Panics
     ///
@@ -106,8 +114,8 @@ impl MemoryBackend {
         }
     }
 
-    /// Sets how many bytes the histories of buckets with [tiers](crate::tiers) may take, apart from GCRA buckets. If not
-    /// set, 32 for each of `max_buckets`: 32 MB by default.
+    /// Sets how many bytes the histories of buckets with a [window](crate::window) or [tiers](crate::tiers) may take, apart
+    /// from all other buckets. If not set, 32 for each of `max_buckets`: 32 MB by default.
     ///
     /// Histories that the backend has already are forgotten.
     #[must_use]
@@ -133,7 +141,7 @@ impl MemoryBackend {
         rows + self.histories.evictions()
     }
 
-    /// Changes a bucket without tiers in one step, and returns its TAT before and after.
+    /// Changes a GCRA bucket in one step, and returns its TAT before and after.
     #[cfg(feature = "failure-policy")]
     pub(super) fn change(
         &self,
@@ -144,15 +152,36 @@ impl MemoryBackend {
     ) -> (Tat, Tat) {
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, gcra.tolerance(), now, |before| {
+        rows.update(print, now, |stored| {
+            let before = stored.tat();
             let after = change(before);
-            ((before, after), after)
+            let changed = Value::gcra(after, gcra.tolerance()).unless_full(now);
+            ((before, after), (after != before).then_some(changed))
         })
     }
 
-    /// Takes over what another backend has granted from a bucket with tiers.
+    /// Changes a bucket with a quota in one step, and returns what counts of it before and after.
     #[cfg(feature = "failure-policy")]
-    pub(super) fn learn_tiers(
+    pub(super) fn change_usage(
+        &self,
+        member: &Member<'_>,
+        quota: &Quota,
+        now: Timestamp,
+        change: impl FnOnce(Usage) -> Usage,
+    ) -> (Usage, Usage) {
+        let print = &member.fingerprint;
+        let mut rows = self.rows.lock(self.rows.of(print));
+        rows.update(print, now, |stored| {
+            let before = quota.current(stored.usage(), now.as_micros());
+            let after = change(before);
+            let changed = Value::quota(quota, after).unless_full(now);
+            ((before, after), (after != before).then_some(changed))
+        })
+    }
+
+    /// Takes over what another backend has granted from a bucket with tiers, or that it, or one with a window, was reset.
+    #[cfg(feature = "failure-policy")]
+    pub(super) fn learn_history(
         &self,
         action: Action,
         member: &Member<'_>,
@@ -181,18 +210,27 @@ impl MemoryBackend {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         now.validate()?;
         if let [member] = batch.members
-            && let Algorithm::Gcra(gcra) = member.algorithm
             && batch.operation != Operation::Reset
         {
-            return Ok(Outcome::of_one(
-                now,
-                self.decide_gcra(batch, member, gcra, now),
-            ));
+            match member.algorithm {
+                Algorithm::Gcra(gcra) => {
+                    let answer = self.decide_gcra(batch, member, gcra, now);
+                    return Ok(Outcome::of_one(now, answer));
+                }
+                Algorithm::Quota(quota) => {
+                    let answer = self.decide_quota(batch, member, quota, now);
+                    return Ok(Outcome::of_one(now, answer));
+                }
+                Algorithm::Window(window) => {
+                    return Ok(self.decide_window(batch, member, window, now));
+                }
+                Algorithm::Tiers(_) => {}
+            }
         }
         Ok(self.decide_all(batch, now))
     }
 
-    /// What [`decide_all`](Self::decide_all) does, for one bucket without tiers, in a third of the time.
+    /// What [`decide_all`](Self::decide_all) does, for one GCRA bucket, in a third of the time.
     #[inline(always)]
     fn decide_gcra(
         &self,
@@ -203,13 +241,58 @@ impl MemoryBackend {
     ) -> Answer {
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, gcra.tolerance(), now, |stored| {
-            let answer = judge_gcra(batch.action(member), member, gcra, stored, now);
-            match answer.state {
-                State::Gcra(tat) => (answer, tat),
-                State::Tiers(_) => (answer, stored),
-            }
+        rows.update(print, now, |stored| {
+            let (before, full) = (stored.tat(), Tat::from_micros(now.as_micros()));
+            let answer = judge_gcra(batch.action(member), member, gcra, before, now);
+            let changed = match answer.state {
+                State::Gcra(tat) if tat != before => Some(match tat > full {
+                    true => Value::gcra(tat, gcra.tolerance()),
+                    false => Value::FULL,
+                }),
+                _ => None,
+            };
+            (answer, changed)
         })
+    }
+
+    /// The same for one bucket with a quota.
+    fn decide_quota(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        quota: &Quota,
+        now: Timestamp,
+    ) -> Answer {
+        let action = batch.action(member);
+        let print = &member.fingerprint;
+        let mut rows = self.rows.lock(self.rows.of(print));
+        rows.update(print, now, |stored| {
+            let answer = judge_quota(action, member, quota, stored.usage(), now);
+            (answer, changed(stored, action, member, &answer, now))
+        })
+    }
+
+    /// The same for one bucket with a window.
+    fn decide_window(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        window: &Window,
+        now: Timestamp,
+    ) -> Outcome {
+        let action = batch.action(member);
+        let print = &member.fingerprint;
+        let mut records = self.histories.lock(self.histories.of(print));
+        let answer = judge_window(
+            action,
+            member,
+            window,
+            &records.see(member, now).window(now),
+        );
+        records.write(action, member, &answer, now);
+        drop(records);
+        self.histories.trim(batch.members, now);
+        Outcome::of_window(now, action, answer)
     }
 
     #[inline(never)]
@@ -233,16 +316,18 @@ impl MemoryBackend {
         outcome
     }
 
-    /// Forgets what a client has spent under a limit that had tiers before a reload, or had none. Another reload may bring
+    /// Forgets what a client has spent under a limit that was kept elsewhere before a reload. Another reload may bring
     /// that back.
     #[cold]
     fn forget_other_kind(&self, member: &Member<'_>, now: Timestamp) {
         let print = &member.fingerprint;
         match member.algorithm {
-            Algorithm::Gcra(_) => self.histories.lock(self.histories.of(print)).forget(print),
-            Algorithm::Tiers(_) => {
+            Algorithm::Gcra(_) | Algorithm::Quota(_) => {
+                self.histories.lock(self.histories.of(print)).forget(print);
+            }
+            Algorithm::Tiers(_) | Algorithm::Window(_) => {
                 let mut rows = self.rows.lock(self.rows.of(print));
-                rows.set(print, Tat::default(), Ticks::default(), now);
+                rows.set(print, Value::FULL, now);
             }
         }
     }
@@ -277,14 +362,15 @@ impl Backend for MemoryBackend {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         let needed = match algorithm {
-            Algorithm::Gcra(_) => return Ok(()),
-            Algorithm::Tiers(tiers) => Histories::largest(tiers),
+            Algorithm::Gcra(_) | Algorithm::Quota(_) => return Ok(()),
+            Algorithm::Tiers(tiers) => Histories::largest(tiers.max_heap_bytes()),
+            Algorithm::Window(window) => Histories::largest(Units::heap_bytes_of(window.limit())),
         };
         match self.histories.max_bytes() {
             max if needed <= max => Ok(()),
             max => Err(NotAdmitted::new(format!(
                 "the history of one bucket takes up to {needed} bytes, and the memory backend keeps at most {max} bytes \
-                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the limits of its tiers"
+                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the limit of its window or tiers"
             ))),
         }
     }

@@ -1,4 +1,4 @@
-//! The histories of one shard: a map, and a queue in which those that lapse first come first.
+//! The histories of one shard, of buckets with tiers and with windows: a map, and a queue in which those that lapse first come first.
 
 use std::{
     fmt,
@@ -10,9 +10,8 @@ use indexmap::IndexMap;
 use super::queue::Queue;
 use crate::{
     clock::Timestamp,
-    decision::{Answer, BucketView, State},
-    tiers::{Grant, History, Tiers},
-    transaction::{Action, Fingerprint},
+    decision::{Answer, BucketView, State, Stored},
+    transaction::{Action, Fingerprint, Member},
 };
 
 /// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
@@ -40,7 +39,7 @@ pub(super) struct Records {
 
 #[derive(Debug, Default)]
 struct Record {
-    history: History,
+    stored: Stored,
     /// When nothing depends on it any more, or [`NEVER`].
     lapses: u64,
 }
@@ -63,49 +62,57 @@ impl Records {
         self.queue.first().map(|(instant, _)| instant)
     }
 
-    pub(super) fn see(&self, print: &Fingerprint, tiers: &Tiers, now: Timestamp) -> BucketView<'_> {
-        match self.map.get(print) {
-            Some(record) => BucketView::Tiers(record.history.view(tiers, now.as_micros())),
+    pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
+        match self.map.get(&member.fingerprint) {
+            Some(record) => record.stored.see(member.algorithm, now),
             None => BucketView::NOTHING,
         }
     }
 
-    /// Stores what has been decided for a member: what it was granted, or that it begins anew.
+    /// Stores what has been decided for a member: what it was granted or given back, or that it begins anew.
     pub(super) fn write(
         &mut self,
         action: Action,
-        print: &Fingerprint,
-        tiers: &Tiers,
+        member: &Member<'_>,
         answer: &Answer,
         now: Timestamp,
     ) {
-        match answer.state {
-            State::Tiers(figures) => {
-                if action == Action::Spend && figures.grant.units() > 0 {
-                    self.take(print, tiers, figures.grant, now);
-                }
-            }
-            State::Gcra(_) => self.forget(print),
+        let print = &member.fingerprint;
+        let changes = match answer.state {
+            State::Tiers(figures) => action == Action::Spend && figures.grant.units() > 0,
+            State::Window(figures) => action.writes() && figures.change.units() > 0,
+            _ => return self.forget(print),
+        };
+        if changes {
+            let found = self.map.get_index_of(print);
+            let entry = found.unwrap_or_else(|| self.add(print));
+            self.update(entry, action, member, answer, now);
         }
     }
 
-    fn take(&mut self, print: &Fingerprint, tiers: &Tiers, grant: Grant, now: Timestamp) {
-        let now = now.as_micros();
-        let entry = match self.map.get_index_of(print) {
-            Some(entry) => entry,
-            None => self.add(print),
-        };
+    fn update(
+        &mut self,
+        entry: usize,
+        action: Action,
+        member: &Member<'_>,
+        answer: &Answer,
+        now: Timestamp,
+    ) {
         let record = &mut self.map[entry];
-        let before = record.history.heap_bytes();
-        record.history.take(tiers, grant, now);
-        record.lapses = record.history.lapses_at(tiers).min(NEVER);
-        self.heap_bytes = self.heap_bytes + record.history.heap_bytes() - before;
+        let before = record.stored.heap_bytes();
+        record.stored.update(action, member, answer, now);
+        let lapses = record.stored.full_at(member.algorithm);
+        record.lapses = lapses.map_or(NEVER, |at| at.as_micros().min(NEVER));
+        self.heap_bytes = self.heap_bytes + record.stored.heap_bytes() - before;
+        if record.stored == Stored::Nothing {
+            return self.remove(entry);
+        }
         // A history that lapses later than it is queued for is put right when its turn comes.
         let queued = self.queue.key(entry);
         if record.lapses < queued && queued < SPARED {
             self.queue.set(entry, record.lapses);
         }
-        self.forget_lapsed(now);
+        self.forget_lapsed(now.as_micros());
     }
 
     /// Adds a history. The map and the queue grow by an eighth, not to twice their size.
@@ -128,7 +135,7 @@ impl Records {
     fn remove(&mut self, entry: usize) {
         self.queue.swap_remove(entry);
         if let Some((_, record)) = self.map.swap_remove_index(entry) {
-            self.heap_bytes -= record.history.heap_bytes();
+            self.heap_bytes -= record.stored.heap_bytes();
         }
         let len = self.map.len();
         if len < self.map.capacity() / 4 * 3 {
@@ -202,8 +209,8 @@ impl Records {
         for (entry, record) in self.map.values().enumerate() {
             assert!(self.queue.key(entry) <= record.lapses);
         }
-        let histories = self.map.values().map(|record| &record.history);
-        let bytes: usize = histories.map(History::heap_bytes).sum();
+        let histories = self.map.values().map(|record| &record.stored);
+        let bytes: usize = histories.map(Stored::heap_bytes).sum();
         assert_eq!(self.heap_bytes, bytes);
         assert!(self.map.capacity() <= (self.map.len() + 1) * 4 / 3 + 4);
     }

@@ -1,4 +1,4 @@
-//! A bounded hash table of TATs, in which a bucket that is full again *is* a free place.
+//! A bounded hash table of buckets in rows, in which a bucket that is full again *is* a free place.
 //!
 //! Each fingerprint belongs to two rows. It is looked for in the first and then in the second, and a new bucket goes to
 //! the first that is not full. If both are full, one of their buckets moves to its other row, at most after a bucket of
@@ -11,12 +11,9 @@ use super::{
     bucket::Bucket,
     row::{Row, SLOTS},
     shard::pick,
+    value::Value,
 };
-use crate::{
-    clock::Timestamp,
-    gcra::{Tat, Ticks},
-    transaction::Fingerprint,
-};
+use crate::{clock::Timestamp, transaction::Fingerprint};
 
 const MIN_ROWS: usize = 2;
 /// As many as a shard of 4096 buckets takes.
@@ -63,39 +60,37 @@ impl Table {
         self.occupied
     }
 
-    /// The stored TAT, 0 if there is none.
-    pub(super) fn get(&self, print: &Fingerprint) -> Tat {
+    /// What is stored of a bucket.
+    pub(super) fn get(&self, print: &Fingerprint) -> Value {
         let bucket = self.find(print).map(|place| self.bucket(place));
-        bucket.map_or(Tat::default(), Bucket::tat)
+        bucket.map_or(Value::FULL, Bucket::value)
     }
 
-    /// Decides on the stored TAT, 0 if there is none, and stores the one that `decide` returns beside its result.
+    /// Decides on what is stored of a bucket, and stores what `decide` returns beside its result, if anything. A bucket
+    /// that is full again is to be returned as [`Value::FULL`], which is not stored.
     #[inline(always)]
     pub(super) fn update<T>(
         &mut self,
         print: &Fingerprint,
-        tolerance: Ticks,
         now: Timestamp,
-        decide: impl FnOnce(Tat) -> (T, Tat),
+        decide: impl FnOnce(Value) -> (T, Option<Value>),
     ) -> T {
         let place = self.find(print);
-        let stored = place.map_or(Tat::default(), |place| self.bucket(place).tat());
-        let (decided, tat) = decide(stored);
-        if tat == stored {
+        let stored = place.map_or(Value::FULL, |place| self.bucket(place).value());
+        let (decided, changed) = decide(stored);
+        let Some(value) = changed else {
             return decided;
-        }
+        };
         match place {
-            Some(place) if tat > Tat::from_micros(now.as_micros()) => {
-                self.bucket_mut(place).set(tat, tolerance);
-            }
-            _ => self.add_or_forget(place, print, tat, tolerance, now),
+            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
+            _ => self.add_or_forget(place, print, value, now),
         }
         decided
     }
 
-    /// Stores a TAT. A new bucket takes the place of another if there is no room.
-    pub(super) fn set(&mut self, print: &Fingerprint, tat: Tat, tolerance: Ticks, now: Timestamp) {
-        self.update(print, tolerance, now, |_| ((), tat));
+    /// Stores a bucket. A new one takes the place of another if there is no room.
+    pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
+        self.update(print, now, |_| ((), Some(value.unless_full(now))));
     }
 
     /// Where a bucket is.
@@ -115,14 +110,13 @@ impl Table {
         Some(BucketSlot { row, slot })
     }
 
-    /// Stores a TAT where there is no bucket yet, or that of a bucket that is full.
+    /// Stores a bucket where there is none yet, or one that is full.
     #[inline(never)]
     fn add_or_forget(
         &mut self,
         place: Option<BucketSlot>,
         print: &Fingerprint,
-        tat: Tat,
-        tolerance: Ticks,
+        value: Value,
         now: Timestamp,
     ) {
         match place {
@@ -130,9 +124,9 @@ impl Table {
                 *self.bucket_mut(place) = Bucket::default();
                 self.occupied -= 1;
             }
-            None if tat > Tat::from_micros(now.as_micros()) => {
+            None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
-                *self.bucket_mut(place) = Bucket::new(print, tat, tolerance);
+                *self.bucket_mut(place) = Bucket::new(print, value);
             }
             None => {}
         }
@@ -373,6 +367,7 @@ impl fmt::Debug for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gcra::{Tat, Ticks};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
     const SECOND: Ticks = Ticks::from_micros(1_000_000);
@@ -400,12 +395,16 @@ mod tests {
     }
 
     fn put(table: &mut Table, n: u64, after_us: u64, tolerance: Ticks) {
-        table.set(&print(n), tat(after_us), tolerance, NOW);
+        table.set(&print(n), Value::gcra(tat(after_us), tolerance), NOW);
+    }
+
+    fn stored(table: &Table, n: u64) -> Tat {
+        table.get(&print(n)).tat()
     }
 
     fn held(table: &Table, range: std::ops::Range<u64>) -> usize {
         range
-            .filter(|n| table.get(&print(*n)) != Tat::default())
+            .filter(|n| stored(table, *n) != Tat::default())
             .count()
     }
 
@@ -417,7 +416,7 @@ mod tests {
         }
         assert_eq!(table.occupied(), 4096);
         for n in 0..4096 {
-            assert_eq!(table.get(&print(n)), tat(1 + n), "bucket {n}");
+            assert_eq!(stored(&table, n), tat(1 + n), "bucket {n}");
         }
         let slots = table.rows.len() * SLOTS;
         assert!(slots <= 4096 * 10 / 9 + 2 * SLOTS, "{slots} slots");
@@ -445,7 +444,7 @@ mod tests {
             for n in 0..1000 {
                 put(&mut table, n, 500_000, SECOND);
                 assert!(table.occupied() <= cap);
-                assert_eq!(table.get(&print(n)), tat(500_000), "the newcomer {n} is in");
+                assert_eq!(stored(&table, n), tat(500_000), "the newcomer {n} is in");
             }
             assert_eq!(held(&table, 0..1000), cap);
         }
@@ -497,7 +496,7 @@ mod tests {
                 us: later.as_micros() + 1_000,
                 frac: 0,
             };
-            table.set(&print(n), tat, SECOND, later);
+            table.set(&print(n), Value::gcra(tat, SECOND), later);
         }
         assert_eq!(table.rows.len(), rows);
         assert_eq!(held(&table, 10_000..15_000), 5_000);
@@ -512,7 +511,7 @@ mod tests {
         for n in 400..FLOOD / 3 {
             put(&mut table, n, 500_000 + n, SECOND);
             assert_eq!(
-                table.get(&print(n)),
+                stored(&table, n),
                 tat(500_000 + n),
                 "the newcomer {n} is in"
             );
@@ -533,9 +532,6 @@ mod tests {
         put(&mut table, 1, 10, SECOND);
         put(&mut table, 1, 0, SECOND);
         put(&mut table, 2, 0, SECOND);
-        assert_eq!(
-            (table.occupied(), table.get(&print(1))),
-            (0, Tat::default())
-        );
+        assert_eq!((table.occupied(), stored(&table, 1)), (0, Tat::default()));
     }
 }

@@ -8,36 +8,33 @@ use thiserror::Error as ThisError;
 
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
-/// Why Redis has not decided a batch. It is the source of a [`BackendError::Unavailable`] or a
-/// [`BackendError::NotDone`].
+/// Why Redis did not decide a batch. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`].
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
-    /// There was no answer in time. What was asked may have been done.
+    /// There was no answer in time. The charge may have been made.
     #[error("Redis has not answered in time")]
     Timeout,
-    /// There is no connection. If one broke while the answer was on its way, what was asked may have been
-    /// done.
+    /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({})", .0.details())]
     Disconnected(Error),
-    /// More decisions wait than may.
+    /// Too many decisions are waiting.
     #[error("too many decisions wait for Redis: it is slower than they come in")]
     Busy,
-    /// Redis has answered with an error, and nothing has been done. Only if it is `CLUSTERDOWN`, `LOADING`
-    /// or `MASTERDOWN`, it may have been the answer to an earlier call: these end the connection, and whatever
-    /// waits on it fails for the same reason.
+    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
+    /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
     #[error("Redis has refused: {0}")]
     Refused(String),
-    /// The answer means nothing.
+    /// The answer is not one of the script's.
     #[error(
         "Redis has answered with {0}: do all processes that share these buckets run the same version of \
          tollgate, and nothing else writes to its keys?"
     )]
     Garbled(String),
-    /// The URL or the configuration is not one that a client can be made of.
+    /// The URL or the configuration is not valid for a client.
     #[error("no Redis client can be made of this configuration: {0}")]
     Config(String),
-    /// A [check](crate::check) has found something, and they are strict.
+    /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(#[from] Finding),
 }

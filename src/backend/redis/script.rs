@@ -17,7 +17,7 @@ use super::{
 use crate::{
     clock::{InvalidNow, Timestamp},
     decision::{BucketView, Outcome},
-    gcra::Ticks,
+    gcra::{Gcra, Ticks},
     tiers::NEVER,
     transaction::{Action, Algorithm, Batch, Member, Operation},
 };
@@ -121,20 +121,7 @@ impl ScriptCall {
 fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Value>) {
     arguments.push(Value::from_static_str(verb(operation, member)));
     match member.algorithm {
-        Algorithm::Gcra(gcra) => {
-            let cost = match operation {
-                Operation::Refund => member.refund(gcra),
-                _ => gcra.increment(member.cost),
-            };
-            let tolerance = gcra.tolerance();
-            arguments.extend([
-                integer(gcra.count().into()),
-                integer(cost.us.min(MOST_US)),
-                integer(tolerance.us),
-                integer(cost.frac.into()),
-                integer(tolerance.frac.into()),
-            ]);
-        }
+        Algorithm::Gcra(gcra) => push_gcra(operation, member, gcra, arguments),
         Algorithm::Tiers(tiers) => {
             let spans = tiers.spans();
             arguments.extend([
@@ -156,6 +143,30 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
                 ]
             }));
         }
+        // `RedisBackend::admits` refuses them.
+        Algorithm::Window(_) | Algorithm::Quota(_) => {}
+    }
+}
+
+/// The arguments of a bucket without tiers that follow its verb.
+fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: &mut Vec<Value>) {
+    // A refund asks whether somebody waits. A charge that may wait reaches further.
+    let (cost, wait) = match operation {
+        Operation::Refund => (member.refund(gcra), 0),
+        _ => (gcra.increment(member.cost), member.max_wait_us(gcra)),
+    };
+    let tolerance = gcra.tolerance();
+    arguments.extend([
+        integer(gcra.count().into()),
+        integer(cost.us.min(MOST_US)),
+        integer(tolerance.us + wait),
+        integer(cost.frac.into()),
+        integer(tolerance.frac.into()),
+    ]);
+    if verb(operation, member) == LEAVE {
+        let own = member.own_tat();
+        arguments.push(own.map_or(Value::Integer(-1), |own| integer(own.us)));
+        arguments.push(integer(own.map_or(0, |own| own.frac.into())));
     }
 }
 
@@ -166,6 +177,9 @@ fn ticks(us: u64) -> Value {
     }
 }
 
+/// The refund of a limit with a line, which has two arguments more than others.
+const LEAVE: &str = "leave";
+
 /// What the script does to a member's bucket. A check asks it for no more than what is stored.
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
     let batch = Batch::new(operation, &[]);
@@ -175,7 +189,10 @@ fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
         (Action::Spend, _) => "offer",
         (Action::Debit, _) => "debit",
         (Action::Refund, Algorithm::Gcra(gcra)) if member.refund(gcra) > Ticks::default() => {
-            "refund"
+            match gcra.max_wait_us() {
+                0 => "refund",
+                _ => LEAVE,
+            }
         }
         (Action::Reset, _) => "reset",
         (Action::Probe, _) if votes => "vote",

@@ -74,7 +74,7 @@ impl StoredReply {
         match self {
             Self::Gcra(tat) => match State::Gcra(tat).by_clock(from, to) {
                 State::Gcra(tat) => Self::Gcra(tat),
-                State::Tiers(_) => Self::NOTHING,
+                _ => Self::NOTHING,
             },
             tiers @ Self::Tiers(_) => tiers,
         }
@@ -93,7 +93,7 @@ impl StoredReply {
                     |i, _| tier(i).map_or_else(Window::default, StoredTier::window),
                 ))
             }
-            (Self::Tiers(_), Algorithm::Gcra(_)) => BucketView::NOTHING,
+            (Self::Tiers(_), _) => BucketView::NOTHING,
         }
     }
 

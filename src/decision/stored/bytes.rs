@@ -1,10 +1,15 @@
+use std::collections::VecDeque;
+
 use thiserror::Error;
 
 use super::Stored;
 use crate::{
+    clock::Timestamp,
     gcra::Tat,
+    quota::Usage,
     tiers::History,
     varint::{self, Malformed},
+    window::{Units, Window},
 };
 
 /// The layout that is written.
@@ -14,12 +19,15 @@ const VERSION: u8 = 1;
 const NOTHING: u8 = 0;
 const GCRA: u8 = 1;
 const TIERS: u8 = 2;
+const WINDOW: u8 = 3;
+const QUOTA: u8 = 4;
 
 impl Stored {
     /// The state as bytes, for a store that keeps values as bytes.
     ///
     /// Equal states have equal bytes. A GCRA bucket takes about 10 bytes. A bucket with tiers takes about 10 bytes, some
-    /// 5 for each tier, and 1 to 8 for each unit of a window that slides.
+    /// 5 for each tier, and 1 to 8 for each unit of a window that slides. A window takes 10 bytes, and 1 to 8 for each unit. A
+    /// quota takes about 10.
     ///
     /// ```
     /// use tollgate::{decision::Stored, gcra::Tat};
@@ -41,6 +49,8 @@ impl Stored {
     /// | 0 | [`Nothing`](Self::Nothing) | nothing |
     /// | 1 | [`Gcra`](Self::Gcra) | the TAT since the Unix epoch, below 2⁵³, and its fraction |
     /// | 2 | [`Tiers`](Self::Tiers) | the time of the last grant since the Unix epoch, below 2⁵²; the number of tiers, up to 16; each tier, lowest first |
+    /// | 3 | [`Window`](Self::Window) | the number of units, up to 4096; when the newest was taken since the Unix epoch, below 2⁵²; for each of the others, newest first, how long before that |
+    /// | 4 | [`Quota`](Self::Quota) | the start of the period since the Unix epoch, below 2⁵², and how much is used, at least 1 |
     ///
     /// A tier is 0 if it was never entered, or else 1 plus the time from when it was entered to the last grant; then
     /// either 2 × the number of its units, or 1 plus 2 × the number of its units and the time of each unit, newest first:
@@ -64,6 +74,20 @@ impl Stored {
                 history.write_to(&mut bytes);
                 bytes
             }
+            Self::Window(units) if units.is_empty() => Self::Nothing.to_bytes(),
+            Self::Window(units) => {
+                let mut bytes = vec![header(WINDOW)];
+                write_units(units, &mut bytes);
+                bytes
+            }
+            Self::Quota(Usage { used: 0, .. }) => Self::Nothing.to_bytes(),
+            Self::Quota(usage) => {
+                let mut bytes = Vec::with_capacity(14);
+                bytes.push(header(QUOTA));
+                varint::write(&mut bytes, usage.start_us.min(LATEST_US));
+                varint::write(&mut bytes, usage.used.into());
+                bytes
+            }
         }
     }
 
@@ -71,8 +95,8 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// If the bytes are nothing that this version of the crate writes. No bytes make it panic or allocate more than a
-    /// history takes that has been written in as many bytes.
+    /// If this version of the crate does not write such bytes. No input makes it panic, or allocate more than a valid
+    /// state of the same length.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoredError> {
         let (header, mut rest) = bytes.split_first().ok_or(StoredError::Truncated)?;
         let (version, kind) = (header >> 4, header & 0xf);
@@ -83,6 +107,8 @@ impl Stored {
             NOTHING => Self::Nothing,
             GCRA => Self::Gcra(read_tat(&mut rest)?),
             TIERS => Self::Tiers(History::read_from(&mut rest)?),
+            WINDOW => Self::Window(read_units(&mut rest)?),
+            QUOTA => Self::Quota(read_usage(&mut rest)?),
             _ => return Err(StoredError::UnknownKind(kind)),
         };
         match rest {
@@ -102,7 +128,53 @@ fn read_tat(bytes: &mut &[u8]) -> Result<Tat, Malformed> {
     }
 }
 
-/// Why bytes are not the state of a bucket.
+/// The latest instant at which anything is charged.
+const LATEST_US: u64 = Timestamp::END.as_micros() - 1;
+
+fn read_instant(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+    match varint::read(bytes)? {
+        us if us <= LATEST_US => Ok(us),
+        _ => Err(Malformed::Impossible("a charge after the year 2112")),
+    }
+}
+
+fn read_usage(bytes: &mut &[u8]) -> Result<Usage, Malformed> {
+    let start_us = read_instant(bytes)?;
+    match varint::read_u32(bytes)? {
+        0 => Err(Malformed::Impossible("a quota of which nothing is used")),
+        used => Ok(Usage { start_us, used }),
+    }
+}
+
+fn write_units(units: &Units, bytes: &mut Vec<u8>) {
+    varint::write(bytes, units.instants().len() as u64);
+    let mut later = None;
+    for instant in units.instants().rev() {
+        let back = later.map_or(instant.min(LATEST_US), |later| later - instant);
+        varint::write(bytes, back);
+        later = Some(instant);
+    }
+}
+
+fn read_units(bytes: &mut &[u8]) -> Result<Units, Malformed> {
+    let len = varint::read(bytes)?;
+    if len == 0 || len > u64::from(Window::MAX_UNITS) {
+        return Err(Malformed::Impossible(
+            "no units of a window, or more than 4096",
+        ));
+    }
+    let mut instant = read_instant(bytes)?;
+    let mut instants = VecDeque::from([instant]);
+    for _ in 1..len {
+        let before = instant.checked_sub(varint::read(bytes)?);
+        instant = before.ok_or(Malformed::Impossible("a time before 1970"))?;
+        instants.push_front(instant);
+    }
+    instants.make_contiguous();
+    Ok(Units::from_instants(instants))
+}
+
+/// Why bytes are not the state of a bucket. Returned by [`Stored::from_bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoredError {
@@ -177,10 +249,23 @@ mod tests {
         })
     }
 
+    fn units() -> impl Strategy<Value = Units> {
+        vec(0_u64..1 << 19, 1..300).prop_map(|gaps| {
+            let instants = gaps.iter().scan(1_767_225_600_000_000, |now, gap| {
+                *now += gap;
+                Some(*now)
+            });
+            Units::from_instants(instants.collect())
+        })
+    }
+
     fn states() -> impl Strategy<Value = Stored> {
         prop_oneof![
             (0_u64..1 << 53, any::<u32>()).prop_map(|(us, frac)| Stored::Gcra(Tat { us, frac })),
             histories().prop_map(Stored::Tiers),
+            units().prop_map(Stored::Window),
+            (0_u64..1 << 52, 1..=u32::MAX)
+                .prop_map(|(start_us, used)| Stored::Quota(Usage { start_us, used })),
         ]
     }
 
@@ -197,7 +282,7 @@ mod tests {
         /// Whatever is read can be decided by, and has no other form.
         #[test]
         fn any_bytes_are_refused_or_have_one_form(
-            header in prop_oneof![0x10_u8..0x13, any::<u8>()],
+            header in prop_oneof![0x10_u8..0x15, any::<u8>()],
             body in vec(prop_oneof![0_u8..4, any::<u8>()], 0..64),
         ) {
             let bytes = [&[header][..], &*body].concat();
@@ -221,11 +306,33 @@ mod tests {
         }
     }
 
-    /// By tiers whose windows are counted and by such that slide, at the first instant and at the last.
     fn decide_by(stored: Stored) {
-        let Stored::Tiers(history) = stored else {
-            return;
-        };
+        match stored {
+            Stored::Tiers(history) => decide_by_history(&history),
+            Stored::Window(units) => decide_by_units(&units),
+            Stored::Nothing | Stored::Gcra(_) | Stored::Quota(_) => {}
+        }
+    }
+
+    fn decide_by_units(units: &Units) {
+        for us in [1, 1_000_000, 1 << 51] {
+            let window = Window::new(4000, Duration::from_micros(us)).unwrap();
+            for now in [0, LATEST_US] {
+                let view = units.view(&window, now);
+                let taken = view.debit_saturating(5000);
+                for change in [taken, view.refund(7), view.refund_at(now, 7)] {
+                    let mut units = units.clone();
+                    units.change(&window, now, change);
+                    assert!(units.instants().is_sorted() && units.instants().len() <= 4096);
+                    let bytes = Stored::Window(units).to_bytes();
+                    assert!(Stored::from_bytes(&bytes).is_ok());
+                }
+            }
+        }
+    }
+
+    /// By tiers whose windows are counted and by such that slide, at the first instant and at the last.
+    fn decide_by_history(history: &History) {
         let second = Duration::from_secs(1);
         for active in [second, 10 * second, Tier::FOREVER] {
             let tier = Tier::new(4000, second).active(active).cooldown(second);
@@ -259,6 +366,29 @@ mod tests {
         bytes.push(0);
         let error = StoredError::Impossible("a TAT of 2^53 us or more");
         assert_eq!(Stored::from_bytes(&bytes), Err(error));
+    }
+
+    #[test]
+    fn values_of_windows_and_quotas_that_no_decision_leads_to_are_refused() {
+        for (header, numbers) in [
+            (0x13, &[0][..]),
+            (0x13, &[4097, 5]),
+            (0x13, &[1, 1 << 52]),
+            (0x13, &[2, 5, 6]),
+            (0x14, &[1 << 52, 1]),
+            (0x14, &[1, 0]),
+            (0x14, &[1, 1 << 32]),
+        ] {
+            let mut bytes = vec![header];
+            for number in numbers {
+                varint::write(&mut bytes, *number);
+            }
+            let found = Stored::from_bytes(&bytes);
+            assert!(
+                matches!(found, Err(StoredError::Impossible(_))),
+                "{numbers:?}: {found:?}"
+            );
+        }
     }
 
     #[test]
@@ -304,10 +434,17 @@ mod tests {
         }
         let bytes = [0x12, 100, 2, 11, 3 << 1 | 1, 0, 10, 0, 1, 4 << 1];
         assert_eq!(Stored::Tiers(history).to_bytes(), bytes);
+        let units = Stored::Window(Units::from_instants([90, 90, 100, 300].into()));
+        assert_eq!(units.to_bytes(), [0x13, 4, 0xac, 0x02, 0xc8, 0x01, 10, 0]);
+        let start_us = 300;
+        let usage = Stored::Quota(Usage { start_us, used: 7 });
+        assert_eq!(usage.to_bytes(), [0x14, 0xac, 0x02, 7]);
+        assert_eq!(Stored::Window(Units::default()).to_bytes(), [0x10]);
+        assert_eq!(Stored::Quota(Usage::NOTHING).to_bytes(), [0x10]);
         let errors = [
             (&[][..], StoredError::Truncated),
             (&[0x20], StoredError::UnknownVersion(2)),
-            (&[0x13], StoredError::UnknownKind(3)),
+            (&[0x15], StoredError::UnknownKind(5)),
             (&[0x10, 0, 0], StoredError::TrailingBytes(2)),
         ];
         for (bytes, error) in errors {

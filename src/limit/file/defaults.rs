@@ -16,6 +16,12 @@ const LIMIT: Form = Form {
         "burst",
         "count",
         "period",
+        "max_wait",
+        "limit",
+        "window",
+        "quota",
+        "per",
+        "utc_offset",
         "tiers",
         "unlimited",
         "blocked",
@@ -26,7 +32,7 @@ const LIMIT: Form = Form {
         "description",
         "docs",
     ],
-    whole: "a limit has burst, count and period, or tiers, and one that is off is written `{}`",
+    whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };
 

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use super::{
     super::{
-        duration::{parse_duration, parse_span},
+        duration::{format_duration, parse_duration, parse_span},
         mistake::{LimitsError, Mistake, did_you_mean},
+        notation::token_bucket,
     },
     node::{Node, Value},
 };
@@ -19,6 +20,11 @@ pub(super) struct Form {
 }
 
 impl Form {
+    /// Whether the values of a limit may stand there.
+    fn has_values(&self) -> bool {
+        self.fields.contains(&"burst")
+    }
+
     fn field(&self, name: &str) -> Result<&'static str, Mistake> {
         if let Some(field) = self.fields.iter().find(|field| **field == name) {
             return Ok(field);
@@ -52,13 +58,22 @@ impl<'a> Entry<'a> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
             Value::Nothing => return Err(Mistake::NoValues(form.whole).at(line)),
-            value => return Err(Mistake::shape("a map", value, Some(form.whole)).at(node.line)),
+            value => {
+                let mistake = match written_out(value).filter(|_| form.has_values()) {
+                    Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
+                    None => Mistake::shape("a map", value, Some(form.whole)),
+                };
+                return Err(mistake.at(node.line));
+            }
         };
         let mut fields: Vec<(&'static str, _)> = Vec::with_capacity(form.fields.len());
         for (key, node) in entries {
-            let field = form
-                .field(&key.text)
-                .map_err(|mistake| mistake.at(key.line))?;
+            let field = form.field(&key.text).map_err(|mistake| {
+                let fields = written_out(&node.value).filter(|_| form.has_values());
+                let instead =
+                    |fields| Mistake::unknown_field(&key.text, format!("write `{fields}` instead"));
+                fields.map_or(mistake, instead).at(key.line)
+            })?;
             if fields.iter().any(|(other, _)| *other == field) {
                 return Err(Mistake::RepeatedField(field).at(key.line));
             }
@@ -114,19 +129,20 @@ impl<'a> Entry<'a> {
         Ok(flag.unwrap_or(false))
     }
 
-    /// The field that holds how much is leased.
+    /// The field that holds the share of a lease.
     pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
         self.parsed("lease", |text| {
             text.parse().map_err(|source| Mistake::lease(text, source))
         })
     }
 
-    /// The field that holds how long a limit's tokens take to come back.
-    pub(super) fn period(&self) -> Result<Option<Duration>, LimitsError> {
-        self.parsed("period", |text| Ok(parse_duration(text)?))
+    /// A field that holds a duration.
+    pub(super) fn duration(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
+        self.parsed(field, |text| Ok(parse_duration(text)?))
     }
 
-    fn parsed<T>(
+    /// A field that holds what `parse` makes of its text.
+    pub(super) fn parsed<T>(
         &self,
         field: &str,
         parse: impl FnOnce(&str) -> Result<T, Mistake>,
@@ -137,6 +153,17 @@ impl<'a> Entry<'a> {
         let parsed = parse(text(node)?);
         parsed.map(Some).map_err(|mistake| mistake.at(node.line))
     }
+}
+
+/// The fields of a limit that is written in one line.
+fn written_out(value: &Value<'_>) -> Option<String> {
+    let Value::Text(text) = value else {
+        return None;
+    };
+    let values = token_bucket(text)?;
+    let (burst, count) = (values.burst(), values.count());
+    let period = format_duration(values.period());
+    Some(format!("burst: {burst}, count: {count}, period: {period}"))
 }
 
 /// The text of a node that is a scalar.

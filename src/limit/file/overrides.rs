@@ -18,12 +18,18 @@ const OVERRIDE: Form = Form {
         "burst",
         "count",
         "period",
+        "max_wait",
+        "limit",
+        "window",
+        "quota",
+        "per",
+        "utc_offset",
         "tiers",
         "unlimited",
         "blocked",
         "ids",
     ],
-    whole: "an override has burst, count and period, or tiers, or says unlimited or blocked, and has ids",
+    whole: "an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     misplaced: &[
         ("id", "list the ids below `ids`"),
         ("shadow", "it belongs to defaults"),
@@ -32,8 +38,21 @@ const OVERRIDE: Form = Form {
 
 /// Of the older form, whose key has the id.
 const KEYED: Form = Form {
-    fields: &["burst", "count", "period", "tiers", "unlimited", "blocked"],
-    whole: "an override by `name:id` has burst, count and period, or tiers, or says unlimited or blocked",
+    fields: &[
+        "burst",
+        "count",
+        "period",
+        "max_wait",
+        "limit",
+        "window",
+        "quota",
+        "per",
+        "utc_offset",
+        "tiers",
+        "unlimited",
+        "blocked",
+    ],
+    whole: "an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     misplaced: &[
         ("ids", "the key has the id already"),
         ("id", "the key has the id already"),

@@ -6,7 +6,7 @@ use super::{
         mistake::{LimitsError, Mistake},
     },
     entry::{Entry, Form},
-    node::{Node, Value},
+    node::Value,
 };
 use crate::tiers::{Tier, TierMistake, Tiers, TiersError};
 
@@ -20,7 +20,8 @@ const TIER: Form = Form {
     ],
 };
 
-pub(super) fn tiers(node: &Node<'_>) -> Result<Limit, LimitsError> {
+pub(super) fn tiers(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
+    let node = entry.get("tiers").ok_or_else(|| entry.missing("tiers"))?;
     let items = match &node.value {
         Value::List(items) => items,
         value => {

@@ -1,4 +1,4 @@
-//! The values of a limit: a token bucket, tiers, or a limit that allows or denies everything.
+//! The values of a limit: a token bucket, a window, a quota, tiers, or a limit that allows or denies everything.
 
 use super::{
     super::{
@@ -6,61 +6,152 @@ use super::{
         mistake::{LimitsError, Mistake},
     },
     entry::Entry,
+    node::Node,
+    quota::quota,
     tiers::tiers,
 };
-use crate::gcra::GcraError;
+use crate::{
+    gcra::{Gcra, GcraError},
+    window::{Window, WindowError},
+};
+
+/// What a limit can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Unlimited,
+    Blocked,
+    Tiers,
+    Bucket,
+    Window,
+    Quota,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Unlimited,
+        Self::Blocked,
+        Self::Tiers,
+        Self::Bucket,
+        Self::Window,
+        Self::Quota,
+    ];
+
+    /// The fields that only this kind has.
+    const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Unlimited => &["unlimited"],
+            Self::Blocked => &["blocked"],
+            Self::Tiers => &["tiers"],
+            Self::Bucket => &["burst", "count", "period"],
+            Self::Window => &["limit", "window"],
+            Self::Quota => &["quota", "per", "utc_offset"],
+        }
+    }
+
+    /// The same in words.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Unlimited => "unlimited",
+            Self::Blocked => "blocked",
+            Self::Tiers => "tiers",
+            Self::Bucket => "burst, count and period",
+            Self::Window => "limit and window",
+            Self::Quota => "quota and per",
+        }
+    }
+
+    /// The first field that says that an entry is of this kind.
+    fn found<'a>(self, entry: &Entry<'a>) -> Result<Option<&'a Node<'a>>, LimitsError> {
+        let is_denied = match self {
+            Self::Unlimited => !entry.flag("unlimited")?,
+            Self::Blocked => !entry.flag("blocked")?,
+            _ => false,
+        };
+        let mut fields = self.fields().iter();
+        let found = fields.find_map(|field| entry.get(field));
+        Ok(found.filter(|_| !is_denied))
+    }
+}
 
 /// The values, or `None` if there are none.
 pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
-    let (unlimited, blocked) = (entry.flag("unlimited")?, entry.flag("blocked")?);
-    let kinds: [&[&str]; 4] = [
-        if unlimited { &["unlimited"] } else { &[] },
-        if blocked { &["blocked"] } else { &[] },
-        &["tiers"],
-        &["burst", "count", "period"],
-    ];
-    let first = |kind: &&[&str]| kind.iter().find_map(|field| entry.get(field));
-    let mut there = kinds.iter().filter_map(first);
-    if let (Some(_), Some(other)) = (there.next(), there.next()) {
-        return Err(Mistake::TwoKinds.at(other.line));
-    }
-    match entry.get("tiers") {
-        _ if unlimited => Ok(Some(Limit::UNLIMITED)),
-        _ if blocked => Ok(Some(Limit::BLOCKED)),
-        Some(node) => tiers(node).map(Some),
+    let Some(kind) = only_kind(entry)? else {
         // Whoever says what it is not has forgotten to say what it is.
-        None if entry.get("unlimited").or(entry.get("blocked")).is_some() => {
-            let bucket = bucket(entry)?;
-            bucket.map_or_else(|| Err(entry.missing("burst")), |limit| Ok(Some(limit)))
-        }
-        None => bucket(entry),
+        let is_started = ["unlimited", "blocked", "max_wait"];
+        return match is_started.iter().any(|field| entry.get(field).is_some()) {
+            true => Err(entry.missing("burst")),
+            false => Ok(None),
+        };
+    };
+    if let Some(wait) = entry.get("max_wait").filter(|_| kind != Kind::Bucket) {
+        return Err(Mistake::NoLine.at(wait.line));
     }
+    let limit = match kind {
+        Kind::Unlimited => Ok(Limit::UNLIMITED),
+        Kind::Blocked => Ok(Limit::BLOCKED),
+        Kind::Tiers => tiers(entry),
+        Kind::Bucket => bucket(entry),
+        Kind::Window => window(entry),
+        Kind::Quota => quota(entry),
+    };
+    limit.map(Some)
 }
 
-fn bucket(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
-    match (
-        entry.whole("burst")?,
-        entry.whole("count")?,
-        entry.period()?,
-    ) {
-        (None, None, None) => Ok(None),
-        (None, _, _) => Err(entry.missing("burst")),
-        (_, None, _) => Err(entry.missing("count")),
-        (_, _, None) => Err(entry.missing("period")),
-        (Some(burst), Some(count), Some(period)) => {
-            let limit = Limit::new(burst, count, period);
-            limit
-                .map(Some)
-                .map_err(|error| Mistake::from(error).at(entry.line_of(field_of(error))))
+/// The one kind that an entry is of.
+fn only_kind(entry: &Entry<'_>) -> Result<Option<Kind>, LimitsError> {
+    let mut only: Option<Kind> = None;
+    for kind in Kind::ALL {
+        let Some(node) = kind.found(entry)? else {
+            continue;
+        };
+        if let Some(first) = only {
+            let both = Mistake::TwoKinds(first.words(), kind.words());
+            return Err(both.at(node.line));
         }
+        only = Some(kind);
     }
+    Ok(only)
+}
+
+fn bucket(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
+    let burst = entry.whole("burst")?;
+    let count = entry.whole("count")?;
+    let period = entry.duration("period")?;
+    let burst = burst.ok_or_else(|| entry.missing("burst"))?;
+    let count = count.ok_or_else(|| entry.missing("count"))?;
+    let period = period.ok_or_else(|| entry.missing("period"))?;
+    let max_wait = entry.duration("max_wait")?.unwrap_or_default();
+    let gcra = Gcra::new(burst, count, period);
+    let gcra = gcra.and_then(|gcra| gcra.with_max_wait(max_wait));
+    gcra.map(Limit::from)
+        .map_err(|error| Mistake::from(error).at(entry.line_of(field_of_bucket(error))))
 }
 
 /// The field that has to be changed first.
-fn field_of(error: GcraError) -> &'static str {
+fn field_of_bucket(error: GcraError) -> &'static str {
     match error {
         GcraError::ZeroBurst => "burst",
         GcraError::ZeroCount => "count",
+        GcraError::WaitTooFine | GcraError::WaitTooLong => "max_wait",
         _ => "period",
+    }
+}
+
+fn window(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
+    let limit = entry.whole("limit")?;
+    let window = entry.duration("window")?;
+    let limit = limit.ok_or_else(|| entry.missing("limit"))?;
+    let window = window.ok_or_else(|| entry.missing("window"))?;
+    let window = Window::new(limit, window);
+    window
+        .map(Limit::from)
+        .map_err(|error| Mistake::from(error).at(entry.line_of(field_of_window(error))))
+}
+
+/// The field that has to be changed first.
+fn field_of_window(error: WindowError) -> &'static str {
+    match error {
+        WindowError::ZeroLimit | WindowError::TooManyToRemember(_) => "limit",
+        _ => "window",
     }
 }

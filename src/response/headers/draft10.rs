@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 
 use super::Shown;
 use crate::{
@@ -28,35 +27,23 @@ impl Draft10 {
     #[inline]
     pub(super) fn new<'a>(decisions: impl Iterator<Item = Shown<'a>> + Clone) -> Option<Self> {
         let denied = decisions.clone().any(|shown| shown.denies());
-        let (mut policy, mut state) = (None, List::default());
+        let (mut policy, mut state) = (None, None);
         for shown in decisions {
-            let Shown {
-                limit,
-                decision,
-                policy: known,
-                ..
-            } = shown;
-            let Some(quota) = decision.quota() else {
+            let Some(quota) = shown.decision.quota() else {
                 continue;
             };
-            let item = known.value(limit, &quota);
-            policy = Some(match policy {
-                Some(items) => join(&items, &item),
-                None => item,
-            });
-            if denied && !shown.denies() {
-                continue;
-            }
-            state.name(limit);
-            state.parameter(b";r=", quota.remaining.into());
-            if let Some(wait) = quota.next.filter(|wait| *wait != Decision::NEVER) {
-                state.parameter(b";t=", ceil_secs(wait));
+            policy = Some(joined(policy, shown.policy.item(shown.limit, &quota)));
+            if !denied || shown.denies() {
+                let wait = quota.next.filter(|wait| *wait != Decision::NEVER);
+                let parameters = [
+                    ("\";r=", Some(quota.remaining.into())),
+                    (";t=", wait.map(ceil_secs)),
+                ];
+                state = Some(joined(state, item(shown.limit, parameters)));
             }
         }
-        Some(Self {
-            policy: policy?,
-            state: state.finish(),
-        })
+        let (policy, state) = policy.zip(state)?;
+        Some(Self { policy, state })
     }
 
     /// Adds the fields to those of inner layers.
@@ -73,56 +60,50 @@ pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
 impl Policy {
     #[inline]
-    fn value(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
-        let Some(algorithm) = quota.algorithm().filter(|_| quota.tier == 0) else {
-            return policy(limit, quota);
-        };
-        let (cached, value) = self.0.get_or_init(|| (algorithm, policy(limit, quota)));
-        if quota.is_by(cached) {
-            value.clone()
-        } else {
-            policy(limit, quota)
+    fn item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
+        match self.0.get() {
+            Some((algorithm, item)) if quota.tier == 0 && quota.is_by(algorithm) => item.clone(),
+            _ => self.new_item(limit, quota),
         }
     }
-}
 
-/// How much passes at once, and the seconds in which an empty bucket fills; of the tier in force, if there are tiers.
-fn policy(limit: &str, quota: &Quota<'_>) -> HeaderValue {
-    let (most, window) = quota.allowance();
-    let mut list = List::default();
-    list.name(limit);
-    list.parameter(b";q=", most.into());
-    if window != Decision::NEVER {
-        list.parameter(b";w=", ceil_secs(window).max(1));
+    /// The item for a client with an override, or the first one of the limit that the others get, too.
+    #[cold]
+    fn new_item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
+        let (most, window) = quota.allowance();
+        let window = Some(window).filter(|window| *window != Decision::NEVER);
+        let secs = window.map(|window| ceil_secs(window).max(1));
+        let item = item(limit, [("\";q=", Some(most.into())), (";w=", secs)]);
+        if let Some(algorithm) = quota.algorithm().filter(|_| quota.tier == 0) {
+            let _ = self.0.set((algorithm, item.clone()));
+        }
+        item
     }
-    list.finish()
 }
 
-fn join(items: &HeaderValue, item: &HeaderValue) -> HeaderValue {
+/// An item of a list of structured field items (RFC 9651): a string, which as the name of a limit needs no escaping,
+/// with integer parameters.
+fn item(limit: &str, parameters: [(&str, Option<u64>); 2]) -> HeaderValue {
+    let mut buffers = [itoa::Buffer::new(), itoa::Buffer::new()];
+    let mut parts = ["\"", limit, "", "", "", ""];
+    let written = parameters.into_iter().zip(&mut buffers);
+    for (part, ((key, value), buffer)) in parts[2..].chunks_exact_mut(2).zip(written) {
+        if let Some(value) = value {
+            part.copy_from_slice(&[key, buffer.format(value)]);
+        }
+    }
+    // A vector that is full becomes the value as it is.
+    let mut text = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+    for part in parts {
+        text.extend_from_slice(part.as_bytes());
+    }
+    HeaderValue::try_from(text).expect("limit names are ASCII")
+}
+
+fn joined(items: Option<HeaderValue>, item: HeaderValue) -> HeaderValue {
+    let Some(items) = items else {
+        return item;
+    };
     let joined = [items.as_bytes(), item.as_bytes()].join(&b", "[..]);
     HeaderValue::try_from(joined).expect("both were header values")
-}
-
-/// A list of structured field items (RFC 9651): strings with integer parameters.
-#[derive(Default)]
-struct List(SmallVec<[u8; 128]>);
-
-impl List {
-    /// Begins an item. Limit names need no escaping.
-    fn name(&mut self, name: &str) {
-        self.0
-            .extend_from_slice(if self.0.is_empty() { b"\"" } else { b", \"" });
-        self.0.extend_from_slice(name.as_bytes());
-        self.0.push(b'"');
-    }
-
-    fn parameter(&mut self, key: &[u8; 3], value: u64) {
-        self.0.extend_from_slice(key);
-        self.0
-            .extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-    }
-
-    fn finish(self) -> HeaderValue {
-        HeaderValue::from_bytes(&self.0).expect("limit names are ASCII")
-    }
 }

@@ -19,4 +19,6 @@ pub mod tiers;
 pub mod tiers_batch;
 pub mod tiers_history;
 pub mod tiers_single;
+pub mod waiting;
+pub mod waiting_history;
 pub mod world;

@@ -9,7 +9,7 @@ mod table;
 use std::{
     env, fs,
     ops::Range,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process,
     sync::{
         Arc,
@@ -35,10 +35,23 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
+        Self::within(&env::temp_dir())
+    }
+
+    /// One in memory, if the system has a place for that: a disk takes its time for each write.
+    fn in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        match memory.is_dir() {
+            true => Self::within(memory),
+            false => Self::new(),
+        }
+    }
+
+    fn within(parent: &Path) -> Self {
         static FOLDERS: AtomicU64 = AtomicU64::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("tollgate-embedded-{}-{number}", process::id());
-        let path = env::temp_dir().join(name);
+        let path = parent.join(name);
         fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -63,7 +76,7 @@ struct Temporary {
 
 impl Temporary {
     fn new() -> Self {
-        let folder = Folder::new();
+        let folder = Folder::in_memory();
         let store = EmbeddedStore::open(folder.file()).unwrap();
         Self {
             store,

@@ -9,3 +9,4 @@ mod lifecycle;
 mod process;
 mod refusals;
 mod tiers;
+mod waiting;

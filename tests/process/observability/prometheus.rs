@@ -33,7 +33,7 @@ cd / && rm -rf "$home"
 /// How long anything may take before the test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running Prometheus that scrapes one target each second.
+/// A running Prometheus that scrapes one target.
 struct Prometheus {
     server: Server,
     home: PathBuf,
@@ -55,7 +55,7 @@ impl Prometheus {
         let home = new_home();
         alerts::write_rules(&home.join("rules.yml"));
         let config = json!({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "200ms"},
+            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "200ms"},
             "rule_files": ["rules.yml"],
             "scrape_configs": [{"job_name": "tollgate", "static_configs": [{"targets": [target]}]}],
         });
@@ -145,9 +145,9 @@ pub(crate) fn new_home() -> PathBuf {
     }
 }
 
-const NOT_TAKEN: &str = "new limits were not taken";
-const AWAY: &str = "the store is away";
-const REFUSED: &str = "requests are refused because nothing can be decided";
+const NOT_TAKEN: &str = "a reload has failed";
+const AWAY: &str = "the store is down";
+const REFUSED: &str = "requests cannot be decided";
 
 /// Looks again and again until something is so.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {

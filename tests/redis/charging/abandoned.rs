@@ -23,7 +23,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use super::{
     on_each_backend,
-    stack::{Stack, redis_at},
+    stack::{Stack, comes_to_be, redis_at},
 };
 use crate::redis_support::Server;
 
@@ -176,9 +176,7 @@ async fn handler_that_was_abandoned_is_charged_what_it_has_used(backend: impl Ba
         hear.recv().await.unwrap();
         request.abort();
         request.await.unwrap_err();
-        while remaining(&limiter).await != expected {
-            tokio::task::yield_now().await;
-        }
+        comes_to_be(expected, || remaining(&limiter)).await;
     }
 }
 
@@ -245,9 +243,7 @@ async fn client_that_goes_away_while_redis_decides_is_given_back() {
     drop(request);
     server.resume();
     assert_eq!(hear.recv().await, Some((None, true, 0, false)));
-    while remaining(&limiter).await != 5 {
-        tokio::task::yield_now().await;
-    }
+    comes_to_be(5, || remaining(&limiter)).await;
     // It has been charged in between.
     assert!(server.info("cmdstat_set").starts_with("calls="));
 }

@@ -8,7 +8,7 @@ use tollgate::{
 };
 use tower::ServiceExt;
 
-use super::on_each_backend;
+use super::{on_each_backend, stack::comes_to_be};
 
 on_each_backend!(
     handler_settles_as_often_as_it_likes,
@@ -100,9 +100,7 @@ async fn what_the_handler_settled_is_corrected_from_there(backend: impl Backend)
     let rule = Rule::new("l", Everyone).cost(10).settle_by(|_| 4);
     get_path(&app(rule, &limiter), "/settle/100").await;
     // On Redis, the end of a body is not waited for.
-    while remaining(&limiter, "l").await != 996 {
-        tokio::task::yield_now().await;
-    }
+    comes_to_be(996, || remaining(&limiter, "l")).await;
 }
 
 async fn nested_layers_are_all_found(backend: impl Backend) {

@@ -129,15 +129,20 @@ impl Stack {
 
     /// Waits until the bucket holds so much.
     pub(crate) async fn comes_to_hold(&self, expected: u32) {
-        let holds = async {
-            while self.remaining().await != expected {
-                tokio::task::yield_now().await;
-            }
-        };
-        let held = tokio::time::timeout(PATIENCE, holds).await;
-        if held.is_err() {
-            panic!("{} instead of {expected}", self.remaining().await);
+        comes_to_be(expected, || self.remaining()).await;
+    }
+}
+
+/// Asks again until the answer is this.
+pub(crate) async fn comes_to_be<F: Future<Output = u32>>(expected: u32, ask: impl Fn() -> F) {
+    let asking = async {
+        while ask().await != expected {
+            tokio::task::yield_now().await;
         }
+    };
+    let is_so = tokio::time::timeout(PATIENCE, asking).await;
+    if is_so.is_err() {
+        panic!("{} instead of {expected}", ask().await);
     }
 }
 

@@ -2,7 +2,8 @@
 --
 -- KEYS: the buckets. ARGV: the time; then for each bucket a verb, and
 --   the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of the
---   tolerance, in parts of the count;
+--   tolerance, in parts of the count; to the tolerance, the wait in line is added for a charge that may wait; for `leave`
+--   also what was stored right after the charge, `us` and `frac`, or -1 and 0 if that is not known;
 --   or, if it has tiers, a zero, the most and the least units, how many tiers there are, and for each of them the limit,
 --   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides.
 -- Answers whether all that vote fit, the time, and for each bucket what was stored: `us` and `frac`; or what `report`
@@ -45,12 +46,29 @@ local function refund(us, frac, at)
   return us, frac
 end
 
+-- A refund into a line: only the last one in it gives its slot back.
+local function leave(us, frac, at)
+  local was_us, was_frac = us, frac
+  if frac >= tonumber(ARGV[at]) then
+    frac = ARGV[at] - 1
+  end
+  local horizon = now + ARGV[at + 2]
+  local is_waited_for = us > horizon or us == horizon and frac > tonumber(ARGV[at + 4])
+  local is_last = was_us == tonumber(ARGV[at + 5]) and was_frac == tonumber(ARGV[at + 6])
+  if us < now or is_waited_for and not is_last then
+    return was_us, was_frac
+  end
+  return refund(us, frac, at)
+end
+
 -- The TAT that a verb leaves, or nothing if the cost does not fit.
 local function apply(verb, us, frac, at)
   if verb == 'look' then
     return us, frac
   elseif verb == 'reset' then
     return 0, 0
+  elseif verb == 'leave' then
+    return leave(us, frac, at)
   end
   if us < now then
     if verb == 'refund' then
@@ -127,7 +145,7 @@ for _, key in ipairs(KEYS) do
       change = function() store(key, new_us, new_frac) end
     end
     reply[#reply + 1], reply[#reply + 2] = us, frac
-    at = at + 6
+    at = at + (verb == 'leave' and 8 or 6)
   end
   if not fits and verb ~= 'offer' then
     reply[1] = 0

@@ -1,0 +1,61 @@
+use std::time::Duration;
+
+use super::{assessment::Assessment, line::Place, settlement::Settlement};
+use crate::{
+    decision::{Decision, Decisions},
+    rule::Charge,
+};
+
+/// What a request was charged for, the decisions on that, and which of them matters most.
+#[derive(Clone, Copy)]
+pub(super) struct Verdicts<'a> {
+    pub(super) charges: &'a [Charge],
+    pub(super) decisions: &'a [Decision],
+    pub(super) strictest: Option<usize>,
+    /// The strictest, if it denies the request.
+    pub(super) denied: Option<usize>,
+}
+
+impl<'a> Verdicts<'a> {
+    #[inline(always)]
+    pub(super) fn of(charges: &'a [Charge], decisions: &'a impl Decisions) -> Self {
+        let strictest = decisions.strictest();
+        Self {
+            charges,
+            decisions: decisions.members(),
+            strictest,
+            denied: strictest.filter(|_| !decisions.allowed()),
+        }
+    }
+
+    /// How long the request waits in line, if it has to.
+    #[inline(always)]
+    pub(super) fn delay(&self) -> Option<Duration> {
+        match self.denied.is_none() && self.decisions.iter().any(Decision::may_wait) {
+            true => self.longest_delay(),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn longest_delay(&self) -> Option<Duration> {
+        let longest = self.decisions.iter().map(Decision::delay).max();
+        longest.filter(|delay| !delay.is_zero())
+    }
+
+    #[inline(always)]
+    pub(super) fn iter(
+        &self,
+    ) -> impl Iterator<Item = (&'a Charge, &'a Decision)> + Clone + use<'a> {
+        self.charges.iter().zip(self.decisions)
+    }
+}
+
+/// What a request has taken, for its handler and for how it ends.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) assessment: Option<Assessment>,
+    pub(super) settlement: Option<Box<Settlement>>,
+    /// Instead of the others, if the request has to wait.
+    pub(super) place: Option<Box<Place>>,
+}

@@ -1,0 +1,442 @@
+use std::{fmt, time::Duration};
+
+use jiff::{
+    Timestamp,
+    civil::{Date, Time},
+    tz::Offset,
+};
+use thiserror::Error;
+
+use super::utc_offset::UtcOffset;
+use crate::gcra::MAX_TICKS_US;
+
+const HOUR_US: u64 = 3_600_000_000;
+const DAY_US: u64 = 24 * HOUR_US;
+
+/// The period of a [`Quota`](super::Quota): a calendar hour, day, week or month, or a span that starts with the client's
+/// first request.
+///
+/// Calendar periods are in UTC, unless [`at_offset`](Self::at_offset) says otherwise. A week starts on Monday.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limit, quota::{Per, UtcOffset}};
+///
+/// let per_month = Limit::quota(10_000, Per::Month);
+/// // Days that start at midnight in a place two hours ahead of UTC.
+/// let per_local_day = Limit::quota(1000, Per::Day.at_offset(UtcOffset::hours(2)));
+/// // Within the 24 hours that start with the client's first request.
+/// let per_day_of_use = Limit::quota(1000, Per::first_use(Duration::from_secs(24 * 60 * 60)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Per(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Calendar(CalendarUnit, UtcOffset),
+    /// So many microseconds.
+    FirstUse(u64),
+}
+
+/// The unit of a calendar period. See [`Per`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CalendarUnit {
+    /// 60 minutes.
+    Hour,
+    /// 24 hours.
+    Day,
+    /// Seven days, starting on Monday.
+    Week,
+    /// 28 to 31 days, starting on the first.
+    Month,
+}
+
+#[expect(
+    non_upper_case_globals,
+    reason = "they are used like the variants of an enum"
+)]
+impl Per {
+    /// Each hour of the day.
+    pub const Hour: Self = Self::calendar(CalendarUnit::Hour);
+    /// Each day.
+    pub const Day: Self = Self::calendar(CalendarUnit::Day);
+    /// Each week, starting on Monday.
+    pub const Week: Self = Self::calendar(CalendarUnit::Week);
+    /// Each month.
+    pub const Month: Self = Self::calendar(CalendarUnit::Month);
+}
+
+impl Per {
+    /// The span of this length that starts with the client's first request. The next one starts with the first request
+    /// after it.
+    ///
+    /// # Panics
+    ///
+    /// If the length is 0, has a fraction of a microsecond, or is more than 2⁵¹ µs (71 years).
+    #[must_use]
+    #[track_caller]
+    pub const fn first_use(length: Duration) -> Self {
+        match Self::checked_first_use(length) {
+            Ok(per) => per,
+            Err(PerError::Zero) => panic!("a period of 0 limits nothing: use at least 1 µs"),
+            Err(PerError::TooFine) => {
+                panic!("a period is a whole number of microseconds: round it to one")
+            }
+            Err(PerError::TooLong) => panic!("a period is at most 71 years: shorten it"),
+        }
+    }
+
+    /// Does what [`first_use`](Self::first_use) does, for lengths from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// If the length is 0, has a fraction of a microsecond, or is more than 2⁵¹ µs (71 years).
+    pub const fn checked_first_use(length: Duration) -> Result<Self, PerError> {
+        if length.is_zero() {
+            return Err(PerError::Zero);
+        }
+        if !length.subsec_nanos().is_multiple_of(1000) {
+            return Err(PerError::TooFine);
+        }
+        if length.as_micros() > MAX_TICKS_US as u128 {
+            return Err(PerError::TooLong);
+        }
+        let us = length.as_secs() * 1_000_000 + length.subsec_micros() as u64;
+        Ok(Self(Kind::FirstUse(us)))
+    }
+
+    /// The calendar period of this unit, in UTC.
+    #[must_use]
+    pub const fn calendar(unit: CalendarUnit) -> Self {
+        Self(Kind::Calendar(unit, UtcOffset::UTC))
+    }
+
+    /// Moves a calendar period to where it is this much later than in UTC: at `+02:00`, a day starts two hours before
+    /// it does in UTC.
+    ///
+    /// # Panics
+    ///
+    /// If the period starts with the first request, which has nothing to do with a calendar.
+    #[must_use]
+    #[track_caller]
+    pub const fn at_offset(self, offset: UtcOffset) -> Self {
+        match self.0 {
+            Kind::Calendar(unit, _) => Self(Kind::Calendar(unit, offset)),
+            Kind::FirstUse(_) => {
+                panic!(
+                    "a period that starts with the first request has no offset from UTC: leave it out"
+                )
+            }
+        }
+    }
+
+    /// The calendar unit and its offset from UTC, or `None` for a period from first use.
+    #[must_use]
+    pub const fn calendar_unit(self) -> Option<(CalendarUnit, UtcOffset)> {
+        match self.0 {
+            Kind::Calendar(unit, offset) => Some((unit, offset)),
+            Kind::FirstUse(_) => None,
+        }
+    }
+
+    /// The length of a period that starts with the first request, or `None` for a calendar period.
+    #[must_use]
+    pub const fn first_use_length(self) -> Option<Duration> {
+        match self.0 {
+            Kind::Calendar(..) => None,
+            Kind::FirstUse(us) => Some(Duration::from_micros(us)),
+        }
+    }
+
+    /// The most that a period takes, in µs.
+    pub(crate) const fn longest(self) -> u64 {
+        match self.0 {
+            Kind::Calendar(unit, _) => unit.longest(),
+            Kind::FirstUse(us) => us,
+        }
+    }
+
+    /// When a period starts that is entered at `now` (µs since the epoch): one that began before 1970 starts then.
+    #[inline]
+    pub(crate) fn start(self, now: u64) -> u64 {
+        match self.0 {
+            Kind::Calendar(unit, offset) => unit.bounds(offset, now).0,
+            Kind::FirstUse(_) => now,
+        }
+    }
+
+    /// When the period ends that contains `start` (µs since the epoch).
+    #[inline]
+    pub(crate) fn end(self, start: u64) -> u64 {
+        match self.0 {
+            Kind::Calendar(unit, offset) => unit.bounds(offset, start).1,
+            Kind::FirstUse(us) => start.saturating_add(us),
+        }
+    }
+
+    /// How long the period is that contains `start`, in µs.
+    pub(crate) fn length(self, start: u64) -> u64 {
+        match self.0 {
+            Kind::Calendar(CalendarUnit::Month, offset) => {
+                let [first, next] = months(offset, start);
+                next.saturating_sub(first).cast_unsigned()
+            }
+            _ => self.longest(),
+        }
+    }
+}
+
+impl CalendarUnit {
+    /// The most that it takes, in µs.
+    pub(crate) const fn longest(self) -> u64 {
+        match self {
+            Self::Hour => HOUR_US,
+            Self::Day => DAY_US,
+            Self::Week => 7 * DAY_US,
+            Self::Month => 31 * DAY_US,
+        }
+    }
+
+    /// When the period starts and ends that contains an instant.
+    #[inline]
+    fn bounds(self, offset: UtcOffset, at: u64) -> (u64, u64) {
+        /// The epoch was a Thursday: three days after a Monday.
+        const SINCE_MONDAY: i64 = 3 * DAY_US.cast_signed();
+        let shift = match self {
+            Self::Hour | Self::Day => offset.micros(),
+            Self::Week => offset.micros() + SINCE_MONDAY,
+            Self::Month => {
+                let [start, end] = months(offset, at);
+                return (micros(start), micros(end));
+            }
+        };
+        let length = self.longest().cast_signed();
+        let at = at.min(LATEST).cast_signed();
+        let start = at - (at + shift).rem_euclid(length);
+        (micros(start), micros(start + length))
+    }
+}
+
+/// Beyond every instant that is decided at.
+const LATEST: u64 = 1 << 53;
+
+const fn micros(us: i64) -> u64 {
+    if us < 0 { 0 } else { us.cast_unsigned() }
+}
+
+/// When the month that contains an instant starts, and when the next one does.
+fn months(offset: UtcOffset, at: u64) -> [i64; 2] {
+    let offset = Offset::from_seconds(i32::from(offset.as_minutes()) * 60)
+        .expect("an offset of less than a day");
+    let at = Timestamp::from_microsecond(at.min(LATEST).cast_signed())
+        .expect("an instant before the year 2256");
+    let date = offset.to_datetime(at).date();
+    let start = |date: Date| {
+        let midnight = offset.to_timestamp(date.to_datetime(Time::midnight()));
+        midnight
+            .expect("a date before the year 2256")
+            .as_microsecond()
+    };
+    let next = date.last_of_month().tomorrow();
+    [
+        start(date.first_of_month()),
+        start(next.expect("a date before the year 2256")),
+    ]
+}
+
+impl fmt::Display for CalendarUnit {
+    /// Writes `hour`, `day`, `week` or `month`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        })
+    }
+}
+
+/// Why a length is not a valid period. Returned by [`Per::checked_first_use`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PerError {
+    /// It is zero.
+    #[error(
+        "per is 0: use the length of the period, as `24h`, or `hour`, `day`, `week` or `month`"
+    )]
+    Zero,
+    /// It has a fraction of a microsecond.
+    #[error("per is not a whole number of microseconds: round it to one")]
+    TooFine,
+    /// It is above 2⁵¹ µs.
+    #[error("per is more than 71 years (2^51 us): shorten it")]
+    TooLong,
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{
+        ToSpan, Unit,
+        civil::{DateTime, DateTimeRound, Weekday, date},
+    };
+
+    use super::*;
+    use crate::clock::Timestamp as Instant;
+
+    const UNITS: [CalendarUnit; 4] = [
+        CalendarUnit::Hour,
+        CalendarUnit::Day,
+        CalendarUnit::Week,
+        CalendarUnit::Month,
+    ];
+
+    fn local(offset: UtcOffset, at: u64) -> DateTime {
+        let offset = Offset::from_seconds(i32::from(offset.as_minutes()) * 60).unwrap();
+        offset.to_datetime(Timestamp::from_microsecond(at.cast_signed()).unwrap())
+    }
+
+    fn global(offset: UtcOffset, at: DateTime) -> i64 {
+        let offset = Offset::from_seconds(i32::from(offset.as_minutes()) * 60).unwrap();
+        offset.to_timestamp(at).unwrap().as_microsecond()
+    }
+
+    /// What the library makes of it, by other means than the code.
+    fn expected(unit: CalendarUnit, offset: UtcOffset, at: u64) -> (u64, u64) {
+        let local = local(offset, at);
+        let floor = |unit| {
+            let floor = DateTimeRound::new()
+                .smallest(unit)
+                .mode(jiff::RoundMode::Floor);
+            local.round(floor).unwrap()
+        };
+        let (start, end) = match unit {
+            CalendarUnit::Hour => (floor(Unit::Hour), floor(Unit::Hour) + 1.hour()),
+            CalendarUnit::Day => (floor(Unit::Day), floor(Unit::Day) + 1.day()),
+            CalendarUnit::Week => {
+                let start = local
+                    .date()
+                    .tomorrow()
+                    .unwrap()
+                    .nth_weekday(-1, Weekday::Monday);
+                let start = start.unwrap().at(0, 0, 0, 0);
+                (start, start + 1.week())
+            }
+            CalendarUnit::Month => {
+                let start = date(local.year(), local.month(), 1).at(0, 0, 0, 0);
+                (start, start + 1.month())
+            }
+        };
+        (micros(global(offset, start)), micros(global(offset, end)))
+    }
+
+    fn offsets() -> impl Iterator<Item = UtcOffset> {
+        [
+            -1439, -720, -210, -60, -1, 0, 1, 60, 120, 330, 345, 840, 1439,
+        ]
+        .into_iter()
+        .map(UtcOffset::minutes)
+    }
+
+    fn assert_bounds(unit: CalendarUnit, offset: UtcOffset, at: u64) {
+        let found = unit.bounds(offset, at);
+        assert_eq!(
+            found,
+            expected(unit, offset, at),
+            "{unit} of {at} at {offset}"
+        );
+        assert!((found.0..found.1).contains(&at));
+    }
+
+    #[test]
+    fn bounds_of_every_month_until_2112_are_those_of_the_library() {
+        for offset in [
+            UtcOffset::minutes(-1439),
+            UtcOffset::UTC,
+            UtcOffset::minutes(1439),
+        ] {
+            let mut at = 0;
+            while at < Instant::END.as_micros() {
+                for unit in UNITS {
+                    for at in [at.saturating_sub(1), at, at + 1] {
+                        assert_bounds(unit, offset, at);
+                    }
+                }
+                at = CalendarUnit::Month.bounds(offset, at).1;
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_library_at_all_offsets_and_around_leap_days() {
+        let days = [
+            (1970, 1, 1),
+            (2000, 2, 29),
+            (2024, 2, 29),
+            (2026, 12, 31),
+            (2100, 2, 28),
+        ];
+        for (year, month, day) in days {
+            for minutes in -1439..=1439 {
+                let offset = UtcOffset::minutes(minutes);
+                let midnight = global(offset, date(year, month, day).at(0, 0, 0, 0));
+                for later in [-1, 0, 1, 86_400_000_000 - 1, 86_400_000_000] {
+                    for unit in UNITS {
+                        assert_bounds(unit, offset, micros(midnight + later));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_library_at_random_instants() {
+        let mut state = 7_u64;
+        for offset in offsets() {
+            for _ in 0..2000 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                for unit in UNITS {
+                    assert_bounds(unit, offset, state >> 12);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn length_of_a_month_is_that_of_its_days() {
+        let days = |year, month, day| {
+            let at = global(UtcOffset::UTC, date(year, month, day).at(23, 59, 59, 0));
+            Per::Month.length(micros(at)) / DAY_US
+        };
+        assert_eq!(
+            (days(2026, 1, 31), days(2026, 2, 28), days(2026, 4, 1)),
+            (31, 28, 30)
+        );
+        assert_eq!(
+            (days(2024, 2, 29), days(2100, 2, 28), days(1970, 1, 1)),
+            (29, 28, 31)
+        );
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        for (length, error) in [
+            (Duration::ZERO, PerError::Zero),
+            (Duration::from_nanos(1), PerError::TooFine),
+            (Duration::from_micros((1 << 51) + 1), PerError::TooLong),
+            (Duration::MAX, PerError::TooFine),
+        ] {
+            assert_eq!(Per::checked_first_use(length), Err(error));
+        }
+        let longest = Duration::from_micros(1 << 51);
+        assert_eq!(Per::first_use(longest).first_use_length(), Some(longest));
+    }
+
+    #[test]
+    #[should_panic(expected = "has no offset from UTC")]
+    fn first_use_has_no_offset() {
+        let _ = Per::first_use(Duration::from_secs(1)).at_offset(UtcOffset::UTC);
+    }
+}

@@ -1,0 +1,231 @@
+//! A receipt as text: numbers, and a hash that binds them to their bucket, in hexadecimal digits.
+
+use std::{fmt::Write, time::Duration};
+
+use sha2::{Digest, Sha256};
+
+use super::{Charge, Receipt};
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Tat},
+    transaction::{bucket_key::BucketKey, fingerprint::Fingerprint},
+    varint,
+};
+
+/// The first byte: the version of the layout, 1, and what was charged.
+const GCRA: u8 = 0x11;
+const WINDOW: u8 = 0x12;
+const QUOTA: u8 = 0x13;
+
+const HASH_BYTES: usize = 16;
+
+impl Receipt {
+    /// The receipt as text, bound to the key of its bucket.
+    pub(crate) fn to_text(&self, key: BucketKey<'_>) -> String {
+        let mut bytes = self.to_bytes();
+        bytes.extend(hash(&bytes, key));
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    /// The receipt that was written so for the bucket with this key and this fingerprint.
+    pub(crate) fn from_text(text: &str, key: BucketKey<'_>, bucket: Fingerprint) -> Option<Self> {
+        let bytes = from_hex(text)?;
+        let (payload, hashed) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
+        if hash(payload, key) != *hashed {
+            return None;
+        }
+        let mut rest = payload;
+        let receipt = Self::read(&mut rest, bucket)?;
+        rest.is_empty().then_some(receipt)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        let (kind, numbers) = match &self.charge {
+            Charge::Gcra { gcra, tat } => {
+                let period_us = u64::try_from(gcra.period().as_micros()).unwrap_or(u64::MAX);
+                let [burst, count] = [gcra.burst(), gcra.count()].map(u64::from);
+                let numbers = [burst, count, period_us, tat.us, tat.frac.into()];
+                (GCRA, numbers.to_vec())
+            }
+            Charge::Window { at } => (WINDOW, vec![at.as_micros()]),
+            Charge::Quota { start_us } => (QUOTA, vec![*start_us]),
+        };
+        bytes.push(kind);
+        varint::write(&mut bytes, self.cost.into());
+        for number in numbers {
+            varint::write(&mut bytes, number);
+        }
+        // What stands for the bucket within this process tells a local charge from those of other processes.
+        let process = if self.is_local { self.bucket.high } else { 0 };
+        varint::write(&mut bytes, process);
+        bytes
+    }
+
+    fn read(bytes: &mut &[u8], bucket: Fingerprint) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let cost = varint::read_u32(bytes).ok()?;
+        let charge = match *kind {
+            GCRA => read_gcra(bytes)?,
+            WINDOW => Charge::Window {
+                at: Timestamp::from_micros(varint::read(bytes).ok()?),
+            },
+            QUOTA => Charge::Quota {
+                start_us: varint::read(bytes).ok()?,
+            },
+            _ => return None,
+        };
+        let process = varint::read(bytes).ok()?;
+        let is_local = process != 0;
+        let is_elsewhere = is_local && process != bucket.high;
+        let cost = if is_elsewhere { 0 } else { cost };
+        Some(Self::new(bucket, charge, cost, is_local))
+    }
+}
+
+fn read_gcra(bytes: &mut &[u8]) -> Option<Charge> {
+    let burst = varint::read_u32(bytes).ok()?;
+    let count = varint::read_u32(bytes).ok()?;
+    let period = Duration::from_micros(varint::read(bytes).ok()?);
+    let us = varint::read(bytes).ok()?;
+    let frac = varint::read_u32(bytes).ok()?;
+    let gcra = Gcra::new(burst, count, period).ok()?;
+    let tat = Tat { us, frac };
+    Some(Charge::Gcra { gcra, tat })
+}
+
+/// Binds a receipt to its bucket. Anyone can compute it.
+fn hash(payload: &[u8], key: BucketKey<'_>) -> [u8; HASH_BYTES] {
+    let mut hash = Sha256::new();
+    for part in [payload, key.to_string().as_bytes()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let mut short = [0; HASH_BYTES];
+    let long = hash.finalize();
+    short.copy_from_slice(&long[..HASH_BYTES]);
+    short
+}
+
+/// In lower case only, so that a receipt has one form.
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    const LONGEST: usize = 200;
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    if text.len() > LONGEST || text.len() % 2 == 1 {
+        return None;
+    }
+    let pairs = text.as_bytes().chunks_exact(2);
+    pairs
+        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transaction::{LimitKey, LimitSeed};
+
+    const ID: &str = "alice";
+
+    fn bucket(limit: LimitKey<'_>, id: &str) -> Fingerprint {
+        LimitSeed::of(limit).bucket(id)
+    }
+
+    fn receipts() -> Vec<Receipt> {
+        let longest = Gcra::new(u32::MAX, u32::MAX, Duration::from_micros(1 << 51)).unwrap();
+        let short = Gcra::new(20, 7, Duration::from_secs(1)).unwrap();
+        let tat = |us, frac| Tat { us, frac };
+        let charges = [
+            Charge::Gcra {
+                gcra: longest,
+                tat: tat((1 << 53) - 1, u32::MAX - 1),
+            },
+            Charge::Gcra {
+                gcra: short,
+                tat: tat(1_767_225_600_000_000, 6),
+            },
+            Charge::Window {
+                at: Timestamp::from_micros((1 << 52) - 1),
+            },
+            Charge::Quota { start_us: 0 },
+            Charge::Quota {
+                start_us: (1 << 52) - 1,
+            },
+        ];
+        let bucket = bucket(LimitKey::Number(6), ID);
+        let receipt =
+            |charge| [false, true].map(|is_local| Receipt::new(bucket, charge, u32::MAX, is_local));
+        charges.into_iter().flat_map(receipt).collect()
+    }
+
+    #[test]
+    fn receipts_are_read_as_they_are_written_and_by_their_bucket_only() {
+        let key = BucketKey::new(LimitKey::Number(6), ID);
+        for receipt in receipts() {
+            let text = receipt.to_text(key);
+            assert!(text.len() <= 200, "{}", text.len());
+            let own = bucket(key.limit, ID);
+            assert_eq!(Receipt::from_text(&text, key, own).as_ref(), Some(&receipt));
+            let others = [
+                (LimitKey::Number(7), ID),
+                (LimitKey::Number(6), "alicf"),
+                (LimitKey::Name("a6"), ID),
+            ];
+            for (limit, id) in others {
+                let other = BucketKey::new(limit, id);
+                assert_eq!(Receipt::from_text(&text, other, bucket(limit, id)), None);
+            }
+        }
+    }
+
+    #[test]
+    fn changed_texts_are_refused() {
+        let key = BucketKey::new(LimitKey::Number(6), ID);
+        let own = bucket(key.limit, ID);
+        for receipt in receipts() {
+            let text = receipt.to_text(key);
+            for (place, old) in text.char_indices() {
+                let mut changed = text.clone();
+                let new = if old == '0' { "1" } else { "0" };
+                changed.replace_range(place..=place, new);
+                assert_eq!(Receipt::from_text(&changed, key, own), None, "{changed}");
+            }
+            for len in 0..text.len() {
+                assert_eq!(Receipt::from_text(&text[..len], key, own), None);
+            }
+            for other in [
+                format!("{text}00"),
+                text.to_uppercase(),
+                "é".repeat(40),
+                "0".repeat(500),
+            ] {
+                assert_eq!(Receipt::from_text(&other, key, own), None, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn charge_of_another_process_gives_nothing_back_here() {
+        let key = BucketKey::new(LimitKey::Number(6), ID);
+        let theirs = Fingerprint { low: 1, high: 2 };
+        let charge = Charge::Quota { start_us: 5 };
+        let here = bucket(key.limit, ID);
+        let of = |is_local| {
+            let text = Receipt::new(theirs, charge, 7, is_local).to_text(key);
+            let read = Receipt::from_text(&text, key, here).unwrap();
+            assert!(read.is_for(here));
+            (read.cost(), read.is_local())
+        };
+        assert_eq!((of(false), of(true)), ((7, false), (0, true)));
+    }
+}

@@ -1,0 +1,555 @@
+//! Sliding windows: at most so many within any span of a given length.
+//!
+//! A bucket is the list of the instants at which its [`Units`] were taken. A unit that was taken at `t` counts as long as
+//! `now < t + window`, so the next one passes at exactly `t + window`:
+//!
+//! ```text
+//! allowed  ⇔  used + cost  ≤  limit                       then the bucket has `cost` units more, taken now
+//! ```
+//!
+//! Each unit is remembered, at 8 bytes, so there are up to [`Window::MAX_UNITS`] of them. A [debit] adds units beyond the
+//! limit, up to that number.
+//!
+//! **The bound.** Any span `[t, t + window)` admits at most the limit, wherever it starts. That is what a window is for:
+//! "5 logins in 15 minutes" never admits a sixth.
+//!
+//! **Clocks that step back.** A unit that was taken later than now counts as well. What is charged forgets the units that
+//! do not count any more.
+//!
+//! There is no clock, no I/O and no floating point in this file.
+//!
+//! [debit]: crate::transaction::Mode::Debit
+
+use std::{collections::VecDeque, time::Duration};
+
+use thiserror::Error;
+
+use crate::{gcra::MAX_TICKS_US, tiers::NEVER};
+
+/// The validated parameters of a sliding window. [`Limit::window`](crate::Limit::window) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    limit: u32,
+    us: u64,
+}
+
+/// The instants at which the units of a [`Window`] were taken, which are all that is stored of a bucket. The default
+/// is an unused bucket.
+///
+/// It takes 8 bytes for each unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// Microseconds since the Unix epoch, in ascending order.
+    instants: VecDeque<u64>,
+}
+
+impl Window {
+    /// The most units that a bucket remembers, and so the highest limit.
+    pub const MAX_UNITS: u32 = 4096;
+
+    /// At most `limit` units within any span of the length `window`.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is 0 or above [`MAX_UNITS`](Self::MAX_UNITS), or if the window is 0, is not a whole number of
+    /// microseconds, or is above 2⁵¹ of them (71 years).
+    pub const fn new(limit: u32, window: Duration) -> Result<Self, WindowError> {
+        if limit == 0 {
+            return Err(WindowError::ZeroLimit);
+        }
+        if limit > Self::MAX_UNITS {
+            return Err(WindowError::TooManyToRemember(limit));
+        }
+        if window.is_zero() {
+            return Err(WindowError::ZeroWindow);
+        }
+        if !window.subsec_nanos().is_multiple_of(1000) {
+            return Err(WindowError::TooFine);
+        }
+        if window.as_micros() > MAX_TICKS_US as u128 {
+            return Err(WindowError::TooLong);
+        }
+        let us = window.as_secs() * 1_000_000 + window.subsec_micros() as u64;
+        Ok(Self { limit, us })
+    }
+
+    /// How many units are taken within any window, debits aside.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// For how long a unit counts.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        Duration::from_micros(self.us)
+    }
+
+    /// The same with a part of the limit, at least 1.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn share(self, part: u32, of: u32) -> Self {
+        let limit = (u64::from(self.limit) * u64::from(part)).div_ceil(of.into());
+        let limit = u32::try_from(limit).unwrap_or(self.limit).max(1);
+        Self { limit, ..self }
+    }
+
+    /// When a unit that was taken at `instant` stops to count.
+    const fn end(&self, instant: u64) -> u64 {
+        instant.saturating_add(self.us)
+    }
+}
+
+impl Units {
+    /// What a request at `now` has to know of the units: those that count.
+    pub(crate) fn view(&self, window: &Window, now: u64) -> View<'_> {
+        let (older, newer) = self.instants.as_slices();
+        let live = [live(older, window, now), live(newer, window, now)];
+        let used = live[0].len() + live[1].len();
+        View {
+            now,
+            used: count(used),
+            instants: Instants::All(live),
+        }
+    }
+
+    /// Changes the units that count at `now` (µs since the epoch), and forgets the others.
+    pub(crate) fn change(&mut self, window: &Window, now: u64, change: Change) {
+        let outdated = {
+            let (older, newer) = self.instants.as_slices();
+            let live = live(older, window, now).len() + live(newer, window, now).len();
+            self.instants.len() - live
+        };
+        self.instants.drain(..outdated);
+        match change {
+            Change::Nothing => {}
+            Change::Take { after, units } => self.insert(after, now, units, window),
+            Change::GiveBack { after, units } => {
+                let after = after as usize;
+                self.instants.drain(after..after + units as usize);
+            }
+        }
+    }
+
+    fn insert(&mut self, after: u32, now: u64, units: u32, window: &Window) {
+        let wanted = self.instants.len() + units as usize;
+        if self.instants.capacity() < wanted {
+            let most = (window.limit as usize).max(wanted);
+            let room = (2 * wanted).min(most);
+            self.instants.reserve_exact(room - self.instants.len());
+        }
+        let rotates = self.instants.len() - after as usize;
+        self.instants.rotate_right(rotates);
+        self.instants
+            .extend(std::iter::repeat_n(now, units as usize));
+        self.instants.rotate_left(rotates);
+    }
+
+    /// When none of them counts any more (µs since the epoch), if none is added.
+    pub(crate) fn lapses_at(&self, window: &Window) -> u64 {
+        self.instants.back().map_or(0, |newest| window.end(*newest))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.instants.is_empty()
+    }
+
+    /// How much memory they take beyond their own size, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.instants.capacity() * size_of::<u64>()
+    }
+
+    /// How much so many take.
+    pub(crate) const fn heap_bytes_of(units: u32) -> usize {
+        units as usize * size_of::<u64>()
+    }
+
+    /// When each was taken, in microseconds since the Unix epoch, in ascending order.
+    pub fn instants(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator {
+        self.instants.iter().copied()
+    }
+
+    /// Units with these instants, in ascending order.
+    pub(crate) fn from_instants(instants: VecDeque<u64>) -> Self {
+        Self { instants }
+    }
+}
+
+/// The units that count at `now`, of some in ascending order.
+fn live<'a>(instants: &'a [u64], window: &Window, now: u64) -> &'a [u64] {
+    let is_over = |instant: u64| window.end(instant) <= now;
+    match instants {
+        [oldest, ..] if is_over(*oldest) => {
+            &instants[instants.partition_point(|instant| is_over(*instant))..]
+        }
+        instants => instants,
+    }
+}
+
+/// A bucket has at most 4096 units, unless someone else has stored it.
+fn count(units: usize) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// What one request needs to know of a bucket at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    now: u64,
+    /// How many units count.
+    used: u32,
+    instants: Instants<'a>,
+}
+
+/// When the units were taken that count.
+#[derive(Clone, Copy, Debug)]
+enum Instants<'a> {
+    /// All of them, in order.
+    All([&'a [u64]; 2]),
+}
+
+/// What is done to a bucket's units that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Change {
+    #[default]
+    Nothing,
+    /// So many are taken now, which come after so many of them.
+    Take { after: u32, units: u32 },
+    /// So many are given back: those that come after so many of them.
+    GiveBack { after: u32, units: u32 },
+}
+
+impl Change {
+    pub(crate) fn units(self) -> u32 {
+        match self {
+            Self::Nothing => 0,
+            Self::Take { units, .. } | Self::GiveBack { units, .. } => units,
+        }
+    }
+}
+
+impl View<'_> {
+    /// That of a bucket that was never used.
+    pub(crate) const fn empty(now: u64) -> Self {
+        Self {
+            now,
+            used: 0,
+            instants: Instants::All([&[], &[]]),
+        }
+    }
+
+    /// What a request of `cost` takes, or `None` if it is denied.
+    pub(crate) fn spend(&self, window: &Window, cost: u32) -> Option<Change> {
+        let used = self.used.checked_add(cost)?;
+        (used <= window.limit).then(|| self.take(cost))
+    }
+
+    /// What is taken once `cost` is charged whatever is left, or `None` if there is no room to remember it.
+    pub(crate) fn debit(&self, cost: u32) -> Option<Change> {
+        let used = self.used.checked_add(cost)?;
+        (used <= Window::MAX_UNITS).then(|| self.take(cost))
+    }
+
+    /// The same for as much of `cost` as there is room for.
+    pub(crate) fn debit_saturating(&self, cost: u32) -> Change {
+        self.take(cost.min(Window::MAX_UNITS.saturating_sub(self.used)))
+    }
+
+    /// What is given back of `cost`: the units with the largest instants.
+    pub(crate) fn refund(&self, cost: u32) -> Change {
+        let units = cost.min(self.used);
+        Change::GiveBack {
+            after: self.used - units,
+            units,
+        }
+    }
+
+    /// What is given back of `cost` units that were taken at `instant`.
+    pub(crate) fn refund_at(&self, instant: u64, cost: u32) -> Change {
+        let end = self.until(instant);
+        let start = instant
+            .checked_sub(1)
+            .map_or(0, |before| self.until(before));
+        let units = cost.min(end - start);
+        Change::GiveBack {
+            after: end - units,
+            units,
+        }
+    }
+
+    fn take(&self, units: u32) -> Change {
+        Change::Take {
+            after: self.until(self.now),
+            units,
+        }
+    }
+
+    /// How many units were taken at or before an instant.
+    fn until(&self, instant: u64) -> u32 {
+        let until = |instants: &[u64]| match instants.last() {
+            Some(newest) if *newest > instant => {
+                instants.partition_point(|taken| *taken <= instant)
+            }
+            _ => instants.len(),
+        };
+        match self.instants {
+            Instants::All([older, newer]) => count(until(older) + until(newer)),
+        }
+    }
+
+    /// When a unit was taken, counted from the oldest, which is 0.
+    fn unit(&self, n: u32) -> Option<u64> {
+        match self.instants {
+            Instants::All([older, newer]) => {
+                let n = n as usize;
+                let newer = newer.get(n.wrapping_sub(older.len()));
+                older.get(n).or(newer).copied()
+            }
+        }
+    }
+
+    /// The figures for a request of `cost` once `change` is made.
+    pub(crate) fn figures(&self, window: &Window, cost: u32, change: Change) -> WindowSnapshot {
+        let used = match change {
+            Change::Take { units, .. } => self.used.saturating_add(units),
+            change => self.used - change.units(),
+        };
+        let unit = |n: u32| match change {
+            Change::Take { after, .. } if n < after => self.unit(n),
+            Change::Take { after, units } if n - after < units => Some(self.now),
+            Change::Take { units, .. } => self.unit(n - units),
+            Change::GiveBack { after, units } if n >= after => self.unit(n + units),
+            _ => self.unit(n),
+        };
+        // How long until so many have left that a request of `cost` fits.
+        let wait = |cost: u32| match (used.saturating_add(cost)).saturating_sub(window.limit) {
+            0 => 0,
+            _ if cost > window.limit => NEVER,
+            leaving => unit(leaving - 1).map_or(0, |last| window.end(last) - self.now),
+        };
+        let newest = used.checked_sub(1).and_then(unit);
+        WindowSnapshot {
+            used,
+            change,
+            next_after: wait(cost),
+            reset_after: newest.map_or(0, |newest| window.end(newest) - self.now),
+            more_after: match used {
+                0 => 0,
+                used => wait(window.limit.saturating_sub(used) + 1),
+            },
+        }
+    }
+}
+
+/// How a bucket with a window stands, counted from the instant of a decision on it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowSnapshot {
+    /// How many units count.
+    pub(crate) used: u32,
+    /// What the decision does to them.
+    pub(crate) change: Change,
+    /// How long, in µs, until the same request would be granted (again).
+    pub(crate) next_after: u64,
+    /// Until no unit counts any more.
+    pub(crate) reset_after: u64,
+    /// Until there is more room, if there is not all of it.
+    pub(crate) more_after: u64,
+}
+
+impl WindowSnapshot {
+    /// The same seen `us` later, if nothing has come, and no unit has left that matters.
+    pub(crate) fn later(mut self, us: u64) -> Self {
+        for wait in [
+            &mut self.next_after,
+            &mut self.reset_after,
+            &mut self.more_after,
+        ] {
+            if *wait != NEVER {
+                *wait = wait.saturating_sub(us);
+            }
+        }
+        self
+    }
+}
+
+/// Why a window is not valid. Returned by [`Window::new`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WindowError {
+    /// The limit is zero.
+    #[error("limit is 0, so nothing would ever pass: use at least 1")]
+    ZeroLimit,
+    /// Too many units would have to be remembered.
+    #[error(
+        "limit {0} is above 4096 in a window, where each unit has to be remembered: lower it, or use a quota, or burst, \
+         count and period"
+    )]
+    TooManyToRemember(u32),
+    /// The window is zero.
+    #[error("window is 0: use the time in which at most `limit` pass, as `1s` or `15m`")]
+    ZeroWindow,
+    /// The window has a fraction of a microsecond.
+    #[error("window is not a whole number of microseconds: round it to one")]
+    TooFine,
+    /// The window is above 2⁵¹ µs.
+    #[error("window is more than 71 years (2^51 us): shorten it")]
+    TooLong,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: u64 = 1_767_225_600_000_000;
+
+    fn window(limit: u32, us: u64) -> Window {
+        Window::new(limit, Duration::from_micros(us)).unwrap()
+    }
+
+    fn spend(units: &mut Units, window: &Window, now: u64, cost: u32) -> bool {
+        let change = units.view(window, now).spend(window, cost);
+        units.change(window, now, change.unwrap_or_default());
+        change.is_some()
+    }
+
+    fn taken(units: &Units) -> Vec<u64> {
+        units.instants().map(|instant| instant - T).collect()
+    }
+
+    #[test]
+    fn next_unit_passes_exactly_a_window_after_the_oldest() {
+        let (five, mut units) = (window(5, 100), Units::default());
+        for later in [0, 1, 1, 7, 99] {
+            assert!(spend(&mut units, &five, T + later, 1));
+        }
+        assert!(!spend(&mut units, &five, T + 99, 1));
+        let figures = units.view(&five, T + 99).figures(&five, 3, Change::Nothing);
+        assert_eq!((figures.used, figures.next_after), (5, 2));
+        assert_eq!((figures.more_after, figures.reset_after), (1, 100));
+        assert!(spend(&mut units, &five, T + 100, 1));
+        assert!(!spend(&mut units, &five, T + 100, 1));
+        assert!(spend(&mut units, &five, T + 101, 2));
+        assert_eq!(taken(&units), [7, 99, 100, 101, 101]);
+    }
+
+    #[test]
+    fn denial_changes_nothing_and_cost_0_is_denied_only_in_debt() {
+        let (two, mut units) = (window(2, 100), Units::default());
+        assert!(spend(&mut units, &two, T, 2));
+        let before = units.clone();
+        assert!(!spend(&mut units, &two, T + 1, 1) && spend(&mut units, &two, T + 1, 0));
+        assert_eq!(units, before);
+        let debit = units.view(&two, T + 1).debit(1).unwrap();
+        units.change(&two, T + 1, debit);
+        assert!(units.view(&two, T + 1).spend(&two, 0).is_none());
+        let figures = units.view(&two, T + 1).figures(&two, 0, Change::Nothing);
+        assert_eq!((figures.next_after, figures.more_after), (99, 99));
+        assert!(units.view(&two, T + 100).spend(&two, 0).is_some());
+    }
+
+    #[test]
+    fn debit_has_room_for_4096_units_in_all() {
+        let (two, mut units) = (window(2, 100), Units::default());
+        assert!(spend(&mut units, &two, T, 1));
+        let view = units.view(&two, T + 1);
+        assert_eq!(view.debit(4096), None);
+        let rest = Change::Take {
+            after: 1,
+            units: 4095,
+        };
+        assert_eq!(view.debit(4095), Some(rest));
+        assert_eq!(view.debit_saturating(u32::MAX), rest);
+        let empty = units.view(&two, T + 100);
+        assert_eq!(empty.debit(4096).map(Change::units), Some(4096));
+        assert_eq!(empty.debit(4097), None);
+        let figures = view.figures(&two, 4095, rest);
+        assert_eq!((figures.used, figures.next_after), (4096, NEVER));
+        assert_eq!(
+            figures.more_after, 100,
+            "all but one of the debit leave together"
+        );
+    }
+
+    #[test]
+    fn refund_removes_the_units_with_the_largest_instants() {
+        let (five, mut units) = (window(5, 100), Units::default());
+        for later in [0, 5, 9] {
+            assert!(spend(&mut units, &five, T + later, 1));
+        }
+        let view = units.view(&five, T + 10);
+        let figures = view.figures(&five, 2, view.refund(2));
+        assert_eq!((figures.used, figures.reset_after), (1, 90));
+        let change = view.refund(2);
+        units.change(&five, T + 10, change);
+        assert_eq!(taken(&units), [0]);
+        assert_eq!(units.view(&five, T + 10).refund(7).units(), 1);
+        assert_eq!(units.view(&five, T + 100).refund(7).units(), 0);
+    }
+
+    #[test]
+    fn receipt_removes_units_of_its_instant_only() {
+        let (nine, mut units) = (window(9, 100), Units::default());
+        for (later, cost) in [(0, 2), (5, 3), (9, 1)] {
+            assert!(spend(&mut units, &nine, T + later, cost));
+        }
+        let change = units.view(&nine, T + 10).refund_at(T + 5, 2);
+        assert_eq!(change.units(), 2);
+        let figures = units.view(&nine, T + 10).figures(&nine, 7, change);
+        assert_eq!((figures.used, figures.next_after), (4, 90));
+        units.change(&nine, T + 10, change);
+        assert_eq!(taken(&units), [0, 0, 5, 9]);
+        for (instant, now, given) in [(5, 10, 1), (4, 10, 0), (0, 99, 2), (0, 100, 0), (5, 104, 1)]
+        {
+            let change = units.view(&nine, T + now).refund_at(T + instant, 7);
+            assert_eq!(change.units(), given, "{instant} at {now}");
+        }
+    }
+
+    #[test]
+    fn clock_that_steps_back_keeps_later_units_and_their_order() {
+        let (three, mut units) = (window(3, 100), Units::default());
+        for later in [50, 20, 20] {
+            assert!(spend(&mut units, &three, T + later, 1));
+        }
+        assert_eq!(taken(&units), [20, 20, 50]);
+        let figures = units.view(&three, T).figures(&three, 3, Change::Nothing);
+        assert_eq!((figures.next_after, figures.more_after), (150, 120));
+        assert!(!spend(&mut units, &three, T, 1));
+        let view = units.view(&three, T + 120);
+        let change = view.spend(&three, 2).unwrap();
+        let figures = view.figures(&three, 1, change);
+        assert_eq!((figures.used, figures.next_after), (3, 30));
+        units.change(&three, T + 40, Change::GiveBack { after: 0, units: 2 });
+        assert!(spend(&mut units, &three, T + 30, 1));
+        assert_eq!(taken(&units), [30, 50]);
+    }
+
+    #[test]
+    fn memory_is_8_bytes_for_each_unit_of_the_limit_at_most() {
+        for limit in [1, 2, 5, 1000, 4096] {
+            let (limited, mut units) = (window(limit, 1_000_000_000), Units::default());
+            for later in 0..limit {
+                assert!(spend(&mut units, &limited, T + u64::from(later), 1));
+            }
+            assert_eq!(units.heap_bytes(), Units::heap_bytes_of(limit));
+        }
+    }
+
+    #[test]
+    fn impossible_windows_are_refused() {
+        let second = Duration::from_secs(1);
+        for (limit, span, error) in [
+            (0, second, WindowError::ZeroLimit),
+            (4097, second, WindowError::TooManyToRemember(4097)),
+            (1, Duration::ZERO, WindowError::ZeroWindow),
+            (1, Duration::from_nanos(1001), WindowError::TooFine),
+            (
+                1,
+                Duration::from_micros((1 << 51) + 1),
+                WindowError::TooLong,
+            ),
+        ] {
+            assert_eq!(Window::new(limit, span), Err(error));
+        }
+        assert!(Window::new(4096, Duration::from_micros(1 << 51)).is_ok());
+    }
+}

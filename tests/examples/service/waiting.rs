@@ -1,0 +1,107 @@
+//! Limits with a line: delays, and transactions that do not wait.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::process::{Service, T0, file};
+
+const DEFAULTS: &str = "
+Line: {burst: 2, count: 1, period: 1s, max_wait: 2s}
+Long: {burst: 1, count: 1, period: 1s, max_wait: 1m}
+Orders: {burst: 20, count: 20, period: 1s}
+Prison: {tiers: [{limit: 5, window: 1s}]}
+";
+
+fn one(limit: &str) -> Value {
+    json!({"limit": limit, "id": "a"})
+}
+
+/// The fields that tell of one decision on a limit with a line.
+fn figures(answer: &Value) -> Value {
+    let fields = [
+        "allowed",
+        "delay_us",
+        "remaining",
+        "retry_after_us",
+        "next_after_us",
+        "reset_after_us",
+    ];
+    fields.iter().map(|field| answer[field].clone()).collect()
+}
+
+#[test]
+fn answers_on_limits_with_a_line_carry_the_delay() {
+    let service = Service::start_on(DEFAULTS, &["--manual-clock"]);
+    let line = json!([one("Line")]);
+    let expected = [
+        json!([true, 0, 1, 0, 0, 1_000_000]),
+        json!([true, 0, 0, 0, 0, 2_000_000]),
+        json!([true, 1_000_000, 0, 0, 0, 3_000_000]),
+        json!([true, 2_000_000, 0, 0, 1_000_000, 4_000_000]),
+        json!([false, 0, 0, 1_000_000, 1_000_000, 4_000_000]),
+    ];
+    for expected in expected {
+        for op in ["check", "spend"] {
+            let answer = service.decide(op, T0, &line);
+            assert_eq!(figures(&answer), expected, "{op}");
+            assert_eq!(figures(&answer["transactions"][0]), expected, "{op}");
+        }
+    }
+    let no_wait = json!([{"limit": "Line", "id": "a", "no_wait": true}]);
+    let denied = service.decide("spend", T0 + 1_000_000, &no_wait);
+    let expected = json!([false, 0, 0, 2_000_000, 2_000_000, 3_000_000]);
+    assert_eq!(figures(&denied), expected);
+    let refunded = service.decide("refund", T0 + 1_000_000, &line);
+    assert_eq!(refunded["refunded"], false, "somebody waits");
+    assert_eq!(refunded["delay_us"], 0);
+}
+
+#[test]
+fn batch_carries_the_longest_delay_and_others_have_none() {
+    let service = Service::start_on(DEFAULTS, &["--manual-clock"]);
+    let batch = json!([one("Orders"), one("Line"), one("Long"), one("Prison")]);
+    let delays = |now| {
+        let answer = service.decide("spend", now, &batch);
+        let members = answer["transactions"].as_array().unwrap().iter();
+        let members: Vec<_> = members
+            .map(|member| member.get("delay_us").cloned())
+            .collect();
+        (answer["delay_us"].clone(), members)
+    };
+    let of = |outer: u64, line: u64, long: u64| {
+        let members = vec![None, Some(json!(line)), Some(json!(long)), None];
+        (json!(outer), members)
+    };
+    assert_eq!(delays(T0), of(0, 0, 0));
+    assert_eq!(delays(T0), of(1_000_000, 0, 1_000_000));
+    assert_eq!(delays(T0), of(2_000_000, 1_000_000, 2_000_000));
+    let orders = service.decide("spend", T0, &json!([one("Orders")]));
+    assert_eq!(orders.get("delay_us"), None, "there is no line");
+}
+
+#[test]
+fn max_wait_is_read_from_both_files_and_shown() {
+    let path = file("- Orders: {burst: 1, count: 1, period: 1s, max_wait: 500ms, ids: [slow]}");
+    let arguments = ["--manual-clock", "--overrides", path.to_str().unwrap()];
+    let service = Service::start_on(DEFAULTS, &arguments);
+    let slow = json!([{"limit": "Orders", "id": "slow"}]);
+    assert_eq!(service.decide("spend", T0, &slow)["delay_us"], 0);
+    let waits = service.decide("spend", T0 + 500_000, &slow);
+    assert_eq!(waits["delay_us"], 500_000);
+    let shown = service.send("GET /v1/limits", b"").body;
+    assert_eq!(shown["defaults"]["Line"]["max_wait"], "2s");
+    assert_eq!(shown["overrides"][0]["Orders"]["max_wait"], "500ms");
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn no_wait_is_true_or_false() {
+    let service = Service::start_on(DEFAULTS, &["--manual-clock"]);
+    for no_wait in [json!(1), json!("true"), Value::Null] {
+        let transaction = json!({"limit": "Line", "id": "a", "no_wait": no_wait});
+        let body = json!({"op": "spend", "now_us": T0, "transactions": [transaction]});
+        let response = service.post(&body);
+        assert_eq!((response.status, response.code()), (400, "invalid_json"));
+    }
+}

@@ -1,0 +1,112 @@
+//! Limits with a line, in files.
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit, Limits,
+    limit::Language::{Json, Toml, Yaml},
+};
+
+use crate::{Refusal, defaults, limit_of, reads};
+
+const WAIT: Duration = Duration::from_millis(2500);
+
+#[test]
+fn max_wait_is_read_and_written() {
+    let text = r#"{
+        "Orders": {"burst": 20, "count": 10, "period": "1s", "max_wait": "2.5s"},
+        "Off": {"burst": 5, "count": 5, "period": "1s", "max_wait": "0s"}
+    }"#;
+    let own = r#"[
+        {"Orders": {"burst": 1, "count": 1, "period": "1s", "ids": ["never"]}},
+        {"Off": {"burst": 1, "count": 1, "period": "1s", "max_wait": "2500ms", "ids": ["a"]}}
+    ]"#;
+    let limits = Limits::builder()
+        .defaults_text(Json, text)
+        .overrides_text(Json, own)
+        .overrides_text(
+            Json,
+            r#"{"Off:b": {"burst": 1, "count": 1, "period": "1s", "max_wait": "2.5s"}}"#,
+        )
+        .build()
+        .unwrap();
+    let orders = Limit::per_second(10).burst(20).max_wait(WAIT);
+    let one = Limit::per_second(1);
+    let found = [
+        ("Orders", "any", orders),
+        ("Orders", "never", one.clone()),
+        ("Off", "any", Limit::per_second(5)),
+        ("Off", "a", one.clone().max_wait(WAIT)),
+        ("Off", "b", one.max_wait(WAIT)),
+    ];
+    for (name, id, limit) in found {
+        assert_eq!(limit_of(&limits, name, id), Some(&limit), "{name} {id}");
+    }
+    let written = serde_json::to_string(&limits.as_defaults()).unwrap();
+    let expected = r#"{"Orders":{"burst":20,"count":10,"period":"1s","max_wait":"2.5s"},"Off":{"burst":5,"count":5,"period":"1s"}}"#;
+    assert_eq!(written, expected);
+}
+
+const REFUSED: [Refusal; 10] = [
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"window\": \"15m\",\n\"max_wait\": \"2s\"}}",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"2s\"}}",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+    (
+        Yaml,
+        "a:\n  tiers: [{limit: 5, window: 1s}]\n  max_wait: 2s",
+        "limits:3: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+    (
+        Toml,
+        "[a]\nunlimited = true\nmax_wait = '2s'",
+        "limits:3: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"blocked\": true,\n\"max_wait\": \"2s\"}}",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"max_wait\": \"2s\"}}",
+        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+    ),
+    (
+        Json,
+        "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"1500ns\"}}",
+        "limits:2: limit `a`: max_wait is not a whole number of microseconds: round it to one",
+    ),
+    (
+        Json,
+        "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"1000000h\"}}",
+        "limits:2: limit `a`: max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait",
+    ),
+    (
+        Json,
+        "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"infinite\"}}",
+        "limits:2: limit `a`: `infinite` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+    ),
+    (
+        Json,
+        "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wate\": \"1s\"}}",
+        "limits:2: limit `a`: unknown field `max_wate`: did you mean `max_wait`?",
+    ),
+];
+
+#[test]
+fn mistaken_waits_are_refused_with_what_to_change() {
+    for (language, text, message) in REFUSED
+        .into_iter()
+        .filter(|(language, ..)| reads(*language))
+    {
+        let error = defaults(language, text).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}

@@ -1,0 +1,257 @@
+//! Windows and quotas in files: every form, every mistake, and there and back again.
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit, Limits,
+    limit::Language::{self, Json, Toml, Yaml},
+    quota::{Per, UtcOffset},
+};
+
+use crate::{Refusal, defaults, facts, limit_of, overrides, reads, refused};
+
+const QUARTER: Duration = Duration::from_secs(15 * 60);
+
+fn all() -> [(&'static str, Limit); 6] {
+    let ahead = UtcOffset::hours(2);
+    let behind = UtcOffset::minutes(-210);
+    [
+        ("logins", Limit::window(5, QUARTER)),
+        ("hourly", Limit::quota(7, Per::Hour.at_offset(behind))),
+        ("daily", Limit::quota(1000, Per::Day.at_offset(ahead))),
+        ("weekly", Limit::quota(u32::MAX, Per::Week)),
+        ("monthly", Limit::quota(1, Per::Month)),
+        ("trial", Limit::quota(9, Per::first_use(QUARTER))),
+    ]
+}
+
+#[test]
+fn languages_say_the_same() {
+    let texts = [
+        (
+            Yaml,
+            "logins: {limit: 5, window: 15m}\nhourly: {quota: 7, per: hour, utc_offset: \"-03:30\"}\n\
+             daily:\n  quota: 1000\n  per: day\n  utc_offset: +02:00\n\
+             weekly: {quota: 4294967295, per: week, utc_offset: +00:00}\nmonthly: {per: month, quota: 1}\n\
+             trial: {quota: 9, per: 0.25h}\n",
+        ),
+        (
+            Json,
+            r#"{"logins": {"window": "900s", "limit": "5"}, "hourly": {"quota": 7, "per": "hour", "utc_offset": "-03:30"},
+            "daily": {"quota": 1000, "per": "day", "utc_offset": "+02:00"}, "weekly": {"quota": 4294967295, "per": "week"},
+            "monthly": {"quota": 1, "per": "month"}, "trial": {"quota": 9, "per": "15m"}}"#,
+        ),
+        (
+            Toml,
+            "logins = {limit = 5, window = '15m'}\nhourly = {quota = 7, per = 'hour', utc_offset = '-03:30'}\n\
+             daily = {quota = 1000, per = 'day', utc_offset = '+02:00'}\nweekly = {quota = 4294967295, per = 'week'}\n\
+             monthly = {quota = 1, per = 'month'}\ntrial = {quota = 9, per = '900000ms'}\n",
+        ),
+    ];
+    for (language, text) in texts.into_iter().filter(|(language, _)| reads(*language)) {
+        let limits = defaults(language, text).unwrap();
+        for (name, limit) in all() {
+            let found = &limits.get(name).unwrap().limit;
+            assert_eq!(found.as_ref(), Some(&limit), "{name} in {text}");
+        }
+    }
+}
+
+#[test]
+fn override_may_have_another_algorithm_than_the_default() {
+    let text = r#"[{"any": {"limit": 5, "window": "15m", "ids": ["x"]}},
+        {"any": {"quota": 9, "per": "month", "ids": ["y"]}},
+        {"any:z": {"quota": 8, "per": "day", "utc_offset": "+01:00"}}]"#;
+    let limits = overrides(Json, text).unwrap();
+    let ahead = UtcOffset::hours(1);
+    for (id, expected) in [
+        ("x", Limit::window(5, QUARTER)),
+        ("y", Limit::quota(9, Per::Month)),
+        ("z", Limit::quota(8, Per::Day.at_offset(ahead))),
+    ] {
+        assert_eq!(limit_of(&limits, "any", id), Some(&expected), "{id}");
+    }
+}
+
+const WHOLE: &str = "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is \
+                     off is written `{}`";
+
+#[test]
+fn what_is_missing_is_named() {
+    for (text, field) in [
+        (r#"{"a": {"limit": 5}}"#, "window"),
+        (r#"{"a": {"window": "1s"}}"#, "limit"),
+        (r#"{"a": {"quota": 5}}"#, "per"),
+        (r#"{"a": {"per": "day"}}"#, "quota"),
+        (r#"{"a": {"utc_offset": "+02:00"}}"#, "quota"),
+    ] {
+        let error = defaults(Json, text).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("limits:1: limit `a`: {field} is missing: {WHOLE}")
+        );
+    }
+}
+
+const MISTAKES: [Refusal; 22] = [
+    (
+        Json,
+        "{\"a\": {\"limit\": 0,\n\"window\": \"1s\"}}",
+        "limits:1: limit `a`: limit is 0, so nothing would ever pass: use at least 1",
+    ),
+    (
+        Json,
+        "{\"a\": {\"window\": \"1s\",\n\"limit\": 4097}}",
+        "limits:2: limit `a`: limit 4097 is above 4096 in a window, where each unit has to be remembered: lower it, or use a quota, or burst, count and period",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5,\n\"window\": \"0s\"}}",
+        "limits:2: limit `a`: window is 0: use the time in which at most `limit` pass, as `1s` or `15m`",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5,\n\"window\": \"1500ns\"}}",
+        "limits:2: limit `a`: window is not a whole number of microseconds: round it to one",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5,\n\"window\": \"1000000h\"}}",
+        "limits:2: limit `a`: window is more than 71 years (2^51 us): shorten it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"windwo\": \"1s\"}}",
+        "limits:1: limit `a`: unknown field `windwo`: did you mean `window`?",
+    ),
+    (
+        Json,
+        "{\"a\": {\"qouta\": 5, \"per\": \"day\"}}",
+        "limits:1: limit `a`: unknown field `qouta`: did you mean `quota`?",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"day\", \"utc_ofset\": \"+02:00\"}}",
+        "limits:1: limit `a`: unknown field `utc_ofset`: did you mean `utc_offset`?",
+    ),
+    (
+        Yaml,
+        "a:\n  quota: 5\n  per: days",
+        "limits:3: limit `a`: per is `days`: did you mean `day`?",
+    ),
+    (
+        Yaml,
+        "a:\n  quota: 5\n  per: Month",
+        "limits:3: limit `a`: per is `Month`: did you mean `month`?",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"fortnight\"}}",
+        "limits:1: limit `a`: per is `fortnight`: write `hour`, `day`, `week` or `month`, or a duration such as `24h`, which starts with the first request",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5,\n\"per\": \"0s\"}}",
+        "limits:2: limit `a`: per is 0: use the length of the period, as `24h`, or `hour`, `day`, `week` or `month`",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5,\n\"per\": \"1000000h\"}}",
+        "limits:2: limit `a`: per is more than 71 years (2^51 us): shorten it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 0,\n\"per\": \"day\"}}",
+        "limits:1: limit `a`: quota is 0, so nothing would ever pass: use at least 1",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": -1, \"per\": \"day\"}}",
+        "limits:1: limit `a`: quota is `-1`: use a whole number up to 4294967295, in digits only",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"utc_offset\": \"+24:00\"}}",
+        "limits:2: limit `a`: utc_offset is `+24:00`: write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"24h\",\n\"utc_offset\": \"+02:00\"}}",
+        "limits:2: limit `a`: utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first request: remove it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"window\": \"1s\",\n\"burst\": 5}}",
+        "limits:1: limit `a`: it mixes burst, count and period with limit and window, which are different kinds of limit: keep one of them",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"window\": \"1s\",\n\"per\": \"day\"}}",
+        "limits:2: limit `a`: it mixes limit and window with quota and per, which are different kinds of limit: keep one of them",
+    ),
+    (
+        Toml,
+        "[a]\nquota = 5\nper = 'day'\nblocked = true",
+        "limits:2: limit `a`: it mixes blocked with quota and per, which are different kinds of limit: keep one of them",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"window\": \"1s\",\n\"tiers\": []}}",
+        "limits:1: limit `a`: it mixes tiers with limit and window, which are different kinds of limit: keep one of them",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"1s\"}}",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+];
+
+#[test]
+fn mistakes_are_told_with_their_lines() {
+    refused(defaults, &MISTAKES);
+}
+
+#[test]
+fn windows_and_quotas_survive_being_written() {
+    let limits = all().into_iter().fold(Limits::builder(), |builder, one| {
+        builder.limit(one.0, one.1)
+    });
+    let limits = limits
+        .override_for("logins", "x", Limit::quota(5, Per::first_use(QUARTER)))
+        .override_for("daily", "y", Limit::window(4096, QUARTER))
+        .override_for("monthly", "z", Limit::per_second(7))
+        .build()
+        .unwrap();
+    let texts = [
+        serde_json::to_string(&limits.as_defaults()).unwrap(),
+        serde_json::to_string_pretty(&limits.as_overrides()).unwrap(),
+    ];
+    assert!(texts[0].contains(r#""logins":{"limit":5,"window":"15m0s"}"#));
+    assert!(texts[0].contains(r#""daily":{"quota":1000,"per":"day","utc_offset":"+02:00"}"#));
+    assert!(texts[0].contains(r#""weekly":{"quota":4294967295,"per":"week"}"#));
+    let languages: [Language; 2] = [Json, Yaml];
+    for language in languages.into_iter().filter(|one| reads(*one)) {
+        let again = Limits::builder()
+            .defaults_text(language, &texts[0])
+            .overrides_text(language, &texts[1])
+            .build()
+            .unwrap();
+        assert_eq!(facts(&again), facts(&limits));
+    }
+}
+
+#[test]
+fn limits_are_shown_in_words() {
+    let shown = all().map(|(_, limit)| limit.to_string());
+    assert_eq!(
+        shown,
+        [
+            "5 in any 15m0s",
+            "7 per hour at -03:30",
+            "1000 per day at +02:00",
+            "4294967295 per week",
+            "1 per month",
+            "9 per 15m0s from first use",
+        ]
+    );
+}
