@@ -26,14 +26,15 @@ use thiserror::Error;
 
 use crate::{gcra::MAX_TICKS_US, tiers::NEVER};
 
-/// The parameters of one bucket, validated: how many units are taken within how much time.
+/// The validated parameters of a sliding window. [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     limit: u32,
     us: u64,
 }
 
-/// When the units of a bucket were taken: all that is stored of it. The default is a bucket never used.
+/// The instants at which the units of a [`Window`] were taken, which are all that is stored of a bucket. The default
+/// is an unused bucket.
 ///
 /// It takes 8 bytes for each unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,6 +211,24 @@ pub(crate) struct View<'a> {
 enum Instants<'a> {
     /// All of them, in order.
     All([&'a [u64]; 2]),
+    /// Those that matter.
+    #[cfg(feature = "redis")]
+    Sampled(Sample<'a>),
+}
+
+/// What a store knows of units that it keeps elsewhere, as far as one request depends on it.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample<'a> {
+    /// How many units were taken until now.
+    pub(crate) until_now: u32,
+    /// The instant that a refund names.
+    pub(crate) named: u64,
+    /// How many were taken until then, and how many before.
+    pub(crate) until_named: u32,
+    pub(crate) until_before: u32,
+    /// Some units by their places, counted from the oldest that counts.
+    pub(crate) units: &'a [(u32, u64)],
 }
 
 /// What is done to a bucket's units that count.
@@ -228,6 +247,28 @@ impl Change {
         match self {
             Self::Nothing => 0,
             Self::Take { units, .. } | Self::GiveBack { units, .. } => units,
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl<'a> View<'a> {
+    /// That of units with these instants, in ascending order.
+    pub(crate) fn of(instants: &'a [u64], window: &Window, now: u64) -> Self {
+        let live = live(instants, window, now);
+        Self {
+            now,
+            used: count(live.len()),
+            instants: Instants::All([live, &[]]),
+        }
+    }
+
+    /// That of `used` units that count, of which only a sample is known.
+    pub(crate) const fn sampled(now: u64, used: u32, sample: Sample<'a>) -> Self {
+        Self {
+            now,
+            used,
+            instants: Instants::Sampled(sample),
         }
     }
 }
@@ -298,6 +339,12 @@ impl View<'_> {
         };
         match self.instants {
             Instants::All([older, newer]) => count(until(older) + until(newer)),
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) if instant == self.now => sample.until_now,
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) if instant == sample.named => sample.until_named,
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) => sample.until_before,
         }
     }
 
@@ -308,6 +355,13 @@ impl View<'_> {
                 let n = n as usize;
                 let newer = newer.get(n.wrapping_sub(older.len()));
                 older.get(n).or(newer).copied()
+            }
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) => {
+                let mut units = sample.units.iter();
+                units
+                    .find(|(place, _)| *place == n)
+                    .map(|(_, instant)| *instant)
             }
         }
     }
@@ -325,18 +379,19 @@ impl View<'_> {
             Change::GiveBack { after, units } if n >= after => self.unit(n + units),
             _ => self.unit(n),
         };
+        let rest = |instant| window.end(instant).saturating_sub(self.now);
         // How long until so many have left that a request of `cost` fits.
         let wait = |cost: u32| match (used.saturating_add(cost)).saturating_sub(window.limit) {
             0 => 0,
             _ if cost > window.limit => NEVER,
-            leaving => unit(leaving - 1).map_or(0, |last| window.end(last) - self.now),
+            leaving => unit(leaving - 1).map_or(0, rest),
         };
         let newest = used.checked_sub(1).and_then(unit);
         WindowSnapshot {
             used,
             change,
             next_after: wait(cost),
-            reset_after: newest.map_or(0, |newest| window.end(newest) - self.now),
+            reset_after: newest.map_or(0, rest),
             more_after: match used {
                 0 => 0,
                 used => wait(window.limit.saturating_sub(used) + 1),
@@ -377,7 +432,7 @@ impl WindowSnapshot {
     }
 }
 
-/// Why a limit and a window cannot be used.
+/// Why a window is not valid. Returned by [`Window::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WindowError {

@@ -11,17 +11,18 @@ use crate::{
     window::{self, Units, Window},
 };
 
-/// All that a backend stores of a bucket. The default is that of one which was never used.
+/// Everything that a backend stores of a bucket. The default is a bucket that was never used. The [backend
+/// docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stored {
     /// Nothing: the bucket is full.
     #[default]
     Nothing,
-    /// A GCRA bucket's theoretical arrival time. One of 2⁵³ µs or more, which no decision leads to, is read as the latest
-    /// below it.
+    /// A GCRA bucket's theoretical arrival time. Values of 2⁵³ µs or more, which no decision produces, are read as
+    /// the largest value below.
     Gcra(Tat),
-    /// What has been granted from a bucket with tiers.
+    /// The grants of a bucket with tiers.
     Tiers(History),
     /// When the units of a bucket with a window were taken.
     Window(Units),
@@ -43,10 +44,11 @@ pub(crate) enum BucketView<'a> {
 }
 
 impl Stored {
-    /// From when on it may be forgotten, because it is a full bucket's by this algorithm; `None` if that does not come.
+    /// The time from which the bucket is full under this algorithm, so that a backend can forget it; `None` if that
+    /// never happens.
     ///
-    /// A store that removes it then, or later, decides as one that keeps it for ever, unless the clock steps back or the
-    /// limit changes to one with longer periods.
+    /// Removing it then, or later, does not change any decision, unless the clock steps back or the limit changes to
+    /// one with longer periods.
     #[must_use]
     pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
         let us = match (self, algorithm) {

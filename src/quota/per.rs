@@ -38,7 +38,7 @@ enum Kind {
     FirstUse(u64),
 }
 
-/// The unit of a calendar period.
+/// The unit of a calendar period. See [`Per`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CalendarUnit {
@@ -284,7 +284,7 @@ impl fmt::Display for CalendarUnit {
     }
 }
 
-/// Why a length makes no period.
+/// Why a length is not a valid period. Returned by [`Per::checked_first_use`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PerError {

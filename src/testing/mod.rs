@@ -1,7 +1,6 @@
 //! The conformance suite: what every [`Backend`](crate::backend::Backend) must do, as tests for a backend of your own.
 //!
-//! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests need nothing else: they bring an
-//! asynchronous runtime along.
+//! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests bring their own asynchronous runtime.
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -181,6 +180,7 @@ macro_rules! __tollgate_conformance {
             waiting: [
                 plain_refund_gives_nothing_back_into_a_line,
                 last_in_line_gives_its_slot_back,
+                line_next_to_a_window_and_a_quota_in_one_batch,
                 receipt_gives_back_in_parts_within_a_line,
                 debt_on_a_limit_with_a_line_is_a_line,
                 line_is_started_as_promised_after_a_reset,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod acquire;
 mod auto_traits;
 mod backends;
 mod bounds;
@@ -12,7 +13,10 @@ mod failure_policy;
 mod gcra_model;
 mod handles;
 mod ids;
+mod lease;
 mod limits;
+mod oracle;
+mod payback;
 mod receipts;
 mod reload;
 mod shadow;

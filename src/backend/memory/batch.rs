@@ -84,7 +84,7 @@ impl<'a> LockedBuckets<'a> {
                 let shard = position(&self.rows, self.all_rows.of(print));
                 let rows = &mut self.rows[shard].1;
                 rows.update(print, now, |stored| {
-                    ((), changed(stored, action, member, answer))
+                    ((), changed(stored, action, member, answer, now))
                 });
             }
             Algorithm::Tiers(_) | Algorithm::Window(_) => {
@@ -103,8 +103,9 @@ pub(super) fn changed(
     action: Action,
     member: &Member<'_>,
     answer: &Answer,
+    now: Timestamp,
 ) -> Option<Value> {
-    match (member.algorithm, answer.state) {
+    let changed = match (member.algorithm, answer.state) {
         _ if action == Action::Reset => Some(Value::FULL),
         (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
             (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
@@ -114,7 +115,8 @@ pub(super) fn changed(
             (usage != stored.usage()).then(|| Value::quota(quota, usage))
         }
         _ => None,
-    }
+    };
+    changed.map(|value| value.unless_full(now))
 }
 
 type Numbers = SmallVec<[usize; 4]>;

@@ -75,6 +75,15 @@ impl Value {
         }
     }
 
+    /// The bucket as it is stored: one that is full again is like one that was never used.
+    #[inline]
+    pub(super) fn unless_full(self, now: Timestamp) -> Self {
+        match self.is_full(now) {
+            true => Self::FULL,
+            false => self,
+        }
+    }
+
     /// Whether nothing is lost if the bucket is forgotten.
     #[inline]
     pub(super) fn is_full(self, now: Timestamp) -> bool {

@@ -8,45 +8,59 @@ use thiserror::Error as ThisError;
 
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
-/// Why Redis has not decided a batch. It is the source of a [`BackendError::Unavailable`].
+/// Why Redis did not decide a batch. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`].
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
-    /// There was no answer in time. What was asked may have been done.
-    #[error("Redis has not answered in time")]
+    /// There was no answer in time. The charge may have been made.
+    #[error("Redis did not answer in time")]
     Timeout,
-    /// There is no connection. If one broke while the answer was on its way, what was asked may have been
-    /// done.
+    /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({})", .0.details())]
     Disconnected(Error),
-    /// More decisions wait than may.
-    #[error("too many decisions wait for Redis: it is slower than they come in")]
+    /// Too many decisions are waiting.
+    #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
-    /// Redis has answered with an error, and nothing has been done. Only if it is `CLUSTERDOWN`, `LOADING`
-    /// or `MASTERDOWN`, it may have been the answer to an earlier call: these end the connection, and whatever
-    /// waits on it fails for the same reason.
-    #[error("Redis has refused: {0}")]
+    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
+    /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
+    #[error("Redis refused: {0}")]
     Refused(String),
-    /// The answer means nothing.
+    /// The answer is not one of the script's.
     #[error(
-        "Redis has answered with {0}: do all processes that share these buckets run the same version of \
-         tollgate, and nothing else writes to its keys?"
+        "Redis gave an unexpected answer, {0}: check that all processes that share these buckets run the same version of \
+         tollgate, and that nothing else writes to its keys"
     )]
     Garbled(String),
-    /// The URL or the configuration is not one that a client can be made of.
-    #[error("no Redis client can be made of this configuration: {0}")]
+    /// The URL or the configuration is not valid for a client.
+    #[error("cannot create a Redis client from this configuration: {0}")]
     Config(String),
-    /// A [check](crate::check) has found something, and they are strict.
+    /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(#[from] Finding),
 }
 
 impl RedisError {
+    /// The error that Redis has answered with, and what to change.
+    pub(super) fn refused(reply: &str) -> Self {
+        Self::Refused(explained(reply))
+    }
+
     /// Whether a server refused to write because it is a replica: a master that has failed over, which is left to
     /// find the new one.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused(text) if code(text) == "READONLY")
+    }
+
+    /// Whether it is certain that nothing was done.
+    fn is_certain(&self) -> bool {
+        // These end the connection, and what waits on it fails for the same reason.
+        const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
+        match self {
+            Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
+            Self::Busy | Self::Config(_) | Self::Check(_) => true,
+            Self::Timeout | Self::Disconnected(_) | Self::Garbled(_) => false,
+        }
     }
 
     /// Whether waiting will not help: the password is wrong, or the server is of another kind.
@@ -77,7 +91,7 @@ impl From<Error> for RedisError {
             ErrorKind::Config if !is_reply(error.details()) => {
                 Self::Config(error.details().to_owned())
             }
-            _ if is_reply(error.details()) => Self::Refused(explained(error.details())),
+            _ if is_reply(error.details()) => Self::refused(error.details()),
             _ => Self::Disconnected(error),
         }
     }
@@ -124,7 +138,7 @@ fn remedy(reply: &str) -> Option<&'static str> {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         // What is stored is no number for the script.
-        "ERR" if reply.contains("user_script") => SOMEBODY_ELSE,
+        "ERR" if reply.contains("user_script") || reply.contains("not a bucket") => SOMEBODY_ELSE,
         _ => return None,
     };
     Some(remedy)
@@ -149,7 +163,7 @@ fn code(reply: &str) -> &str {
 }
 
 /// What a call has come to that did not come to a decision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Failure {
     /// The script is not loaded: it can be sent.
     NoScript,
@@ -160,11 +174,13 @@ pub(super) enum Failure {
     /// The keys are on their way to another server.
     Ask(Redirect),
     InvalidNow(InvalidNow),
+    /// Nothing was sent.
+    Unsent(RedisError),
     Redis(RedisError),
 }
 
 /// Where a server has sent us: `host:port`, of which it leaves the host out if that is its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Redirect {
     host: String,
     port: u16,
@@ -190,6 +206,17 @@ impl Redirect {
 }
 
 impl Failure {
+    /// Whether nothing was done because of the keys that were asked for together: one by one, some of them may be.
+    pub(super) fn is_of_the_keys(&self) -> bool {
+        match self {
+            Self::TryAgain => true,
+            Self::Redis(RedisError::Refused(text)) => ["NOPERM", "CROSSSLOT"]
+                .iter()
+                .any(|code| text.starts_with(code)),
+            _ => false,
+        }
+    }
+
     pub(super) fn garbled(reply: &Value) -> Self {
         Self::Redis(RedisError::Garbled(format!("{reply:?}")))
     }
@@ -230,7 +257,7 @@ impl From<Failure> for RedisError {
                 Self::Refused(explained("MOVED to another server"))
             }
             Failure::InvalidNow(error) => Self::Refused(error.to_string()),
-            Failure::Redis(error) => error,
+            Failure::Unsent(error) | Failure::Redis(error) => error,
         }
     }
 }
@@ -239,10 +266,14 @@ impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::InvalidNow(error) => error.into(),
-            failure => match RedisError::from(failure) {
-                error if error.is_read_only() => Self::Moving(error.into()),
-                error => Self::unavailable(error),
-            },
+            failure => {
+                let is_unsent = matches!(failure, Failure::Unsent(_));
+                match RedisError::from(failure) {
+                    error if error.is_read_only() => Self::Moving(error.into()),
+                    error if is_unsent || error.is_certain() => Self::not_done(error),
+                    error => Self::unavailable(error),
+                }
+            }
         }
     }
 }
