@@ -21,11 +21,18 @@ async fn main() -> Result<(), Failure> {
     let limit = Limit::per_second(10).burst(20);
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
-        .layer(RateLimitLayer::new(limit, ClientIp::peer()));
+        .layer(RateLimitLayer::new(limit.clone(), ClientIp::peer()));
 
     let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
-    println!("listening on http://{}", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}");
+    println!(
+        "each client may make {limit} requests; after them it is told 429 and when to come back"
+    );
+    println!(
+        "try: for i in $(seq 30); do curl -s -o /dev/null -w '%{{http_code}} ' http://{address}/; done"
+    );
     axum::serve(
         listener,
         app.into_make_service_with_connect_info::<SocketAddr>(),

@@ -1,33 +1,35 @@
-//! Mistakes in how a limiter is put to use, which show only while requests run.
+//! Checks: mistakes in the use of a limiter that only show while requests run.
 //!
-//! Each is looked for by default, logged once, as a warning with its code and what to do, and changes nothing
-//! about any response. The traffic is looked at until 10,000 requests have come; after that, it costs nothing.
+//! tollgate looks for each of them by default, and logs it once, as a warning with a code and a remedy. Responses do
+//! not change. The first 10,000 requests are examined; after that, the checks cost nothing.
 //!
-//! | code | what was seen |
+//! | code | meaning |
 //! |---|---|
-//! | `forwarding-header-ignored` | a proxy's header, while the peer's address is the id: all clients of a proxy share one bucket |
-//! | `one-id` | a thousand requests of many different agents, and all with one id |
-//! | `id-per-request` | five to ten thousand requests, and no id came twice: whoever can choose it is not limited |
-//! | `charged-twice` | one request was charged twice in one bucket, because two layers have the rule |
-//! | `layer-rebuilt` | a hundred limiters in a row were dropped after one request to their layer: each begins with full buckets |
-//! | `everyone-trusted` | whoever sends a proxy's header is believed |
+//! | `forwarding-header-ignored` | a proxy header is sent, but the peer's address is the id: all clients of a proxy share one bucket |
+//! | `one-id` | a thousand requests of many different user agents have the same id |
+//! | `id-per-request` | five to ten thousand requests have no id twice: a client that can choose its id is not limited |
+//! | `charged-twice` | one request was charged twice in one bucket, because two layers have the same rule |
+//! | `layer-rebuilt` | a hundred limiters in a row were dropped after one request: each starts with full buckets |
+//! | `everyone-trusted` | proxy headers are trusted from any peer |
+//! | `rule-unmet` | ten thousand requests, and not one that a rule is for: its `paths` or another predicate never held |
+//! | `preflight-refused` | a CORS preflight request was refused, at any time: browsers report it as an error of CORS |
 //! | `buckets-evicted` | the Redis server may evict buckets when its memory is full |
 //! | `clock-skew` | the clocks of this machine and of the Redis server are seconds apart |
-//! | `client-replays` | a Redis client of one's own sends commands again when a connection breaks |
+//! | `client-replays` | your own Redis client resends commands when a connection breaks |
 //!
-//! [`Checks`] switches some off, or makes those that can be known at start errors:
+//! [`Checks`] turns some of them off, or turns those that are known at startup into errors:
 //!
 //! ```
 //! use tollgate::check::{Check, Checks};
 //!
 //! let checks = Checks::new().without(Check::OneId).strict();
-//! // As an operator may write it.
+//! // By its code, as in a configuration file.
 //! let checks = checks.without("id-per-request".parse()?);
 //! # let _ = checks;
 //! # Ok::<_, tollgate::check::UnknownCheck>(())
 //! ```
 //!
-//! [`RateLimitLayer::checks`](crate::RateLimitLayer::checks) and `RedisBackendBuilder::checks` take them.
+//! Pass them to [`RateLimitLayer::checks`](crate::RateLimitLayer::checks) or `RedisBackendBuilder::checks`.
 
 use std::{
     fmt,
@@ -37,25 +39,29 @@ use std::{
 
 use thiserror::Error;
 
-/// Something that is looked for.
+/// A mistake that tollgate looks for. The [module docs](self) describe each, with an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Check {
-    /// A proxy's header, while the peer's address is the id.
+    /// A proxy header is sent, while the peer's address is the id.
     ForwardingHeaderIgnored,
-    /// One id for requests of many different agents.
+    /// One id for requests of many different user agents.
     OneId,
     /// As many ids as requests.
     IdPerRequest,
     /// One request charged twice in one bucket.
     ChargedTwice,
-    /// Layers that are built for a request each.
+    /// A rule whose predicates exclude all requests.
+    RuleUnmet,
+    /// A refused preflight request.
+    PreflightRefused,
+    /// Layers that are rebuilt for each request.
     LayerRebuilt,
-    /// Proxies that are believed whoever they are.
+    /// Proxy headers that are trusted from any peer.
     EveryoneTrusted,
     /// A Redis server that may evict buckets.
     BucketsEvicted,
-    /// Clocks that are apart.
+    /// Clocks that differ.
     ClockSkew,
     /// A Redis client that sends commands again.
     ClientReplays,
@@ -68,6 +74,8 @@ impl Check {
         Self::OneId,
         Self::IdPerRequest,
         Self::ChargedTwice,
+        Self::RuleUnmet,
+        Self::PreflightRefused,
         Self::LayerRebuilt,
         Self::EveryoneTrusted,
         Self::BucketsEvicted,
@@ -75,7 +83,7 @@ impl Check {
         Self::ClientReplays,
     ];
 
-    /// The code, which stays the same from version to version.
+    /// The code of the check. It never changes.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -83,6 +91,8 @@ impl Check {
             Self::OneId => "one-id",
             Self::IdPerRequest => "id-per-request",
             Self::ChargedTwice => "charged-twice",
+            Self::RuleUnmet => "rule-unmet",
+            Self::PreflightRefused => "preflight-refused",
             Self::LayerRebuilt => "layer-rebuilt",
             Self::EveryoneTrusted => "everyone-trusted",
             Self::BucketsEvicted => "buckets-evicted",
@@ -95,17 +105,23 @@ impl Check {
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::ForwardingHeaderIgnored => {
-                "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, have clients' \
-                 headers removed, or switch this check off"
+                "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, remove clients' \
+                 headers, or switch this check off"
             }
             Self::OneId => {
-                "behind a proxy, use `ClientIp::behind(..)`; if all shall share a bucket, use `key::Everyone`"
+                "behind a proxy, use `ClientIp::behind(..)`; if all clients should share a bucket, use `key::Everyone`"
             }
             Self::IdPerRequest => {
-                "use an id that a client cannot choose anew for each request, such as an account that is \
+                "use an id that a client cannot change with each request, such as an account that is \
                  authenticated, or `ClientIp`"
             }
             Self::ChargedTwice => "add the layer, or the rule, in one place only",
+            Self::RuleUnmet => {
+                "write paths as the layer sees them: inside of `nest`, they have lost their prefix; or remove the rule"
+            }
+            Self::PreflightRefused => {
+                "put the CORS layer outside of this one, so that it answers preflight requests: in axum, add it after this one"
+            }
             Self::LayerRebuilt => {
                 "build the `Limiter` and its layer once, at start, and clone them where they are needed"
             }
@@ -115,10 +131,10 @@ impl Check {
             Self::BucketsEvicted => {
                 "set `maxmemory-policy noeviction` on the server, or keep buckets on one of their own"
             }
-            Self::ClockSkew => "have the clocks of both machines set by NTP",
+            Self::ClockSkew => "synchronize the clocks of both machines with NTP",
             Self::ClientReplays => {
-                "set `max_command_attempts` of its `ConnectionConfig` to 1: a decision is sent once whatever it says, \
-                 and other writes are not"
+                "set `max_command_attempts` of its `ConnectionConfig` to 1: decisions are never resent, \
+                 but other writes are"
             }
         }
     }
@@ -145,7 +161,7 @@ impl FromStr for Check {
     }
 }
 
-/// The error of a code that no check has.
+/// The error for an unknown code. The [module docs](self) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not the code of a check: use one of {codes}", codes = codes())]
 pub struct UnknownCheck(String);
@@ -155,7 +171,7 @@ fn codes() -> String {
     codes.join(", ")
 }
 
-/// What is looked for, and what is made of it.
+/// Which mistakes tollgate looks for, and whether they are errors. The [module docs](self) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "they do nothing until a layer or a backend has them"]
 pub struct Checks {
@@ -204,7 +220,8 @@ impl Checks {
     }
 }
 
-/// Something that was seen: which check, and what exactly.
+/// A mistake that was found: the check, and the details. With strict checks,
+/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule) returns one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{check}: {seen}: {}", .check.advice())]
 #[non_exhaustive]

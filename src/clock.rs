@@ -1,8 +1,7 @@
-//! What time it is: whole microseconds since the Unix epoch, from a clock that can be replaced.
+//! Clocks: the time in whole microseconds since the Unix epoch.
 //!
-//! A backend has a clock of its own: [`SystemClock`] in memory, the server's on Redis. A
-//! [`Limiter`](crate::Limiter) that is given a [`Clock`] decides by that one instead, on every
-//! backend alike. Tests give it a [`ManualClock`] and never sleep:
+//! A backend has its own clock: [`SystemClock`] in memory, the server's clock on Redis. A [`Limiter`](crate::Limiter)
+//! with a [`Clock`] uses that instead, on every backend. Tests use a [`ManualClock`] and never sleep:
 //!
 //! ```
 //! use std::time::Duration;
@@ -39,12 +38,19 @@ use thiserror::Error;
 
 pub use self::system::SystemClock;
 
-/// An instant: whole microseconds since the Unix epoch.
+/// An instant, in whole microseconds since the Unix epoch.
+///
+/// ```
+/// use tollgate::clock::Timestamp;
+///
+/// let new_year = Timestamp::from_micros(1_767_225_600_000_000); // 2026-01-01T00:00:00Z
+/// assert!(new_year < Timestamp::END);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The first instant at which nothing is decided any more: 2⁵² µs, in the year 2112.
+    /// The first instant at which nothing can be decided: 2⁵² µs, in the year 2112.
     ///
     /// Below it, an instant plus the deepest debt stays below 2⁵³, which every store keeps exactly.
     pub const END: Self = Self(1 << 52);
@@ -70,8 +76,7 @@ impl Timestamp {
     }
 }
 
-/// The error of an instant at which nothing is decided, because it is at or beyond
-/// [`Timestamp::END`].
+/// The error for an instant at or beyond [`Timestamp::END`], where nothing can be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "the instant {} us is at or beyond 2^52 us after the Unix epoch (the year 2112): \
@@ -87,7 +92,7 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// A source of time.
+/// A source of time, for [`Limiter::with_clock`](crate::Limiter::with_clock).
 ///
 /// It should not step back: a bucket charged at a later time counts as charged until then.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
@@ -108,7 +113,8 @@ impl Clock for Timestamp {
     }
 }
 
-/// A clock that stands still until it is moved. Clones share the time.
+/// A clock that stands still until it is moved, for tests. Clones share the time. The [module docs](self) have an
+/// example.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicU64>);
 

@@ -1,9 +1,8 @@
-//! From what a backend has stored to what people are told: the one place where batches are judged
-//! and figures are computed, for every backend.
+//! Decisions: batches are judged, and figures are computed, in one place for all backends.
 //!
-//! A backend loads what is [`Stored`] for each member, lets [`Outcome::decide`] judge the batch, stores what
-//! that changed and returns the [`Outcome`]. A [`Decision`] keeps how its bucket stands and computes its figures
-//! when asked, rounding once: [`remaining`](Decision::remaining) down, waits up to microseconds.
+//! A backend loads the [`Stored`] state of each member, lets [`Outcome::decide`] judge the batch, stores the changed
+//! state and returns the [`Outcome`]. A [`Decision`] computes its figures on request, and rounds them once:
+//! [`remaining`](Decision::remaining) down, waits up to a microsecond.
 
 mod answer;
 mod batch_decision;

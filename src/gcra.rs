@@ -24,7 +24,7 @@ use std::{cmp::Ordering, time::Duration};
 
 use thiserror::Error;
 
-/// The longest tolerance of a limit and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
+/// The longest tolerance of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years. See [`Gcra::new`].
 pub const MAX_TICKS_US: u64 = 1 << 51;
 
 /// An exact span of time or instant: `us + frac / count` microseconds, where `count` is that of
@@ -39,8 +39,8 @@ pub struct Ticks {
     pub frac: u32,
 }
 
-/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch: all that a
-/// backend stores for it.
+/// The theoretical arrival time of a bucket, in microseconds since the Unix epoch. It is all that a backend stores
+/// for it: see [`Stored`](crate::decision::Stored).
 pub type Tat = Ticks;
 
 impl Ticks {
@@ -81,7 +81,7 @@ impl Ticks {
     }
 }
 
-/// Why a burst, a count and a period make no limit.
+/// Why a burst, a count and a period are not a valid limit. Returned by [`Limit::new`](crate::Limit::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GcraError {
@@ -92,7 +92,7 @@ pub enum GcraError {
     #[error("count is 0, so no token would ever come back: use at least 1")]
     ZeroCount,
     /// The period is zero.
-    #[error("period is 0: use the time in which `count` tokens come back, as `1s` or `3h`")]
+    #[error("period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`")]
     ZeroPeriod,
     /// The period has a fraction of a microsecond.
     #[error("period is not a whole number of microseconds: round it to one")]
@@ -113,7 +113,8 @@ pub enum GcraError {
     WaitTooLong,
 }
 
-/// The parameters of one bucket, validated: burst, count, and the two spans that follow from them.
+/// The validated parameters of a limit: burst, count and period. [`Limit::new`](crate::Limit::new) creates a limit
+/// directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gcra {
     burst: u32,
@@ -322,6 +323,30 @@ impl Gcra {
         }
         let given = self.subtract(self.lifted(before, now), self.lifted(after, now));
         self.subtract(self.normal(tat), given).max(full)
+    }
+
+    /// The TAT of a bucket that holds so many tokens at `now`.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tat_with(&self, tokens: u32, now: u64) -> Tat {
+        let taken = self.increment(self.burst.saturating_sub(tokens));
+        self.add(Ticks::from_micros(now), taken)
+    }
+
+    /// The new TAT once as much is charged as another bucket was charged when it moved from `before` to `after`.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn charge_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
+        let taken = self.subtract(self.lifted(after, now), self.lifted(before, now));
+        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
+        let tat = self.lifted(tat, now);
+        self.add(tat, taken).min(deepest).max(tat)
+    }
+
+    /// How many tokens more a bucket with this TAT owes at `now` than one with the TAT `other`, rounded up.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn owes_beyond(&self, tat: Tat, other: Tat, now: u64) -> u32 {
+        let more = self.subtract(self.lifted(tat, now), self.lifted(other, now));
+        let tokens = self.units(more).div_ceil(self.period_us());
+        u32::try_from(tokens).unwrap_or(u32::MAX)
     }
 
     /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.

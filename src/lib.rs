@@ -1,63 +1,86 @@
-//! Exact rate limiting as a tower layer, for axum, tonic and everything else that speaks `http`.
-//!
-//! Limits have names; clients have ids; a client's use of a limit is a bucket. Each bucket is
-//! decided by the Generic Cell Rate Algorithm in exact rational arithmetic: no request too many, none
-//! too few.
+//! Exact rate limiting as a [tower](https://docs.rs/tower) layer, for axum, tonic and any other service over `http`.
 //!
 //! ```
 //! use axum::{Router, routing::get};
 //! use tollgate::{ClientIp, Limit, RateLimitLayer};
 //!
-//! // 10 requests per second per client IP, bursts of 20, in memory.
+//! // 10 requests per second for each client address, with bursts of 20, in memory.
 //! let app: Router = Router::new()
 //!     .route("/", get(|| async { "hello" }))
 //!     .layer(RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer()));
 //! ```
 //!
-//! Serve it with `app.into_make_service_with_connect_info::<SocketAddr>()`, so that it sees who is
-//! calling. For several limits, files of limits and Redis, see [`RateLimitLayer::with_limiter`]. [`Limiter`] does the same
-//! without HTTP.
+//! Serve it with `app.into_make_service_with_connect_info::<SocketAddr>()`, which gives the layer the client's address.
+//!
+//! # Terms
+//!
+//! A **limit** has a name, a burst (the most that passes at once) and a rate. A **key extractor** finds the client's **id** in a
+//! request: its address, its account. A client's use of a limit is a **bucket**. A **rule** says which limit a
+//! request meets, whose bucket it is charged to, what it costs and when. A **backend** keeps the buckets, and decides.
+//!
+//! Limits are exact. The default algorithm is GCRA, a token bucket, in rational arithmetic on whole microseconds: seven per second
+//! are seven per second, for years. Between two instants W apart, a bucket admits at most burst + W × rate.
+//!
+//! # What it does
+//!
+//! | to | use |
+//! |---|---|
+//! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractorExt::or_else), or a closure |
+//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, or [burst tiers](guide::tiers); in code or in [files](guide::limits_in_files) of defaults and overrides |
+//! | delay requests instead of refusing them | [`Limit::max_wait`] |
+//! | choose requests, costs and plans | [`Rule`]s, several per [`RateLimitLayer`], charged together or not at all ([guide](guide::rules)) |
+//! | charge by outcome | [`refund_if`](Rule::refund_if), [`charge_if`](Rule::charge_if), [`settle_by`](Rule::settle_by), or a handler with its [`Assessment`](layer::Assessment) |
+//! | shape refusals and headers | [response formats](response), for HTTP and gRPC ([guide](guide::responses)) |
+//! | share limits between servers | [`RedisBackend`] ([guide](guide::redis)) with a [`FailurePolicy`](backend::FailurePolicy) and a [`DenyCache`](backend::DenyCache) |
+//! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund and reset, for one bucket or a batch |
+//! | respect the limits of other servers | `pace::PaceLayer`, for clients (feature `pace`) |
+//! | operate it | metrics, events, spans and alerts ([guide](guide::operating)); [checks](check) of the configuration |
+//! | test it | [`ManualClock`](clock::ManualClock): no test has to sleep ([recipe](guide::recipes::testing)) |
+//!
+//! The [recipes](guide::recipes) solve common problems, such as API keys, logins, plans and uploads.
 //!
 //! # The flow of a request
 //!
-//! Each step is a module, and imports point down this list only:
+//! Each step is a module. Imports point down this list only:
 //!
 //! ```text
-//! testing         what every backend has to keep, as a suite of tests
-//! layer           a request comes in, a response goes out: tower
-//!   response        what a refused client sees, and how much is left
+//! testing         the conformance suite for backends
+//! pace            tower for clients: follows what servers say
+//! reload          limits and lists that are read again when their files change
+//! layer           tower: a request comes in, a response goes out
+//!   response        refusals and headers
 //!   rule            which limits a request meets
-//!     key             who is asking
-//!   reload          limits that are read again when their files change
-//!   limiter         the engine: names to members, answers to decisions
+//!     key             who is calling
+//!   limiter         the engine: from names and ids to decisions
 //!     limit           what is allowed: names, limits, overrides, files
 //!   backend         where buckets are kept, and decided in one atomic step
-//!     metrics         what operators count
-//!     decision        judges a batch; computes what people are told
-//!     transaction     what is asked of a backend
-//!       tiers, window, quota, gcra     the arithmetic, pure
-//!       check           mistakes that only traffic shows
-//!       id              whose bucket it is, and what ids look like
-//!       clock           what time it is
+//!     metrics         what is counted
+//!     decision        judges a batch, and computes its figures
+//!     transaction     what a backend is asked
+//!       window, quota, tiers, gcra     the arithmetic, pure
+//!       check           mistakes that only show while requests run
+//!       id              ids and their formats
+//!       clock           time
 //! ```
 //!
 //! # Features
 //!
-//! | feature | default | what for |
+//! | feature | default | adds |
 //! |---|---|---|
-//! | `axum` | yes | finds the peer address that axum passes on |
-//! | `yaml` | yes | reads limits from YAML files; those in JSON need no feature |
-//! | `toml` | | reads limits from TOML files |
-//! | `metrics` | | counts, by the facade of the crate `metrics` |
-//! | `reload` | | reads files of limits again when they change, on tokio |
-//! | `failure-policy` | | decides while another backend does not answer, on tokio |
-//! | `redis` | | keeps buckets in Redis or Valkey: single servers, behind sentinels, and clusters |
-//! | `testing` | | the conformance suite, for tests of a backend of your own |
-//! | `tokio` | by others | lets charges be corrected in tasks, where a backend has to wait |
-//! | `tonic` | | finds the peer address that tonic passes on, forwards `NamedService`, writes details of a gRPC status |
+//! | `axum` | yes | the peer address from axum's `ConnectInfo`, and [`MatchedPath`](key::MatchedPath) |
+//! | `yaml` | yes | limits from YAML files (JSON needs no feature) |
+//! | `toml` | | limits from TOML files |
+//! | `reload` | | reloading of limit files when they change, on tokio |
+//! | `redis` | | [`RedisBackend`]: Redis or Valkey, on single servers, behind sentinels, or as a cluster |
+//! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail, on tokio; part of `redis` |
+//! | `metrics` | | counters and histograms, through the `metrics` facade |
+//! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits, on tokio |
+//! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
 //! | `tonic-tls` | | the same on TLS connections |
+//! | `tokio` | by others | waiting in line; refunds and settlement in a background task, for backends that wait |
+//! | `testing` | | the conformance suite, for tests of your own backend |
 //!
-//! Features only add. Without any, neither axum nor an async runtime comes in.
+//! Features only add. With `default-features = false`, neither axum nor an asynchronous runtime is a dependency.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -66,6 +89,9 @@ pub mod check;
 pub mod clock;
 pub mod decision;
 pub mod gcra;
+#[cfg(any(doc, doctest))]
+#[cfg_attr(docsrs, doc(auto_cfg = false))]
+pub mod guide;
 pub mod id;
 pub mod key;
 pub mod layer;
@@ -77,12 +103,15 @@ pub mod metrics;
 #[path = "metrics/off.rs"]
 mod metrics;
 mod outage_log;
+#[cfg(feature = "pace")]
+pub mod pace;
 pub mod quota;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
 pub mod rule;
 mod stats;
+mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tiers;
@@ -103,14 +132,6 @@ pub use self::{
     transaction::Transaction,
 };
 
-#[cfg(all(doctest, feature = "axum"))]
+#[cfg(all(doctest, feature = "axum", feature = "redis", feature = "yaml"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(all(doctest, feature = "redis"))]
-#[doc = include_str!("../docs/redis.md")]
-struct RunningWithRedis;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/tiers.md")]
-struct Tiers;

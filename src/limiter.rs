@@ -1,8 +1,10 @@
-//! The engine: from limit names and ids to decisions. It does no I/O of its own and knows no HTTP.
+//! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
 mod capacity;
 mod handle;
 mod limiter_error;
+#[cfg(feature = "tokio")]
+mod line;
 mod prepare;
 mod rebuilt;
 mod receipts;
@@ -31,9 +33,9 @@ use crate::{
     transaction::{Operation, Transaction},
 };
 
-/// Decides what clients may do: limits, and the backend that keeps their buckets.
+/// Decides what clients may do, by its limits and the state in its backend.
 ///
-/// A clone is a handle on the same limits and buckets.
+/// Clones share the limits and the buckets.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, Limits, MemoryBackend, Transaction, transaction::Mode};
@@ -50,14 +52,14 @@ use crate::{
 /// assert!(decision.allowed());
 /// assert_eq!(decision.remaining(), Some(9));
 ///
-/// // Several at once: all are charged, or none.
+/// // Several limits: all are charged, or none.
 /// let batch = [
 ///     Transaction::new("orders", "alice"),
 ///     Transaction::new("certificates", "example.com").mode(Mode::CheckOnly),
 /// ];
 /// assert!(limiter.spend_batch(&batch).await?.allowed());
 ///
-/// // The order failed: it shall not count.
+/// // The order failed, so it should not count.
 /// limiter.refund(&Transaction::new("orders", "alice")).await?;
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -77,19 +79,20 @@ struct Shared {
 }
 
 impl Limiter {
-    /// A limiter that decides by the backend's own clock.
+    /// Creates a limiter that uses the backend's clock.
     ///
     /// # Panics
     ///
-    /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]): a [`MemoryBackend`] with less room than the
-    /// history of one bucket takes.
+    /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]), such as a [`MemoryBackend`] whose
+    /// budget is smaller than one bucket with tiers, or cannot lease a limit that asks for it ([`Backend::lease`]).
     ///
     /// [`MemoryBackend`]: crate::MemoryBackend
     #[track_caller]
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
-        if let Err(error) = reload::admitted(&limits, &backend) {
-            panic!("{error}");
-        }
+        let limits = match reload::fitted(limits, &backend) {
+            Ok(limits) => limits,
+            Err(error) => panic!("{error}"),
+        };
         limits.begin_counters();
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),
@@ -104,23 +107,37 @@ impl Limiter {
         }
     }
 
-    /// Decides by `clock` instead of the backend's own. Other handles keep theirs.
+    /// Uses `clock` instead of the backend's clock. Existing clones keep theirs.
+    /// [`ManualClock`](crate::clock::ManualClock) is for tests.
     ///
-    /// A [`Timestamp`] is a clock that stands still, so `limiter.clone().with_clock(instant)`
-    /// decides what would have been decided then.
+    /// A [`Timestamp`] is a clock that stands still: `limiter.clone().with_clock(instant)` decides as of that
+    /// instant.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// How the backend stands: how many buckets it holds, and the like.
+    /// Figures of the backend, such as the number of buckets.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.backend.stats()
     }
 
-    /// The limits in force.
+    /// Gives back what a [`Lease`](crate::backend::Lease) has charged ahead, and charges what a
+    /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store: to be awaited before a process ends.
+    ///
+    /// The limiter decides after that, too, and leases nothing any more. If this future is dropped, what it has not given back
+    /// stays charged.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer. Then the rest stays charged until it has come back with time.
+    pub async fn close(&self) -> Result<(), LimiterError> {
+        Ok(self.shared.backend.close().await?)
+    }
+
+    /// The limits in force. The burst of a limit with leases is what they leave for the store.
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.load_full()
@@ -132,7 +149,7 @@ impl Limiter {
         self.shared.limits.load()
     }
 
-    /// Answers what [`spend`](Self::spend) would, and writes nothing.
+    /// Returns what [`spend`](Self::spend) would return, without charging.
     ///
     /// # Errors
     ///
@@ -142,7 +159,7 @@ impl Limiter {
         self.decide_one(Operation::Check, transaction).await
     }
 
-    /// Answers what [`spend_batch`](Self::spend_batch) would, and writes nothing.
+    /// Returns what [`spend_batch`](Self::spend_batch) would return, without charging.
     ///
     /// # Errors
     ///
@@ -164,7 +181,7 @@ impl Limiter {
         self.decide_one(Operation::Spend, transaction).await
     }
 
-    /// Charges all transactions, or none if one that votes does not fit.
+    /// Charges all transactions, or none if one with a vote does not fit. See [`Mode`](crate::transaction::Mode).
     ///
     /// # Errors
     ///
@@ -177,8 +194,8 @@ impl Limiter {
         self.decide_batch(Operation::Spend, transactions).await
     }
 
-    /// Does what [`spend`](Self::spend) does without waiting, or answers `None`, having done
-    /// nothing, if the backend has to wait. A [`MemoryBackend`](crate::MemoryBackend) never has.
+    /// Like [`spend`](Self::spend), but never waits. Returns `None`, without charging, if the backend has to wait. A
+    /// [`MemoryBackend`](crate::MemoryBackend) never has to.
     ///
     /// # Errors
     ///
@@ -191,8 +208,8 @@ impl Limiter {
         self.try_decide_one(Operation::Spend, transaction)
     }
 
-    /// Does what [`spend_batch`](Self::spend_batch) does without waiting, or answers `None`, having
-    /// done nothing, if the backend has to wait.
+    /// Like [`spend_batch`](Self::spend_batch), but never waits. Returns `None`, without charging, if the backend has
+    /// to wait.
     ///
     /// # Errors
     ///
@@ -205,19 +222,19 @@ impl Limiter {
         self.try_decide_batch(Operation::Spend, transactions)
     }
 
-    /// Gives a transaction's cost back, never beyond full. Refunding a
-    /// [`CheckOnly`](crate::transaction::Mode::CheckOnly) transaction gives nothing.
+    /// Refunds the cost of a transaction. The bucket never gets more than full. Refunding a
+    /// [`CheckOnly`](crate::transaction::Mode::CheckOnly) transaction changes nothing.
     ///
-    /// The decision shows the state afterwards, and [`refunded`](Decision::refunded) says whether
-    /// anything was given back.
+    /// The decision shows the state after the refund. [`refunded`](Decision::refunded) tells whether anything was
+    /// refunded.
     ///
-    /// It gives back what the cost is worth by the limits in force. If a [`reload`](Self::reload) has made tokens dearer since
-    /// the charge, that is more than the charge took. An [`Assessment`](crate::layer::Assessment) knows what was charged, and
-    /// gives back no more.
+    /// The refund is computed with the current limits. If a [`reload`](Self::reload) has made tokens more expensive
+    /// since the charge, it returns more than was taken. An [`Assessment`](crate::layer::Assessment) or a receipt
+    /// never does.
     ///
-    /// A plain refund does not know who decided the charge. If the store did not answer then, and this process decided
-    /// alone, it gives back at the store what was never charged there.
-    /// [`LimitHandle::refund_receipt`] refunds exactly one charge, wherever it was decided.
+    /// A plain refund does not know who made the charge. If this process decided it locally, because the store did
+    /// not answer, a plain refund would return tokens at the store that were never charged there.
+    /// [`LimitHandle::refund_receipt`] refunds exactly one charge, wherever it was made.
     ///
     /// # Errors
     ///
@@ -226,7 +243,7 @@ impl Limiter {
         self.decide_one(Operation::Refund, transaction).await
     }
 
-    /// Gives the costs of all transactions back.
+    /// Refunds the costs of all transactions.
     ///
     /// # Errors
     ///
@@ -238,7 +255,7 @@ impl Limiter {
         self.decide_batch(Operation::Refund, transactions).await
     }
 
-    /// Makes the buckets of these transactions full, whatever their costs and modes.
+    /// Fills the buckets of these transactions, whatever their costs and modes.
     ///
     /// # Errors
     ///
@@ -248,7 +265,7 @@ impl Limiter {
         decided.map(drop)
     }
 
-    /// A handle on the limit of this name, for callers that use it often or want to know at startup whether it exists.
+    /// Returns a handle on a limit, for callers that use it often, or that want to know at startup whether it exists.
     ///
     /// # Errors
     ///

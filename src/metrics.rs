@@ -1,23 +1,24 @@
-//! What operators count: metrics by the facade of the [`metrics`] crate, for whatever exporter the application
-//! installs.
+//! Metrics for operators, through the facade of the [`metrics`] crate, for whichever exporter the application
+//! installs. The [guide](crate::guide::operating) has alerts and an example.
 //!
-//! | name | kind | labels | what |
+//! | name | kind | labels | meaning |
 //! |---|---|---|---|
-//! | [`REQUESTS`] | counter | `policy`, `result` | transactions decided |
-//! | [`REFUSALS`] | counter | `reason` | requests that layers have refused, for whatever reason |
-//! | [`DECISION_DURATION`] | histogram, seconds | `operation` | how long decisions took, store and all |
-//! | [`STORE_DURATION`] | histogram, seconds | `call`, `result` | how long the Redis backend took |
-//! | [`CIRCUIT_TRANSITIONS`] | counter | `to` | how often the breaker has opened and closed |
+//! | [`REQUESTS`] | counter | `policy`, `result` | decided transactions |
+//! | [`REFUSALS`] | counter | `reason` | requests that layers refused |
+//! | [`DECISION_DURATION`] | histogram, seconds | `operation` | duration of decisions, including the store |
+//! | [`STORE_DURATION`] | histogram, seconds | `call`, `result` | duration of calls to Redis |
+//! | [`CIRCUIT_TRANSITIONS`] | counter | `to` | transitions of the circuit breaker |
 //! | [`FALLBACK_REQUESTS`] | counter | `action` | batches decided without the store |
-//! | [`OVERRIDE_UTILIZATION`] | histogram, 0 to 1 | `policy` | how much of their buckets clients with an override have used up |
-//! | [`CONFIG_RELOADS`] | counter | `outcome` | limits that were `applied` or `refused`, and files that were `unreadable` |
-//! | [`BUCKETS`] | gauge | | buckets held in memory |
-//! | [`EVICTIONS`] | counter | | buckets that were forgotten for want of room |
+//! | [`OVERRIDE_UTILIZATION`] | histogram, 0 to 1 | `policy` | how much of their buckets clients with an override have used |
+//! | [`CONFIG_RELOADS`] | counter | `outcome` | reloads: limits `applied` or `refused`, files `unreadable` |
+//! | [`BUCKETS`] | gauge | | buckets in memory |
+//! | [`EVICTIONS`] | counter | | buckets evicted because memory was full |
+//! | [`WAITING`] | gauge | | requests that wait in line in layers |
 //! | [`CIRCUIT_STATE`] | gauge | | 0 while the store is asked, 1 while it is not |
 //!
-//! The names, and what they are called after, are those of OpenTelemetry's conventions; an exporter for Prometheus writes them with
-//! underscores and puts the unit and `_total` at their ends. `policy` is the limit's name. No label ever holds an id: there would
-//! be as many series as clients.
+//! The names follow OpenTelemetry's conventions. An exporter for Prometheus writes them with underscores, and appends
+//! the unit and `_total`. `policy` is the name of the limit. No label contains an id, because there would be as many
+//! series as clients.
 //!
 //! | `result` | |
 //! |---|---|
@@ -26,23 +27,22 @@
 //! | `blocked` | denied because the client is blocked |
 //! | `cache_rejected` | denied by the deny cache, without asking the store |
 //! | `fallback_acquired`, `fallback_rejected` | decided locally, because the store did not answer |
-//! | `shadow_rejected` | would have been denied, were the limit not in shadow mode |
-//! | `withheld` | would have passed, but for another limit of the batch |
-//! | `skipped` | without a vote, and did not fit |
+//! | `shadow_rejected` | would have been denied without shadow mode |
+//! | `withheld` | would have passed, but another limit of the batch denied |
+//! | `skipped` | had no vote, and did not fit |
 //! | `error` | not decided: the store did not answer |
 //!
-//! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become a replica), or
-//! `dropped`: nobody waited for it any more, as after the deadline of a `FailurePolicy`.
+//! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become
+//! a replica), or `dropped` (nobody waited for it any more, for example after the deadline of a `FailurePolicy`).
 //!
 //! A refusal's `reason` is `over_limit`, `blocked`, `too_costly` (413), `listed` (403), `no_id`, `unavailable` (503) or
 //! `misconfigured`.
 //!
-//! The last three metrics are of states, and are set by [`publish`]: call it before each scrape.
-//! `docs/operating.md` has alerts to set, and the example `observability` a dashboard.
+//! [`publish`] sets the last three metrics: call it before each scrape. The example `observability` has a dashboard.
 //!
-//! Each label of a counter has few values, and counters begin at 0 with all of them, so that `increase()` sees the first event:
-//! those with a `policy` when the limiter is made or its limits are reloaded, the others when [`describe`] is called. So install
-//! the exporter and call `describe` before limiters are made. Recorders are asked for each series once, at its first use.
+//! Counters start at 0 for each combination of their labels, so that `increase()` sees the first event. Counters with
+//! a `policy` are created with the limiter and on reload, the others by [`describe`]. So install the exporter and
+//! call `describe` before you create limiters. A recorder is asked for each series once, at its first use.
 
 use std::{
     fmt,
@@ -58,36 +58,38 @@ use quanta::Clock;
 
 use crate::{decision::ResultLabel, stats::Stats, transaction::Operation};
 
-/// Transactions decided.
+/// Decided transactions. The [module docs](self) describe each metric.
 pub const REQUESTS: &str = "rate_limiting.requests";
-/// Requests that layers have refused.
+/// Requests that layers refused. See the [module docs](self).
 pub const REFUSALS: &str = "rate_limiting.refusals";
-/// How long decisions took, in seconds.
+/// Duration of decisions, in seconds. See the [module docs](self).
 pub const DECISION_DURATION: &str = "rate_limiting.decision.duration";
-/// How long the Redis backend took, in seconds.
+/// Duration of calls to Redis, in seconds. See the [module docs](self).
 pub const STORE_DURATION: &str = "rate_limiting.store.duration";
-/// How often the breaker of a [`FailurePolicy`](crate::backend::FailurePolicy) has opened and closed.
+/// Transitions of the circuit breaker of a [`FailurePolicy`](crate::backend::FailurePolicy).
 pub const CIRCUIT_TRANSITIONS: &str = "rate_limiting.circuit.transitions";
-/// Batches decided without the store.
+/// Batches decided without the store. See the [module docs](self).
 pub const FALLBACK_REQUESTS: &str = "rate_limiting.fallback.requests";
-/// How much of their buckets clients with an override have used up, from 0 to 1.
+/// How much of their buckets clients with an override have used, from 0 to 1. See the [module docs](self).
 pub const OVERRIDE_UTILIZATION: &str = "rate_limiting.override.utilization";
-/// Limits that were put in force, or refused.
+/// Reloads of limits, applied or refused. See the [module docs](self).
 pub const CONFIG_RELOADS: &str = "rate_limiting.config.reloads";
-/// Buckets held in memory.
+/// Buckets in memory. [`publish`] sets it.
 pub const BUCKETS: &str = "rate_limiting.buckets";
-/// Buckets that were forgotten for want of room.
+/// Buckets that were evicted because memory was full. [`publish`] sets it.
 pub const EVICTIONS: &str = "rate_limiting.evictions";
-/// 0 while the store is asked, 1 while it is not.
+/// Requests that wait in line in layers.
+pub const WAITING: &str = "rate_limiting.waiting";
+/// 0 while the store is asked, 1 while it is not. [`publish`] sets it.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
 
-/// Upper bounds for histograms of both durations, in seconds: memory takes about a microsecond, Redis a fraction of a
-/// millisecond, and no decision more than its deadline.
+/// Upper bounds for histograms of both durations, in seconds. A decision in memory takes about a microsecond, and one
+/// on Redis a fraction of a millisecond. The [guide](crate::guide::operating#metrics) shows how to set them.
 pub const DURATION_BUCKETS: &[f64] = &[
     0.000_001, 0.000_002, 0.000_005, 0.000_02, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005,
     0.01, 0.025, 0.05, 0.25, 1.0,
 ];
-/// Upper bounds for a histogram of how much clients have used up.
+/// Upper bounds for the histogram of [`OVERRIDE_UTILIZATION`].
 pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
 /// Every counter but [`REQUESTS`] and [`EVICTIONS`], with its label and all values of that.
@@ -114,8 +116,9 @@ const COUNTERS: [(&str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// Tells the recorder what the metrics are, and their units, and begins the counters at 0. Call it once, after the exporter is
-/// installed and before limiters are made.
+/// Describes the metrics and their units to the recorder, and starts the counters at 0. Call it once, after the
+/// exporter is installed and before limiters are created. The [guide](crate::guide::operating#metrics) has an
+/// example.
 pub fn describe() {
     for (name, label, values) in COUNTERS {
         for value in values {
@@ -148,6 +151,8 @@ pub fn describe() {
     );
     describe_gauge!(BUCKETS, Unit::Count, "Buckets held in memory");
     describe_counter!(EVICTIONS, Unit::Count, "Buckets forgotten for want of room");
+    describe_gauge!(WAITING, Unit::Count, "Requests that wait in line in layers");
+    gauge!(WAITING).increment(0.0);
     describe_gauge!(
         CIRCUIT_STATE,
         "0 while the store is asked, 1 while it is not"
@@ -305,6 +310,14 @@ pub(crate) fn fell_back(action: &'static str) {
 /// Notes that a layer has refused a request.
 pub(crate) fn refused(reason: &'static str) {
     count(REFUSALS, "reason", reason);
+}
+
+/// Notes that a request begins to wait in line, or ends.
+pub(crate) fn waits(begins: bool) {
+    match begins {
+        true => gauge!(WAITING).increment(1.0),
+        false => gauge!(WAITING).decrement(1.0),
+    }
 }
 
 /// Notes that other limits were put in force, or not.

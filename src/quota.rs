@@ -29,14 +29,14 @@ pub use self::{
     utc_offset::{InvalidUtcOffset, UtcOffset},
 };
 
-/// The parameters of one bucket, validated: how much may be used in each period.
+/// The validated parameters of a quota. [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     quota: u32,
     per: Per,
 }
 
-/// How much of a quota is used: all that is stored of a bucket. The default is a bucket never used.
+/// How much of a [`Quota`] is used, which is all that is stored of a bucket. The default is an unused bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Usage {
     /// When the period started, in microseconds since the Unix epoch.
@@ -199,7 +199,7 @@ impl Quota {
     }
 }
 
-/// Why a quota makes no limit.
+/// Why a quota is not valid. Returned by [`Quota::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QuotaError {

@@ -1,4 +1,4 @@
-//! Limits that are read again when their files change.
+//! Reloads limits when their files change.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -13,10 +13,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A set of files is put in force whole or not at all. When one has a mistake, or a rule does not fit
-//! what it says ([`Limiter::reload`]), the limits that were in force stay, and the error is logged
-//! once. An overrides file that is empty has no overrides; one that is missing is a mistake. Write a
-//! file under another name and rename it, so that no half of one is ever read.
+//! All files take effect together or not at all. If one has a mistake, or a rule does not fit the new limits
+//! ([`Limiter::reload`]), the current limits stay in force, and the error is logged once. An empty overrides file
+//! removes all overrides. A missing file is a mistake. To replace a file, write the new one under another name and
+//! rename it, so that nobody reads half a file.
+//! [Lists of addresses](IpList) can be read again with them.
 
 use std::{
     convert::Infallible,
@@ -34,12 +35,13 @@ use tokio::{
 };
 
 use crate::{
+    key::{IpList, IpListError},
     limit::{Documents, LimitsBuilder, LimitsError},
     limiter::{Limiter, ReloadError},
     metrics,
 };
 
-/// Puts limits in force when the files that they are made of have changed.
+/// Reloads the limits of a limiter when their files change. The [module docs](self) have an example.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read again until it runs"]
 pub struct Reloader {
@@ -47,6 +49,7 @@ pub struct Reloader {
     recipe: Arc<LimitsBuilder>,
     interval: Duration,
     on_hangup: bool,
+    lists: Vec<IpList>,
     /// The hash of what was refused last. It is held from reading files to putting them in force.
     refused: Arc<Mutex<Option<[u8; 32]>>>,
 }
@@ -63,19 +66,20 @@ enum Look {
 }
 
 impl Reloader {
-    /// A reloader of a limiter's limits, by the recipe that they were built by. It looks at the files
-    /// every 30 seconds.
+    /// Creates a reloader for a limiter, with the builder of its limits. By default, it checks the files every 30
+    /// seconds.
     pub fn new(limiter: Limiter, recipe: LimitsBuilder) -> Self {
         Self {
             limiter,
             recipe: Arc::new(recipe),
             interval: Duration::from_secs(30),
             on_hangup: false,
+            lists: Vec::new(),
             refused: Arc::default(),
         }
     }
 
-    /// Sets how often it looks at the files.
+    /// Sets how often it checks the files.
     ///
     /// # Panics
     ///
@@ -90,17 +94,37 @@ impl Reloader {
         self
     }
 
-    /// Looks at the files on SIGHUP as well, which then no more ends the process. Where there are no
-    /// such signals, nothing comes of it.
+    /// Also checks the files on SIGHUP, which then no longer ends the process. On systems without this signal, it has
+    /// no effect.
     pub fn on_hangup(mut self) -> Self {
         self.on_hangup = true;
         self
     }
 
-    /// Looks at the files again and again, and logs what has changed. It never ends.
+    /// Also reads a list of addresses again whenever it looks at the files. Each list takes effect by itself: a mistake in
+    /// one affects neither the other lists nor the limits.
     ///
-    /// SIGHUP is heard from the call on, not from the first poll. Files are read on a thread for
-    /// blocking work.
+    /// ```no_run
+    /// use tollgate::{ClientIp, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::IpList, reload::Reloader};
+    ///
+    /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+    /// let recipe = Limits::builder().defaults_file("defaults.yml");
+    /// let limiter = Limiter::new(recipe.build()?, MemoryBackend::new());
+    /// let partners = IpList::from_file("partners.txt")?;
+    /// let rule = Rule::new("requests", ClientIp::peer()).skip_if(ClientIp::peer().listed_in(&partners));
+    /// let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    /// tokio::spawn(Reloader::new(limiter, recipe).list(&partners).run());
+    /// # let _ = layer;
+    /// # Ok(()) }
+    /// ```
+    pub fn list(mut self, list: &IpList) -> Self {
+        self.lists.push(list.clone());
+        self
+    }
+
+    /// Checks the files again and again, and logs changes. It never returns.
+    ///
+    /// SIGHUP is handled from the call on, not from the first poll. Files are read on a thread for blocking work.
     ///
     /// # Panics
     ///
@@ -120,7 +144,10 @@ impl Reloader {
                 if let Some(error) = &error
                     && (asked || last_error.as_ref() != Some(error))
                 {
-                    tracing::error!(error, "limits are not reloaded: those in force stay");
+                    tracing::error!(
+                        error,
+                        "limits were not reloaded: the current ones stay in force"
+                    );
                 }
                 last_error = error;
             }
@@ -128,7 +155,7 @@ impl Reloader {
     }
 
     /// Looks at the files once: reads them and, if they have changed, puts in force what they say.
-    /// Answers whether they have.
+    /// Answers whether the limits have.
     ///
     /// It blocks for as long as it reads. A million overrides take seconds.
     ///
@@ -136,7 +163,32 @@ impl Reloader {
     ///
     /// If the files have a mistake, or do not fit what is running. Then the old limits stay.
     pub fn reload(&self) -> Result<bool, ReloaderError> {
-        Ok(self.look(true)? == Look::New)
+        let (_new, lists) = self.look_at_lists();
+        let is_new = self.look(true)? == Look::New;
+        lists?;
+        Ok(is_new)
+    }
+
+    /// Reads all lists again: which of them have changed, and the first mistake in the others.
+    fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), IpListError>) {
+        let (mut new, mut looked) = (Vec::new(), Ok(()));
+        for list in &self.lists {
+            match list.reload() {
+                Ok(false) => {}
+                Ok(true) => {
+                    metrics::reloaded("applied");
+                    new.push(list);
+                }
+                Err(error) => {
+                    metrics::reloaded(match error {
+                        IpListError::Read { .. } => "unreadable",
+                        _ => "refused",
+                    });
+                    looked = looked.and(Err(error));
+                }
+            }
+        }
+        (new, looked)
     }
 
     /// Looks at the files. What was refused before is tried again only if somebody asks.
@@ -183,26 +235,35 @@ impl Reloader {
     /// Looks at the files on a thread for blocking work, and logs what has changed.
     async fn look_elsewhere(&self, asked: bool) -> Result<(), String> {
         let reloader = self.clone();
-        let looked = task::spawn_blocking(move || reloader.look(asked)).await;
-        match looked.map_err(|error| error.to_string())? {
+        let looked = task::spawn_blocking(move || {
+            let (new, lists) = reloader.look_at_lists();
+            let new: Vec<_> = new.into_iter().cloned().collect();
+            (new, lists, reloader.look(asked))
+        });
+        let (new, lists, limits) = looked.await.map_err(|error| error.to_string())?;
+        for list in new {
+            let (path, ranges) = (list.path().display(), list.len());
+            tracing::info!(%path, ranges, "a list of addresses is reloaded");
+        }
+        match limits {
             Ok(Look::Known) => {}
-            Ok(Look::Back) => tracing::info!("the files say again what is in force"),
+            Ok(Look::Back) => tracing::info!("the files match the limits in force again"),
             Ok(Look::New) => {
                 let limits = self.limiter.limits();
                 let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
                 tracing::info!(
                     limits = limits.iter().count(),
                     overrides,
-                    "limits are reloaded"
+                    "limits were reloaded"
                 );
             }
             Err(error) => return Err(error.to_string()),
         }
-        Ok(())
+        lists.map_err(|error| error.to_string())
     }
 }
 
-/// Why the limits that were in force stay.
+/// Why new limits did not take effect. Returned by [`Reloader::reload`].
 #[derive(Debug, Error)]
 #[error(transparent)]
 #[non_exhaustive]
@@ -211,6 +272,8 @@ pub enum ReloaderError {
     Limits(#[from] LimitsError),
     /// They do not fit what is running.
     Limiter(#[from] ReloadError),
+    /// A list of addresses has a mistake.
+    List(#[from] IpListError),
 }
 
 /// SIGHUPs, if they are listened to.
@@ -222,7 +285,7 @@ impl Hangups {
     fn listen(on_hangup: bool) -> Self {
         let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
         Self(listened.unwrap_or_else(|error| {
-            tracing::error!(%error, "limits are not reloaded on SIGHUP: it cannot be listened to");
+            tracing::error!(%error, "limits are not reloaded on SIGHUP: cannot listen to the signal");
             None
         }))
     }

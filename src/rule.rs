@@ -1,6 +1,22 @@
-//! Which limits a request meets: rules, and what they make of one.
+//! Rules: which limits a request meets, what it costs, and when that is charged.
 //!
-#![cfg_attr(feature = "axum", doc = include_str!("../docs/rules.md"))]
+//! ```
+//! use http::Method;
+//! use tollgate::{ClientIp, Rule, rule::{methods, paths}};
+//!
+//! // Every request of a client, except health checks.
+//! let requests = Rule::new("requests", ClientIp::peer()).skip_if(paths(["/health"]));
+//! // Writes cost 5.
+//! let writes = Rule::new("writes", ClientIp::peer())
+//!     .skip_if(methods([Method::GET, Method::HEAD, Method::OPTIONS]))
+//!     .cost(5);
+//! // Failed requests of the server do not count.
+//! let answers = Rule::new("answers", ClientIp::peer())
+//!     .refund_if(|ending| ending.status().is_some_and(|status| status.is_server_error()));
+//! # let _ = (requests, writes, answers);
+//! ```
+//!
+//! The [guide](crate::guide::rules) explains exemptions, fallbacks, plans and charging.
 
 mod charge;
 mod charging;
@@ -37,7 +53,8 @@ use crate::{
     transaction::{Mode, OnFailure},
 };
 
-/// One limit that requests meet: its name, who is asking, and what it costs.
+/// A limit that requests meet: its name, the client, the cost, and when it is charged. The
+/// [guide](crate::guide::rules) explains each.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule, key::HeaderId};
@@ -57,6 +74,7 @@ pub struct Rule {
     charging: Charging,
     on_missing: OnMissing,
     on_failure: Option<OnFailure>,
+    no_wait: bool,
     skips: Predicates,
     logged: Arc<AtomicBool>,
     /// The rules for requests for which this one finds no id, in the order in which they are asked.
@@ -79,28 +97,29 @@ enum Cost {
     By(Arc<dyn Fn(&Parts) -> u32 + Send + Sync>),
 }
 
-/// What happens to a request that should have an id and has none, or none in the limit's format. If
-/// that is the server's fault, it is logged once with what to change.
+/// What happens to a request without a valid id. If the server is at fault, the remedy is logged once.
+/// [`Proxies`](crate::key::Proxies) and the [guide](crate::guide::proxies#requests-without-a-client-address) have
+/// examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnMissing {
-    /// It is refused: with 400 if the client left the id out, with 500 if the server is not set up
-    /// to know it. The layer's other rules charge it all the same.
+    /// It is refused: with 400 if the client did not send an id, with 500 if the server is not configured to find it.
+    /// The layer's other rules still charge it.
     #[default]
     Refuse,
-    /// The rule is skipped. Whoever leaves the id out, or sends one that is not valid, escapes the limit: where such requests
-    /// are to be counted in another way, use [`Rule::or_else`].
+    /// The rule is skipped. Clients can then avoid the limit by leaving the id out, or by sending an invalid one. To
+    /// count such requests in another way, use [`Rule::or_else`].
     Skip,
     /// All such requests share one bucket.
     Shared,
 }
 
 impl Rule {
-    /// A rule that charges 1 to the limit `limit` for each request, in the bucket of the id that
-    /// `extractor` finds.
+    /// A rule that charges 1 to the limit `limit` for each request, in the bucket of the client that `extractor`
+    /// finds.
     ///
-    /// The limit is given by its name, or by a [handle](crate::limiter::LimitHandle). Cost and mode are the rule's, not the
-    /// handle's.
+    /// The limit is given by name or by a [handle](crate::limiter::LimitHandle). The cost and the mode of a handle do
+    /// not matter here.
     pub fn new(limit: impl Into<Arc<str>>, extractor: impl KeyExtractor) -> Self {
         Self {
             limit: limit.into(),
@@ -111,17 +130,18 @@ impl Rule {
             charging: Charging::default(),
             on_missing: OnMissing::default(),
             on_failure: None,
+            no_wait: false,
             skips: Predicates::default(),
             logged: Arc::default(),
             others: Vec::new(),
         }
     }
 
-    /// Chooses the limit for each request: one of `others`, given by their names or [handles](crate::limiter::LimitHandle), or
-    /// the rule's own where there is `None`.
+    /// Selects the limit for each request: one of `others`, given by names or [handles](crate::limiter::LimitHandle),
+    /// or the rule's own limit for `None`.
     ///
-    /// A name that is not among them is a mistake of the server, and does what
-    /// [`on_missing`](Self::on_missing) says.
+    /// If the closure returns a name that is not in `others`, the server is at fault, and
+    /// [`on_missing`](Self::on_missing) decides what happens.
     ///
     /// ```
     /// use tollgate::{Rule, key::ExtensionId};
@@ -153,9 +173,9 @@ impl Rule {
         self.set(|rule| rule.cost = Cost::Fixed(cost))
     }
 
-    /// Finds what each request costs, in tokens. Where it is 0, the rule is skipped, also for those who are over the
-    /// limit: charge at least 1 if a client can choose it. Where it is above the limit's burst, so that it could never
-    /// pass, the request is refused with 413.
+    /// Computes the cost of each request, in tokens. If it is 0, the rule is skipped, even for clients over the
+    /// limit, so return at least 1 if clients can influence it. If it is above the limit's burst, the request could
+    /// never pass, and is refused with 413.
     ///
     /// ```
     /// use http::header::CONTENT_LENGTH;
@@ -173,27 +193,26 @@ impl Rule {
         self.set(|rule| rule.cost = cost.clone())
     }
 
-    /// Skips requests for which this is true. Any of several is enough.
+    /// Skips requests for which the condition holds. If called several times, any of the conditions is enough.
     ///
-    /// A request whose path is in disguise (see [`paths`]), such as `/static/../login`, is skipped only if this is also
-    /// true of the request with the path that a router may resolve it to, here `/login`.
+    /// For a disguised path (see [`paths`]), such as `/static/../login`, the condition must also hold for the path
+    /// that a router may resolve it to, here `/login`.
     pub fn skip_if(self, skip: impl Predicate) -> Self {
         let skip: Arc<dyn Predicate> = Arc::new(skip);
         self.set(|rule| rule.skips.push(Arc::clone(&skip)))
     }
 
-    /// Skips requests for which this is false. A request whose path is in disguise (see [`paths`]) is skipped only if this
-    /// is also false of the request with the path that a router may resolve it to.
+    /// Skips requests for which the condition does not hold. For a disguised path (see [`paths`]), it must also not
+    /// hold for the path that a router may resolve it to.
     pub fn only_if(self, meets: impl Predicate) -> Self {
         self.skip_if(Not(meets))
     }
 
-    /// Charges after the response's head, if the request has ended in this way. Before, it is only checked, so that
-    /// those who are over the limit do not get so far.
+    /// Checks the limit before the request, and charges after the response head if the closure returns `true`.
     ///
-    /// Requests that are on their way at the same time have all been checked before one of them is charged, and are
-    /// all charged then, into debt if need be. Where they must not be more than the limit, as with
-    /// guesses of a password, use [`refund_if`](Self::refund_if), in whose place this stands, and in that of
+    /// Concurrent requests are all checked before the first one is charged. They can then all be charged, into debt
+    /// if necessary. If there must never be more requests in flight than the limit allows, as with guesses of a
+    /// password, use [`refund_if`](Self::refund_if). This setter replaces `refund_if` and
     /// [`settle_by`](Self::settle_by).
     ///
     /// ```
@@ -209,9 +228,10 @@ impl Rule {
         self.set(|rule| rule.charging = charging.clone())
     }
 
-    /// Gives back what was charged, if the request has ended in this way. A limit with tiers cannot.
+    /// Refunds the charge after the response head if the closure returns `true`. Limits with tiers cannot be
+    /// refunded.
     ///
-    /// It stands in place of [`charge_if`](Self::charge_if) and [`settle_by`](Self::settle_by).
+    /// This setter replaces [`charge_if`](Self::charge_if) and [`settle_by`](Self::settle_by).
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule};
@@ -226,21 +246,21 @@ impl Rule {
         self.set(|rule| rule.charging = charging.clone())
     }
 
-    /// Corrects what was charged to what the request has really cost, once the response's body has ended, or was
-    /// dropped, or there is none: the difference is given back, or taken, into debt if need be. What is
-    /// [`cost`](Self::cost) is then a reservation. `None` leaves what is charged as it is, as where the handler has
-    /// [settled](crate::layer::Assessed::settle) it. A limit with tiers cannot.
+    /// Corrects the charge to the cost that the closure returns, when the response body has ended or was dropped, or
+    /// if there is no response. The [`cost`](Self::cost) is then a reservation. The difference is refunded or
+    /// charged, into debt if necessary. `None` leaves the charge unchanged, for example if the handler has
+    /// [settled](crate::layer::Assessed::settle) it. Limits with tiers cannot be settled.
     ///
-    /// **Charge what the handler has used**, not what the client has received. A client that goes away before there is a
-    /// response has been [sent](Ending::sent) nothing, and a rule that charges that lets it keep the server busy for
-    /// free. Have the handler count, in an extension of the *request* that it shares by an [`Arc`]: it is found however the
-    /// request ends. Where the bytes that were sent are the cost, leave the reservation to requests without a response.
+    /// **Charge for the handler's work**, not for what the client received. A client that disconnects before the
+    /// response has been [sent](Ending::sent) nothing, so a rule that charges sent bytes would give it free work. Let
+    /// the handler count in an extension of the *request*, shared through an [`Arc`], which is available however the
+    /// request ends. If sent bytes are the cost, return `None` for requests without a response.
     ///
-    /// **An upgraded connection** goes on after its response: a 101, or a 2xx to `CONNECT`, as of WebSockets. The closure is
-    /// not asked then, and the whole reservation stays charged until the handler
-    /// [settles](crate::layer::Assessed::settle) it, at the end of the connection or as it goes on.
+    /// **An upgraded connection**, such as a WebSocket, continues after its response (101, or 2xx to `CONNECT`). The
+    /// closure is not called, and the whole reservation stays charged until the handler
+    /// [settles](crate::layer::Assessed::settle) it.
     ///
-    /// It stands in place of [`charge_if`](Self::charge_if) and [`refund_if`](Self::refund_if).
+    /// This setter replaces [`charge_if`](Self::charge_if) and [`refund_if`](Self::refund_if).
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
@@ -255,7 +275,7 @@ impl Rule {
     ///     Some(queries.load(Ordering::Relaxed))
     /// });
     ///
-    /// // Reserves 64 kilobytes, and charges those that were sent. A request that ends without a response costs all of it.
+    /// // Reserves 64 kilobytes, and charges those that were sent. A request without a response costs all of it.
     /// let traffic = Rule::new("traffic", ClientIp::peer()).cost(64).settle_by(|ending| {
     ///     ending.response()?;
     ///     Some(u32::try_from(ending.sent().div_ceil(1024)).unwrap_or(u32::MAX))
@@ -270,7 +290,8 @@ impl Rule {
         self.set(|rule| rule.charging = charging.clone())
     }
 
-    /// Sets how the rule takes part in the request's batch.
+    /// Sets how the rule takes part in the request's decision: whether it has a vote, and whether it is charged. See
+    /// [`Mode`].
     pub fn mode(self, mode: Mode) -> Self {
         self.set(|rule| rule.mode = mode)
     }
@@ -280,19 +301,25 @@ impl Rule {
         self.set(|rule| rule.on_missing = on_missing)
     }
 
-    /// Sets what is decided while the store does not answer, whatever the limit's name says. See
+    /// Sets what happens while the store does not answer. It takes precedence over
     /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
     ///
-    /// If several rules meet in one bucket, the strictest of their policies decides: to refuse is stricter than to decide
-    /// locally, and that is stricter than to allow. A rule for which this is not set has the policy of the limit's name or,
-    /// if that has none, the backend's.
+    /// If several rules meet in one bucket, the strictest policy applies: `Refuse` is stricter than `Local`, and
+    /// `Local` is stricter than `Allow`. A rule without a policy uses that of the limit's name or, if that has none,
+    /// the backend's.
     pub fn on_failure(self, on_failure: OnFailure) -> Self {
         self.set(|rule| rule.on_failure = Some(on_failure))
     }
 
-    /// Asks `other` if this rule finds no id that is in its limit's format: because the request has none, or it is empty,
-    /// there twice, too long or malformed. Whether a request has an id is so decided in one place, and each request meets
-    /// one of the two limits.
+    /// Refuses requests that would have to wait in line, on a limit with [`max_wait`](crate::Limit::max_wait).
+    ///
+    /// If several rules meet in one bucket, one that says this is enough.
+    pub fn no_wait(self) -> Self {
+        self.set(|rule| rule.no_wait = true)
+    }
+
+    /// Uses `other` if this rule finds no id that is valid in its limit's format: if the id is absent, empty, sent
+    /// twice, too long or malformed. Each request meets exactly one of the two limits.
     ///
     /// For one limit, use [`KeyExtractorExt::or_else`](crate::key::KeyExtractorExt::or_else).
     ///
@@ -309,16 +336,15 @@ impl Rule {
     /// # let _ = rule;
     /// ```
     ///
-    /// Limit, cost, mode, failure policy and charging are those of the rule that applies. What is set after this is set for
-    /// all rules of the chain.
+    /// The limit, cost, mode, failure policy and charging come from the rule that applies. A setter called after
+    /// `or_else` applies to all rules of the chain.
     ///
-    /// - A rule that is [skipped](Self::skip_if) for a request finds no id for it: the next one is asked, unless it is skipped
-    ///   too. To exempt requests from all of them, call `skip_if` after this.
-    /// - The last rule's [`on_missing`](Self::on_missing) says what happens if none of them finds an id. That of the others
-    ///   says nothing.
-    /// - A [cost](Self::cost_by) of 0, found by the rule that applies, charges nothing, and no other rule is asked.
+    /// - If a rule is [skipped](Self::skip_if), the next rule is tried, unless it is skipped too. To exempt a request
+    ///   from all of them, call `skip_if` after `or_else`.
+    /// - The [`on_missing`](Self::on_missing) of the last rule decides what happens if no rule finds an id.
+    /// - If the [cost](Self::cost_by) of the rule that applies is 0, nothing is charged, and no other rule is tried.
     ///
-    /// Ids that clients can make up do not belong in the first rule: each made-up key has a bucket of its own.
+    /// Do not use ids that clients can invent in the first rule: each invented id has its own bucket.
     pub fn or_else(mut self, mut other: Self) -> Self {
         let others = std::mem::take(&mut other.others);
         self.others.push(other);
@@ -355,6 +381,7 @@ impl fmt::Debug for Rule {
             .field("charging", &self.charging)
             .field("on_missing", &self.on_missing)
             .field("on_failure", &self.on_failure)
+            .field("no_wait", &self.no_wait)
             .field("or_else", &self.others)
             .finish_non_exhaustive()
     }

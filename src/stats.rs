@@ -1,11 +1,11 @@
-/// How a backend stands, as far as it can tell.
+/// Figures of a backend. [`Limiter::stats`](crate::Limiter::stats) returns them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How many buckets are held in this process, including those that are full again but not yet replaced.
+    /// The number of buckets in this process, including full ones that have not been replaced yet.
     pub buckets: Option<usize>,
-    /// How many buckets were forgotten to make room, since the start.
+    /// The number of buckets evicted since the start.
     pub evictions: Option<u64>,
-    /// Whether a breaker is open, so that a store is not asked.
+    /// Whether a circuit breaker is open, so that a store is not asked.
     pub is_open: Option<bool>,
 }

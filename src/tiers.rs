@@ -1,8 +1,8 @@
 //! Burst tiers: sliding windows with active and cooldown periods.
 //!
-//! A list of [`Tiers`] has the lowest first. Whoever finds the lowest full bursts into the next, if that
-//! is not cooling down, and stays there as long as it is *active*, whatever room there is below. Then the
-//! tier cools down, and cannot be entered again until that is over.
+//! [`Tiers`] are a list, lowest first. A client that exhausts the lowest tier enters the next one, unless that is
+//! cooling down, and stays there as long as it is *active*, whatever room there is below. Then the tier cools down,
+//! and cannot be entered until that is over. The [guide](crate::guide::tiers) explains the settings.
 //!
 //! ```
 //! use std::time::Duration;
@@ -10,7 +10,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let secs = Duration::from_secs;
-//! // Five a second; fifty for five seconds in a burst, and then fifteen seconds without another.
+//! // Five a second. Fifty in a burst of five seconds, and then no burst for fifteen seconds.
 //! let tiers = Limit::tiers([
 //!     Tier::new(5, secs(1)),
 //!     Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15)),
@@ -27,22 +27,22 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Times are whole microseconds, and all intervals are closed: a unit granted at `s` counts as long as
-//! `now - s <= window`, a tier entered at `e` is active as long as `now - e <= active`, and cools down as long
-//! as `now - e <= active + cooldown`.
+//! Times are whole microseconds, and intervals include their end: a unit granted at `s` counts as long as `now - s <=
+//! window`, and a tier entered at `e` is active as long as `now - e <= active`, and cools down as long as `now - e <=
+//! active + cooldown`.
 //!
 //! | question | answer |
 //! |---|---|
-//! | which tier is asked | the highest that is active, else the lowest; then those above it, up to the first that cools down |
-//! | what enters a tier | only a grant: of a unit from it or, for the lowest, from one above it when it is full |
-//! | what does a rejection change | nothing |
-//! | does a window outlive its tier | that of the lowest does; the others begin empty each time they are entered |
-//! | is anything saved up | no: neither idleness nor what was left of a tier |
+//! | which tier is asked | the highest active tier, else the lowest; then those above it, up to the first that is cooling down |
+//! | what enters a tier | only a grant: of a unit from that tier or, for the lowest, from a tier above it when it is full |
+//! | what a rejection changes | nothing |
+//! | whether a window outlives its tier | that of the lowest does; the others start empty each time they are entered |
+//! | whether anything accumulates | no: neither idle time nor unused units |
 //!
-//! So a tier that shall lock its clients out needs a limit of at least 1: the request that enters it is granted.
+//! A penalty tier therefore needs a limit of at least 1, for the request that enters it.
 //!
-//! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024), in the
-//! reading of the author's own simulator where the two leave something open.
+//! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024). Where
+//! they leave questions open, the author's own simulator decides.
 
 mod grant;
 mod history;

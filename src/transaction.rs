@@ -1,13 +1,13 @@
-//! What is asked of a backend: a [`Batch`] of members, each a bucket key, an algorithm, a cost and
-//! a [`Mode`], all decided and stored in one atomic step.
+//! Transactions, and the batches that a backend decides. A [`Batch`] has members, each with a bucket key, an
+//! algorithm, a cost and a [`Mode`], which are decided and stored in one atomic step.
 //!
-//! Users of a [`Limiter`](crate::Limiter) write [`Transaction`]s, which name a limit and an id; the
-//! limiter looks the limit up and turns them into [`Member`]s. Whoever writes a
-//! [`Backend`](crate::backend::Backend) meets the members.
+//! Users of a [`Limiter`](crate::Limiter) write [`Transaction`]s, with a limit and an id. The limiter turns them into
+//! [`Member`]s. Only an author of a [`Backend`](crate::backend::Backend) sees members.
 
 mod batch;
 mod bucket_key;
 mod fingerprint;
+mod lease_share;
 mod limit_ref;
 mod mode;
 mod on_failure;
@@ -16,6 +16,8 @@ mod receipt;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod transaction;
 
+#[cfg(feature = "tokio")]
+pub(crate) use self::owned::OwnedMember;
 pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
@@ -25,6 +27,7 @@ pub(crate) use self::{
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
+    lease_share::{LeaseShare, LeaseShareError},
     limit_ref::LimitRef,
     mode::Mode,
     on_failure::OnFailure,

@@ -1,4 +1,4 @@
-//! A backend around a backend that remembers whom it has denied.
+//! A backend around another backend that remembers its denials.
 
 use std::{
     fmt,
@@ -12,39 +12,51 @@ use std::{
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use super::{Backend, BackendError, NotAdmitted, Servers, Stats};
+use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
     tiers::Tiers,
-    transaction::{Algorithm, Batch, Fingerprint, Member, Operation},
+    transaction::{Algorithm, Batch, Fingerprint, LeaseShare, Member, Operation},
     window::Window,
 };
 
-/// Answers for those who are denied anyway, so that an attack costs the store nothing.
+/// Caches denials, so that clients who keep retrying never reach the store.
 ///
-/// A bucket's theoretical arrival time only ever grows, but by refunds and resets. So whoever was denied is
-/// denied until a time that is known, and needs not be asked for before: any cost is judged under the limit that is in
-/// force now. What is remembered is told by this process's clock from the moment at which the store was asked, so that
-/// the store may be asked a little early, and nobody is denied late.
+/// ```
+/// use tollgate::{MemoryBackend, backend::{Backend, DenyCache}};
 ///
-/// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store that **another process**
-/// has done, and then for no longer than the [lifetime](Self::lifetime). What goes through this cache is
-/// seen at once.
+/// // In practice, `store` is a `RedisBackend`.
+/// fn cached(store: impl Backend) -> impl Backend {
+///     DenyCache::new(store)
+/// }
+/// # let _ = cached(MemoryBackend::new());
+/// ```
 ///
-/// Of a bucket with a [window](crate::window) it remembers how much was asked for, and when so much would pass: until then,
-/// whoever asks for as much is denied. Of a [quota](crate::quota) it remembers what is used, until the period ends.
+/// Apart from refunds and resets, the theoretical arrival time of a bucket only grows. A denied client therefore
+/// stays denied until a known time, and the store need not be asked before. Each cost is judged under the current
+/// limit. The known time is counted from the moment at which the store was asked, so the store may be asked a little
+/// too early, but a client is never denied for too long.
 ///
-/// Of a bucket with [tiers](crate::tiers) it remembers how much was asked for at least, and when so much would be granted: until
-/// then, whoever asks for as much is denied. What this cache sees granted from the bucket makes it forget that. If
-/// another process is granted something, by a smaller request, that may enter a tier which opens earlier; so a
-/// request for more than one unit may be denied wrongly then, for no longer than the lifetime.
+/// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store by **another
+/// process**, and then for no longer than the [lifetime](Self::lifetime). Refunds and resets through this cache take
+/// effect at once.
 ///
-/// A batch is denied if any member that votes is known to be. Its wait is then a lower bound: the other members are
-/// not asked for, and show no figures.
+/// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until
+/// then, the same or a higher cost is denied. A charge or refund through this cache removes the entry. For a
+/// [quota](crate::quota), it remembers the amount used until the
+/// period ends.
 ///
-/// It answers without waiting, and without allocating for up to four members. Put it directly around the backend that
-/// it stands for, inside a `FailurePolicy`.
+/// For a bucket with [tiers](crate::tiers), it remembers the smallest denied cost and when that would be granted.
+/// Until then, the same or a higher cost is denied. A grant through this cache removes the entry. A grant to another
+/// process, for a smaller request, can enter a tier that opens earlier, so a request for more than one unit may then
+/// be denied wrongly, for no longer than the lifetime.
+///
+/// A batch is denied if any voting member is known to be denied. Its wait is then a lower bound: the other members
+/// are not decided, and have no figures.
+///
+/// It never waits, and allocates nothing for up to four members. Put it directly around the store, inside a
+/// `FailurePolicy`.
 pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
@@ -150,14 +162,14 @@ impl<B: Backend> DenyCache<B> {
     /// The default of [`lifetime`](Self::lifetime).
     pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(5);
 
-    /// A cache of [`DEFAULT_CAPACITY`](Self::DEFAULT_CAPACITY) buckets.
+    /// Creates a cache of [`DEFAULT_CAPACITY`](Self::DEFAULT_CAPACITY) buckets.
     #[must_use]
     pub fn new(inner: B) -> Self {
         Self::with_capacity(inner, Self::DEFAULT_CAPACITY)
     }
 
-    /// A cache of about so many buckets, at 112 bytes each. When there are more, those go that would be
-    /// forgotten soonest.
+    /// Creates a cache of about `capacity` buckets, at 112 bytes each. When it is full, the entries that expire
+    /// soonest are replaced.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
         let sets = buckets
@@ -174,14 +186,14 @@ impl<B: Backend> DenyCache<B> {
         }
     }
 
-    /// Sets for how long a denial is remembered at most: the longest that anybody can be denied wrongly.
+    /// Sets how long a denial is remembered at most, which bounds how long a client can be denied wrongly.
     #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
     }
 
-    /// The backend that is asked.
+    /// The wrapped backend.
     pub fn inner(&self) -> &B {
         &self.inner
     }
@@ -243,8 +255,10 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                // A grant may enter a tier, and open a way that was closed.
-                if matches!(member.algorithm, Algorithm::Tiers(_)) && member.mode.spends() {
+                // A grant may enter a tier, and open a way that was closed. From a window it leaves less than is remembered.
+                let has_figures =
+                    matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
+                if has_figures && member.mode.spends() {
                     self.forget_one(member);
                 }
             } else if member.mode.votes() {
@@ -371,6 +385,18 @@ impl<B: Backend> Backend for DenyCache<B> {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         self.inner.admits(algorithm)
+    }
+
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        self.inner.lease(algorithm, share)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.inner.close().await
     }
 
     fn servers(&self) -> Option<&dyn Servers> {

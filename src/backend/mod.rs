@@ -1,12 +1,12 @@
-//! Where state lives: the [`Backend`] trait and its implementations.
+//! Backends, which keep the state: the [`Backend`] trait and its implementations.
 //!
-//! [`MemoryBackend`] keeps buckets in this process. A backend of your own is one `impl`; so is a
-//! wrapper that adds something to another backend.
+//! [`MemoryBackend`] keeps buckets in this process, and `RedisBackend` in Redis. [`DenyCache`] and `FailurePolicy`
+//! wrap another backend.
 //!
 //! # A custom backend
 //!
-//! Load what is [`Stored`](crate::decision::Stored) for each member, let [`Outcome::decide`] judge the batch and change
-//! that, store it again, all under one lock or in one transaction:
+//! Load the [`Stored`](crate::decision::Stored) state of each member, let [`Outcome::decide`] judge the batch and
+//! update the state, and store it again, all under one lock or in one transaction:
 //!
 //! ```
 //! use std::{collections::HashMap, sync::Mutex};
@@ -47,16 +47,21 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - A store of bytes keeps [`Stored::to_bytes`](crate::decision::Stored::to_bytes), and removes a bucket at
+//! - A store of bytes keeps [`Stored::to_bytes`](crate::decision::Stored::to_bytes), and can remove a bucket at
 //!   [`Stored::full_at`](crate::decision::Stored::full_at).
-//! - A store whose calls block gets a thread of its own, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
-//!   batch. The example `embedded_store` does so, with buckets in a file.
-//! - The feature `testing` has the tests that every backend must pass.
+//! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
+//!   batch. The example `embedded_store` does this, with buckets in a file.
+//! - The feature `testing` provides the tests that every backend must pass.
 
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
+#[cfg(feature = "tokio")]
+mod lease;
+mod lease_terms;
 mod memory;
+#[cfg(feature = "tokio")]
+mod one_task;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod servers;
@@ -68,10 +73,13 @@ use thiserror::Error;
 
 #[cfg(feature = "failure-policy")]
 pub use self::failure::FailurePolicy;
+#[cfg(feature = "tokio")]
+pub use self::lease::Lease;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{
     deny_cache::DenyCache,
+    lease_terms::LeaseTerms,
     memory::MemoryBackend,
     servers::{ServerId, Servers},
 };
@@ -79,27 +87,26 @@ pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
-    transaction::{Algorithm, Batch},
+    transaction::{Algorithm, Batch, LeaseShare},
 };
 
-/// Where buckets are kept, and where batches are decided.
+/// Keeps buckets, and decides batches.
 ///
 /// # Contract
 ///
-/// - **Atomic.** The states of all members are read, the batch is decided and what changed is
-///   stored as one step: no other batch sees or changes these buckets in between, and a batch is
-///   stored whole or not at all. Reading and writing in two steps admits as many requests too
-///   many as run beside each other.
-/// - **Exact.** The answers are those of [`Outcome::decide`], bit for bit. A missing bucket is a full
-///   one ([`Stored::Nothing`](crate::decision::Stored::Nothing)), so a full bucket may be forgotten,
-///   and no other may, except at a documented bound.
-/// - **Order.** Answers come in the order of the batch's members.
-/// - **Clock.** [`Batch::now`] decides where it is set; else the backend's own clock, read once for
-///   the whole batch.
-/// - **Cancellation.** The future may be dropped at any await point. What was sent may still be
-///   stored, but never half a batch. Blocking, panicking or waiting without an end is not allowed.
-/// - **Sharing.** A backend is used from many threads and by several limiters at once. It is not
-///   cloned: [`Arc`] implements the trait for whatever it holds.
+/// - **Atomic.** Reading the state of all members, deciding the batch and storing the changes is one step. No other
+///   batch sees or changes these buckets in between, and a batch is stored completely or not at all. A backend that
+///   reads and writes in two steps admits an extra request for each concurrent one.
+/// - **Exact.** The answers equal those of [`Outcome::decide`], bit for bit. A missing bucket is a full one
+///   ([`Stored::Nothing`](crate::decision::Stored::Nothing)). Full buckets can be forgotten, and others only at a
+///   documented bound.
+/// - **Order.** Answers are in the order of the batch's members.
+/// - **Clock.** The time is [`Batch::now`] if it is set. Otherwise it is the backend's own clock, read once for the
+///   whole batch.
+/// - **Cancellation.** The future can be dropped at any await point. Changes that were sent may still be stored, but
+///   never half a batch. The future must not block, panic or wait forever.
+/// - **Sharing.** A backend is used from many threads and by several limiters at once. It is not cloned: [`Arc`]
+///   implements the trait for any backend.
 ///
 /// The [module's documentation](self) has a complete example.
 #[async_trait]
@@ -109,33 +116,59 @@ use crate::{
     note = "`MemoryBackend` is one; see `tollgate::backend` for how to write another"
 )]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Decides a batch and stores what it changed, in one atomic step.
+    /// Decides a batch and stores the changes, in one atomic step.
     ///
     /// # Errors
     ///
-    /// If the batch could not be decided. Then nothing is stored, unless the error is
-    /// [`BackendError::Unavailable`], after which that is unknown.
+    /// If the batch could not be decided. Nothing is stored then, except possibly after
+    /// [`BackendError::Unavailable`]. A backend that has certainly stored nothing returns [`BackendError::NotDone`].
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError>;
 
-    /// Does the same without waiting, or answers `None` where that is not possible; then nothing
-    /// has happened.
+    /// Like [`apply`](Self::apply), but never waits. Returns `None`, without any change, if it would have to.
     ///
-    /// A backend that never waits answers here and spares its callers a boxed future.
+    /// A backend that never waits implements this, which saves its callers a boxed future.
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         let _ = batch;
         None
     }
 
-    /// Says whether a bucket that is decided by this algorithm fits into the backend at all.
+    /// Checks whether a bucket with this algorithm fits into the backend at all.
     ///
-    /// A [`Limiter`](crate::Limiter) asks for each limit and each override when it is built and when it is reloaded. A
-    /// wrapper asks the backend that it wraps.
+    /// A [`Limiter`](crate::Limiter) calls this for each limit and override, when it is built and when it is
+    /// reloaded. A wrapper forwards it to the wrapped backend.
     ///
     /// # Errors
     ///
-    /// If it does not fit, with the reason and what to change. The default is that all do.
+    /// If it does not fit, with the reason and the remedy. By default, everything fits.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         let _ = algorithm;
+        Ok(())
+    }
+
+    /// What a limit comes to that asks for leases, by a backend that charges ahead ([`Lease`]). A wrapper asks the backend that
+    /// it wraps.
+    ///
+    /// # Errors
+    ///
+    /// If the limit cannot be leased, with the reason and what to change. The default is `None`: there are no leases.
+    ///
+    /// [`Lease`]: crate::backend::Lease
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        let _ = (algorithm, share);
+        Ok(None)
+    }
+
+    /// Gives back what was charged ahead and charges what is owed, before the process ends. A wrapper closes the backend that
+    /// it wraps. A backend decides after that, too.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer. What was not given back stays charged.
+    async fn close(&self) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -147,7 +180,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// How it stands, for gauges. A wrapper answers for what it wraps, and adds what it knows itself.
+    /// Figures for gauges. A wrapper forwards those of the wrapped backend, and adds its own.
     fn stats(&self) -> Stats {
         Stats::default()
     }
@@ -167,6 +200,18 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).admits(algorithm)
     }
 
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        (**self).lease(algorithm, share)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        (**self).close().await
+    }
+
     fn servers(&self) -> Option<&dyn Servers> {
         (**self).servers()
     }
@@ -176,37 +221,45 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     }
 }
 
-/// Why a backend cannot keep the buckets of a limit.
+/// Why a backend cannot keep the buckets of a limit. Returned by [`Backend::admits`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAdmitted(Box<str>);
 
 impl NotAdmitted {
-    /// The error with a reason, which says what to change.
+    /// Creates the error. The reason should say what to change.
     pub fn new(reason: impl Into<Box<str>>) -> Self {
         Self(reason.into())
     }
 }
 
-/// Why a backend has not decided a batch.
+/// Why a backend did not decide a batch. The [module docs](self) have an example.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The instant of the decision is out of range.
+    /// The time of the decision is out of range.
     #[error(transparent)]
     InvalidNow(#[from] InvalidNow),
-    /// The store did not answer, or not with an answer.
+    /// The store did not answer, or gave an invalid answer. It may have made the change.
     #[error("the rate limit store is unavailable")]
     Unavailable(#[source] Box<dyn StdError + Send + Sync>),
-    /// The store has moved, and is being found again: a master that has become a replica. It is no reason
-    /// to stop asking.
-    #[error("the rate limit store is being found again")]
+    /// The store was not reached, or refused. It has changed nothing.
+    #[error("the rate limit store is unavailable, and nothing was charged")]
+    NotDone(#[source] Box<dyn StdError + Send + Sync>),
+    /// The store has moved and is being located: a master has become a replica. A circuit breaker does not count this
+    /// as a failure.
+    #[error("the rate limit store has moved, and is being located")]
     Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
 
 impl BackendError {
-    /// The error of a store that did not answer.
+    /// Creates the error for a store that did not answer.
     pub fn unavailable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
+    }
+
+    /// The error of a store that has done nothing.
+    pub fn not_done(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::NotDone(source.into())
     }
 }

@@ -12,16 +12,17 @@ pub trait Servers: Send + Sync {
     /// The server that decides the bucket of `member` at present.
     fn server_of(&self, member: &Member<'_>) -> ServerId;
 
-    /// Whether the server has been called and has decided since an instant, and has not failed after that.
+    /// Whether the server has decided something since an instant, and has not failed after that.
     ///
-    /// If a batch over several servers fails, this says which of them are not the reason.
+    /// If a batch over several servers fails, this tells which of them are not the reason.
     fn has_decided(&self, server: ServerId, since: Instant) -> bool;
 
     /// The server's address, for logs.
     fn address(&self, server: ServerId) -> Option<String>;
 }
 
-/// One of several servers. A server keeps its number for as long as the backend is connected to it.
+/// One of several servers, as an implementation of [`Servers`] returns it. A server keeps its number as long as the backend is
+/// connected to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(u32);
 

@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use super::decision::Decision;
 
-/// What was decided for a batch: the strictest voting member's decision, and every member's own.
+/// The decision on a batch: that of its strictest voting member, and those of all members.
+/// [`Limiter`](crate::Limiter) has an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchDecision {
     members: SmallVec<[Decision; 4]>,
@@ -17,8 +18,8 @@ impl BatchDecision {
             .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
     }
 
-    /// The decision on the whole batch: its strictest voting member's, or
-    /// [`Decision::NOT_LIMITED`] if no member with a limit votes.
+    /// The decision on the whole batch: that of its strictest voting member, or [`Decision::NOT_LIMITED`] if no
+    /// member with a limit has a vote.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         self.strictest
@@ -39,19 +40,19 @@ impl BatchDecision {
         delays.max().unwrap_or_default()
     }
 
-    /// Whether a refund gave anything back to any member.
+    /// Whether a refund returned anything to any member.
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.members.iter().any(Decision::refunded)
     }
 
-    /// Which member is the strictest, by its place in the batch.
+    /// The index of the strictest member.
     #[must_use]
     pub fn strictest(&self) -> Option<usize> {
         self.strictest
     }
 
-    /// Every member's decision, in the order sent.
+    /// The decisions on all members, in their order.
     #[must_use]
     pub fn members(&self) -> &[Decision] {
         &self.members

@@ -184,6 +184,38 @@ impl Bucket {
         }
     }
 
+    /// The bucket after its cost was given back, if it was charged, for one who does not wait.
+    pub(super) fn given_back(&self, is_charged: bool) -> Self {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                cost,
+                ..
+            } => Self::Gcra {
+                gcra: *gcra,
+                tat: match is_charged {
+                    true => gcra.before(*tat, *cost),
+                    false => *tat,
+                },
+                now: *now,
+                cost: *cost,
+                is_taken: false,
+                max_wait_us: 0,
+            },
+            other => {
+                let mut given_back = other.clone();
+                if let Self::Window { is_taken, .. } | Self::Quota { is_taken, .. } =
+                    &mut given_back
+                {
+                    *is_taken = false;
+                }
+                given_back
+            }
+        }
+    }
+
     /// How long the cost waits in line, if it is taken.
     pub(super) fn delay(&self) -> Duration {
         match self {
@@ -306,6 +338,15 @@ pub(crate) struct Quota<'a> {
 impl Quota<'_> {
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         self.bucket.algorithm()
+    }
+
+    /// Whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        match self.bucket {
+            Bucket::Quota { quota, .. } => !quota.per().is_month(),
+            _ => self.tier == 0,
+        }
     }
 
     /// Whether it was decided by this algorithm.

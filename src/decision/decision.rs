@@ -11,7 +11,8 @@ use crate::{
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
 
-/// What was decided for one transaction. Two are equal that say the same, whoever has decided.
+/// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one. Two decisions are equal if
+/// they report the same, whoever has decided.
 #[derive(Clone, Eq)]
 pub struct Decision {
     pub(super) verdict: Verdict,
@@ -35,10 +36,10 @@ pub(super) enum Verdict {
 }
 
 impl Decision {
-    /// How long to wait for what cannot happen.
+    /// A wait that never ends.
     pub const NEVER: Duration = FOREVER;
 
-    /// The decision where no limit is configured.
+    /// The decision if no limit is configured.
     pub const NOT_LIMITED: Self = Self {
         verdict: Verdict::Allowed,
         source: Source::Store,
@@ -76,7 +77,7 @@ impl Decision {
                 answer.passed,
                 member.shadow && passes,
             ),
-            source,
+            source: if answer.leased { Source::Lease } else { source },
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
             fingerprint: member.fingerprint,
@@ -84,14 +85,14 @@ impl Decision {
         }
     }
 
-    /// Whether the request may proceed: always, by a limit in shadow mode. For a member of a batch that does not vote,
-    /// whether it was charged; for a refund of what is limited, whether anything was given back.
+    /// Whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
+    /// without a vote, whether it was charged. For a refund on a limit with values, whether anything was refunded.
     #[must_use]
     pub fn allowed(&self) -> bool {
         !matches!(self.verdict, Verdict::Denied | Verdict::NotRefunded)
     }
 
-    /// Whether it would have been denied, were the limit not in shadow mode.
+    /// Whether a limit in shadow mode would have denied the request.
     #[must_use]
     pub fn would_be_denied(&self) -> bool {
         self.verdict == Verdict::WouldDeny
@@ -102,16 +103,16 @@ impl Decision {
         self.fingerprint == other.fingerprint
     }
 
-    /// Who has decided.
+    /// Who made the decision.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// The receipt of what was charged, by which exactly that is refunded; `None` if nothing was charged, or a limit with
-    /// tiers has granted it, which cannot be undone.
+    /// A receipt, which refunds exactly this charge; `None` if nothing was charged, or if tiers granted it, which
+    /// cannot be undone.
     ///
-    /// Each receipt of a decision is for the same charge: refund one of them.
+    /// Every call returns a receipt for the same charge: refund only one of them.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
         let (charge, cost) = self.bucket.as_ref().and_then(Bucket::charge)?;
@@ -120,39 +121,39 @@ impl Decision {
         self.is_charged.then_some(receipt)
     }
 
-    /// Whether nothing passes, whatever is waited for: the limit is [`BLOCKED`](crate::Limit::BLOCKED) for this client.
+    /// Whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
     #[must_use]
     pub fn blocked(&self) -> bool {
         matches!(self.bucket, Some(Bucket::Blocked))
     }
 
-    /// Whether a refund gave anything back.
+    /// Whether a refund returned anything.
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.verdict == Verdict::Refunded
     }
 
-    /// Whether a limit is configured. If not, there is nothing to wait for and nothing remains.
+    /// Whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {
         self.bucket.is_some()
     }
 
-    /// The algorithm by which it was decided, or `None` if no limit is configured, or the client is blocked.
+    /// The algorithm, or `None` if no limit is configured or the client is blocked.
     #[must_use]
     pub fn algorithm(&self) -> Option<Algorithm> {
         self.bucket.as_ref().and_then(Bucket::algorithm)
     }
 
-    /// How many whole tokens the bucket holds now, or how many units its tiers would grant, or `None` if no
-    /// limit is configured.
+    /// The number of whole tokens left in the bucket, or of units that its tiers would grant; `None` if no limit is
+    /// configured.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
         self.bucket.as_ref().map(Bucket::remaining)
     }
 
-    /// How many tokens or units have been taken: the cost, or what a group request got; 0 if it, or its batch, is
-    /// denied.
+    /// The number of tokens or units charged: the cost, or what a group request was granted; 0 if the request or its
+    /// batch was denied.
     #[must_use]
     pub fn granted(&self) -> u32 {
         match &self.bucket {
@@ -161,20 +162,39 @@ impl Decision {
         }
     }
 
-    /// The highest tier that units were granted from, 0 being the lowest; `None` if none was, or the limit has no
+    /// The highest tier that granted units, with 0 for the lowest; `None` if no tier did, or if the limit has no
     /// tiers.
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
         self.tiers()?.1.grant.tier()
     }
 
-    /// How many units were granted from which tier, lowest first; nothing where [`tier`](Self::tier) is `None`.
+    /// How many units each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`.
     pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
         let tiers = self.tiers().into_iter();
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
+    /// The decision on a request that does not wait where it would have to, and which was given back what it had taken.
+    pub(crate) fn without_waiting(&self) -> Self {
+        let denied = !self.delay().is_zero();
+        Self {
+            verdict: if denied {
+                Verdict::Denied
+            } else {
+                self.verdict
+            },
+            is_charged: false,
+            bucket: self
+                .bucket
+                .as_ref()
+                .map(|bucket| bucket.given_back(self.is_charged)),
+            ..self.clone()
+        }
+    }
+
     /// Whether the cost may wait in line.
+    #[inline]
     pub(crate) fn may_wait(&self) -> bool {
         matches!(
             self.bucket,
@@ -194,7 +214,8 @@ impl Decision {
         self.bucket.as_ref().and_then(Bucket::tiers)
     }
 
-    /// When it was decided, by the clock that decided; `None` if no limit is configured, or the client is blocked.
+    /// The time of the decision, by the clock that was used; `None` if no limit is configured or the client is
+    /// blocked.
     #[must_use]
     pub fn decided_at(&self) -> Option<Timestamp> {
         self.bucket.as_ref().and_then(Bucket::now)
@@ -213,8 +234,8 @@ impl Decision {
         }
     }
 
-    /// How long to wait before the same cost would pass, when denied; zero when allowed, and [`NEVER`](Self::NEVER)
-    /// where it cannot pass.
+    /// How long to wait before the same cost would pass, if denied, or [`NEVER`](Self::NEVER) if it cannot pass. Zero
+    /// if allowed.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         if self.denied() {
@@ -224,7 +245,7 @@ impl Decision {
         }
     }
 
-    /// The same in whole seconds, rounded up, as `Retry-After` has it; `None` where waiting is in vain.
+    /// The same in whole seconds, rounded up, as in `Retry-After`; `None` if waiting is pointless.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after();
@@ -244,8 +265,8 @@ impl Decision {
             .map_or(Duration::ZERO, Bucket::next_after)
     }
 
-    /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if a tier that it
-    /// has entered does not end.
+    /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if the client has
+    /// entered a tier that never ends.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.bucket

@@ -12,7 +12,7 @@ use crate::{
     transaction::{Action, Algorithm, Batch},
 };
 
-/// A backend's answer to a [`Batch`].
+/// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -70,6 +70,14 @@ impl Outcome {
         self
     }
 
+    /// The same with other answers.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
+        self.answers = answers;
+        self
+    }
+
     /// Who has decided.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn source(&self) -> Source {
@@ -84,12 +92,12 @@ impl Outcome {
         self
     }
 
-    /// Decides a batch at `now` on what is stored for each member, in the members' order, and changes that
-    /// accordingly: for the caller to store, before anyone else reads it.
+    /// Decides a batch at `now`, with the stored state of each member in the members' order, and updates that state.
+    /// The caller must store it before anyone else reads it.
     ///
     /// # Errors
     ///
-    /// If `now` is at or beyond [`Timestamp::END`]. Then nothing is changed.
+    /// If `now` is at or beyond [`Timestamp::END`]. The state is then unchanged.
     pub fn decide(
         batch: &Batch<'_>,
         now: Timestamp,

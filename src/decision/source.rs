@@ -1,13 +1,15 @@
-/// Who has decided.
+/// Who made a decision. See [`Decision::source`](crate::Decision::source).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// Where the bucket is kept.
+    /// The store that keeps the bucket.
     #[default]
     Store,
-    /// What is remembered of the store's denials: a [`DenyCache`](crate::backend::DenyCache).
+    /// A [`DenyCache`](crate::backend::DenyCache), which remembers the store's denials.
     Cache,
-    /// What this process alone knows, because the store did not answer
+    /// A [`Lease`](crate::backend::Lease): tokens that this process has charged in advance.
+    Lease,
+    /// This process alone, because the store did not answer
     /// ([`OnFailure::Local`](crate::transaction::OnFailure::Local)).
     Local,
 }

@@ -11,17 +11,18 @@ use crate::{
     window::{self, Units, Window},
 };
 
-/// All that a backend stores of a bucket. The default is that of one which was never used.
+/// Everything that a backend stores of a bucket. The default is a bucket that was never used. The [backend
+/// docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stored {
     /// Nothing: the bucket is full.
     #[default]
     Nothing,
-    /// A GCRA bucket's theoretical arrival time. One of 2⁵³ µs or more, which no decision leads to, is read as the latest
-    /// below it.
+    /// A GCRA bucket's theoretical arrival time. Values of 2⁵³ µs or more, which no decision produces, are read as
+    /// the largest value below.
     Gcra(Tat),
-    /// What has been granted from a bucket with tiers.
+    /// The grants of a bucket with tiers.
     Tiers(History),
     /// When the units of a bucket with a window were taken.
     Window(Units),
@@ -43,10 +44,11 @@ pub(crate) enum BucketView<'a> {
 }
 
 impl Stored {
-    /// From when on it may be forgotten, because it is a full bucket's by this algorithm; `None` if that does not come.
+    /// The time from which the bucket is full under this algorithm, so that a backend can forget it; `None` if that
+    /// never happens.
     ///
-    /// A store that removes it then, or later, decides as one that keeps it for ever, unless the clock steps back or the
-    /// limit changes to one with longer periods.
+    /// Removing it then, or later, does not change any decision, unless the clock steps back or the limit changes to
+    /// one with longer periods.
     #[must_use]
     pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
         let us = match (self, algorithm) {
@@ -66,11 +68,20 @@ impl Stored {
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
                 BucketView::Tiers(history.view(tiers, now.as_micros()))
             }
-            (Self::Window(units), Algorithm::Window(window)) => {
-                BucketView::Window(units.view(window, now.as_micros()))
+            (Self::Window(_), Algorithm::Window(window)) => {
+                BucketView::Window(self.view_window(window, now))
             }
             (Self::Quota(usage), _) => BucketView::Quota(*usage),
             _ => BucketView::NOTHING,
+        }
+    }
+
+    /// What a window sees of it: nothing, if the limit had another algorithm.
+    #[inline]
+    pub(crate) fn view_window(&self, window: &Window, now: Timestamp) -> window::View<'_> {
+        match self {
+            Self::Window(units) => units.view(window, now.as_micros()),
+            _ => window::View::empty(now.as_micros()),
         }
     }
 
@@ -126,13 +137,14 @@ impl Stored {
         if change.units() == 0 {
             return;
         }
-        let mut units = match std::mem::take(self) {
-            Self::Window(units) => units,
-            _ => Units::default(),
-        };
-        units.change(window, now.as_micros(), change);
-        if !units.is_empty() {
-            *self = Self::Window(units);
+        if !matches!(self, Self::Window(_)) {
+            *self = Self::Window(Units::default());
+        }
+        if let Self::Window(units) = self {
+            units.change(window, now.as_micros(), change);
+            if units.is_empty() {
+                *self = Self::Nothing;
+            }
         }
     }
 
@@ -173,7 +185,7 @@ impl BucketView<'_> {
 
     /// That of a bucket never used, if what is stored is of a limit that had no window.
     #[inline]
-    pub(crate) fn window(&self, now: Timestamp) -> window::View<'_> {
+    pub(super) fn window(&self, now: Timestamp) -> window::View<'_> {
         match self {
             Self::Window(view) => *view,
             _ => window::View::empty(now.as_micros()),

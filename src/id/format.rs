@@ -9,11 +9,11 @@ use super::{
     ip_address, ipv6_range, pair, reg_id,
 };
 
-/// What the ids of a limit look like. The [module docs](super) have them side by side.
+/// The format of a limit's ids. The [module docs](super) compare the formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdFormat {
-    /// Any text, taken as it is.
+    /// Any text, unchanged.
     #[default]
     Opaque,
     /// An IPv4 or IPv6 address.
@@ -22,11 +22,11 @@ pub enum IdFormat {
     Ipv6Range,
     /// The number of an account.
     RegId,
-    /// A name that can be registered: one label below a public suffix (eTLD+1).
+    /// A registered domain: one label below a public suffix (eTLD+1).
     Domain,
     /// A set of domain names, comma-separated. Addresses may be among them.
     FqdnSet,
-    /// An account's number and a name that can be registered.
+    /// An account's number and a registered domain.
     RegIdDomain,
     /// An account's number and a set of domain names.
     RegIdFqdnSet,
@@ -153,7 +153,7 @@ impl FromStr for IdFormat {
     }
 }
 
-/// The error of a text that is no id in a format.
+/// The error for a text that is not an id in a format. See [`IdFormat`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{id}` is not an id in the format {format}: {reason}")]
 pub struct IdError {
@@ -172,7 +172,7 @@ impl IdError {
     }
 }
 
-/// The error of a name that no format has.
+/// The error for an unknown format name, when an [`IdFormat`] is parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not an id format: use one of {names}", names = names())]
 pub struct UnknownIdFormat(String);

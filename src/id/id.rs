@@ -8,8 +8,8 @@ use arrayvec::ArrayString;
 /// How many bytes are kept without an allocation.
 const INLINE: usize = 88;
 
-/// A client's id, as text: up to 88 bytes inline, so that ordinary ones, and an account's
-/// number with a hash, cost no allocation.
+/// The id of a client, as text. Up to 88 bytes are stored inline, so that common ids, and an account's number with a
+/// hash, need no allocation.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -30,15 +30,14 @@ enum Repr {
 }
 
 impl Id {
-    /// The id of all requests that have none, where they share a bucket
-    /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)). No request can bring it, but a file may
-    /// have an override for it.
+    /// The id that requests without an id share ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)). No request
+    /// can send it. An override in a file can use it.
     pub const MISSING: &str = "\u{ab}missing\u{bb}";
 
     /// No client has it.
     pub(crate) const EMPTY: Self = Self(Repr::Inline(ArrayString::new_const()));
 
-    /// The id that a value is written as.
+    /// The id that a value is displayed as.
     pub fn display(value: impl fmt::Display) -> Self {
         let mut text = ArrayString::new();
         match write!(text, "{value}") {

@@ -1,4 +1,4 @@
-//! Whose bucket it is: a client's [`Id`], and the [`IdFormat`] that a limit's ids have.
+//! Ids of clients, and their formats.
 //!
 //! | format | ids | an id that a request brings |
 //! |---|---|---|
@@ -11,10 +11,10 @@
 //! | `regId:domain` | `12345678:example.com` | is both of it |
 //! | `regId:fqdnSet` | `12345678:example.com,example.org` | is both of it |
 //!
-//! An id is *folded* before anything is looked up or charged, so that one client has one bucket,
-//! however it is written, and two never share one. Names are ASCII, with internationalised ones in
-//! their `xn--` form. A name that is a public suffix itself (`github.io`) stands for itself. The list of
-//! suffixes is compiled in: processes that share buckets should be built with one version of it.
+//! An id is canonicalized before it is looked up or charged. A client has one bucket, however its id is written, and
+//! two clients never share one. Names are ASCII; internationalized names use their `xn--` form. A name that is itself
+//! a public suffix (`github.io`) stays as it is. The list of public suffixes is compiled in, so processes that share
+//! buckets should use the same version of it.
 //!
 //! ```
 //! use tollgate::{Limit, Limiter, Limits, MemoryBackend, id::IdFormat, limit::LimitName};

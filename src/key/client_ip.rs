@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use http::request::Parts;
 
@@ -7,17 +7,21 @@ use super::{
     address::{Address, Proxies, RangeError, Ranges},
     extracted::Extracted,
     extractor::{Description, KeyExtractor},
+    ip_list::IpList,
 };
 use crate::id::{Id, IdFormat, masked};
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
 
+/// The bits of an IPv4 address.
+const V4_BITS: u8 = 32;
+
 /// The client's IP address.
 ///
-/// An IPv6 address counts by its /64, because a subscriber has at least that many addresses, unless
-/// told [`exact`](Self::exact): the id is the first address of it (`2001:db8:1:2::`). An IPv4-mapped
-/// one (`::ffff:203.0.113.7`) is the IPv4 address, before anything else.
+/// An IPv6 address is counted by its /64, because each subscriber has at least that many addresses. The id is the
+/// first address of the /64 (`2001:db8:1:2::`). [`exact`](Self::exact) counts single addresses. An IPv4-mapped
+/// address (`::ffff:203.0.113.7`) is converted to IPv4 first.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule};
@@ -28,62 +32,83 @@ const SUBSCRIBER: u8 = 64;
 #[derive(Clone, Debug)]
 pub struct ClientIp {
     address: Address,
+    counted: Counted,
+}
+
+/// By which part of an address clients are counted.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    v4_bits: u8,
     exact: bool,
 }
 
 impl ClientIp {
     /// The address at the other end of the connection.
     ///
-    /// It is found where axum leaves it (feature `axum`: `ConnectInfo<SocketAddr>`, of
-    /// `into_make_service_with_connect_info`), where tonic does (feature `tonic`: `TcpConnectInfo`),
-    /// or as a bare [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
+    /// It is read from axum's `ConnectInfo<SocketAddr>` (feature `axum`; serve with
+    /// `into_make_service_with_connect_info`), from tonic's `TcpConnectInfo` (feature `tonic`), or from a plain
+    /// [`SocketAddr`](std::net::SocketAddr) in the request's extensions.
     ///
-    /// Behind a proxy that is the proxy's address, one for all clients: use
-    /// [`behind`](Self::behind) there.
+    /// Behind a proxy, this is the proxy's address for all clients. Use [`behind`](Self::behind) there.
     #[must_use]
     pub fn peer() -> Self {
-        Self {
-            address: Address::peer(),
-            exact: false,
-        }
+        Self::at(Address::peer())
     }
 
-    /// The address that a function finds, for servers that leave it elsewhere (TLS or unix sockets,
-    /// PROXY protocol, serverless platforms).
+    /// The address that a function returns, for servers that provide it elsewhere (TLS or unix sockets, the PROXY
+    /// protocol, serverless platforms).
     ///
-    /// A header that any client can set is no such place; for one that proxies set, use
+    /// Do not read it from a header that clients can set. For a header that proxies set, use
     /// [`behind`](Self::behind).
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
-        Self {
-            address: Address::from_fn(find),
-            exact: false,
-        }
+        Self::at(Address::from_fn(find))
     }
 
     /// The address that trusted proxies name in a header.
     #[must_use]
     pub fn behind(proxies: Proxies) -> Self {
-        Self {
-            address: Address::Behind(proxies),
-            exact: false,
-        }
+        Self::at(Address::Behind(proxies))
     }
 
-    /// Counts each IPv6 address on its own. One subscriber then has 2⁶⁴ buckets or more, so add a
-    /// rule by [`Ipv6Range`](super::Ipv6Range).
+    fn at(address: Address) -> Self {
+        let (v4_bits, exact) = (V4_BITS, false);
+        let counted = Counted { v4_bits, exact };
+        Self { address, counted }
+    }
+
+    /// Counts each IPv6 address separately. A subscriber then has 2⁶⁴ buckets or more, so add a rule with
+    /// [`Ipv6Range`](super::Ipv6Range).
     ///
-    /// It is needed where a translator gives IPv4 clients IPv6 addresses of one /64
-    /// (`64:ff9b::/96`): they would share a bucket.
+    /// You need this if a translator gives IPv4 clients IPv6 addresses in one /64 (`64:ff9b::/96`), because they
+    /// would share a bucket.
     #[must_use]
     pub fn exact(mut self) -> Self {
-        self.exact = true;
+        self.counted.exact = true;
         self
     }
 
-    /// Says of requests whether they come from one of these addresses, in CIDR notation, or as an address for that alone:
-    /// for lists of those who are not limited, or not let in. An IPv6 address is compared whole. Of a request whose
-    /// address is not known, it says no.
+    /// Counts IPv4 addresses by so many bits: with 24, all addresses from `203.0.113.0` to `203.0.113.255` are one client,
+    /// whose id is the first of them. It helps against clients who change their address within a network, and makes
+    /// neighbours share a limit.
+    ///
+    /// # Panics
+    ///
+    /// If `bits` is 0, by which all would be one client ([`Everyone`](super::Everyone) says that), or above 32.
+    #[must_use]
+    #[track_caller]
+    pub fn v4_prefix(mut self, bits: u8) -> Self {
+        assert!(
+            (1..=V4_BITS).contains(&bits),
+            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all are to share a limit"
+        );
+        self.counted.v4_bits = bits;
+        self
+    }
+
+    /// A condition that holds for requests from these addresses, given in CIDR notation or as single addresses, for
+    /// lists of exempt or denied clients. IPv6 addresses are compared as a whole. For a request without a known
+    /// address, it is false.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule};
@@ -96,54 +121,97 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// If an entry is neither address nor range, has bits set beyond its prefix, or is IPv4-mapped.
+    /// If an entry is not an address or a range, has bits set beyond its prefix, or is IPv4-mapped.
     pub fn within<T: AsRef<str>>(
         &self,
         ranges: impl IntoIterator<Item = T>,
     ) -> Result<Within, RangeError> {
         Ok(Within {
-            ranges: Ranges::parse(ranges)?,
+            ranges: Source::Fixed(Ranges::parse(ranges)?),
             address: self.address.clone(),
         })
     }
+
+    /// A condition that holds for requests from the addresses on a list, which can change while requests run. Otherwise it
+    /// is like [`within`](Self::within).
+    ///
+    /// ```no_run
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer, key::IpList};
+    ///
+    /// // One address or range per line.
+    /// let abusers = IpList::from_file("abusers.txt")?;
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
+    ///     .deny_if("abusers", ClientIp::peer().listed_in(&abusers));
+    /// # let _ = layer;
+    /// # Ok::<_, tollgate::key::IpListError>(())
+    /// ```
+    #[must_use]
+    pub fn listed_in(&self, list: &IpList) -> Within {
+        Within {
+            ranges: Source::List(list.clone()),
+            address: self.address.clone(),
+        }
+    }
 }
 
-/// Requests from some addresses: what [`ClientIp::within`] returns.
+/// A condition for requests from some addresses. Created by [`ClientIp::within`] and
+/// [`ClientIp::listed_in`].
 #[derive(Clone, Debug)]
 pub struct Within {
     address: Address,
-    ranges: Ranges,
+    ranges: Source,
+}
+
+/// Where the ranges come from.
+#[derive(Clone, Debug)]
+enum Source {
+    Fixed(Ranges),
+    List(IpList),
 }
 
 impl Predicate for Within {
     fn holds(&self, parts: &Parts) -> bool {
         let ip = self.address.find(parts);
-        ip.is_ok_and(|ip| self.ranges.contains(ip))
+        ip.is_ok_and(|ip| match &self.ranges {
+            Source::Fixed(ranges) => ranges.contains(ip),
+            Source::List(list) => list.contains(ip),
+        })
     }
 }
 
 impl KeyExtractor for ClientIp {
     fn extract(&self, parts: &Parts) -> Extracted {
         match self.address.find(parts) {
-            Ok(IpAddr::V6(ip)) if !self.exact => Id::from(masked(ip, SUBSCRIBER)).into(),
-            Ok(ip) => Id::from(ip).into(),
+            Ok(ip) => self.counted.id(ip).into(),
             Err(missing) => Extracted::Missing(missing),
         }
     }
 
     fn describe(&self) -> Description {
-        let exact = self.exact;
+        let counted = self.counted;
         Description::new(self.address.id_source())
             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
-            .can_find(move |folded| is_client(folded, exact))
+            .can_find(move |folded| counted.may_find(folded))
     }
 }
 
-/// Whether an id is the address of a client, as it is counted.
-fn is_client(folded: &str, exact: bool) -> bool {
-    match folded.parse().map(|ip: IpAddr| ip.to_canonical()) {
-        Ok(IpAddr::V6(ip)) if !exact => Id::from(masked(ip, SUBSCRIBER)).as_str() == folded,
-        Ok(ip) => Id::from(ip).as_str() == folded,
-        Err(_) => false,
+impl Counted {
+    /// The id of the client with an address.
+    #[inline]
+    fn id(self, ip: IpAddr) -> Id {
+        match ip {
+            IpAddr::V6(ip) if !self.exact => masked(ip, SUBSCRIBER).into(),
+            IpAddr::V4(ip) if self.v4_bits < V4_BITS => {
+                let mask = u32::MAX << (V4_BITS - self.v4_bits);
+                Ipv4Addr::from_bits(ip.to_bits() & mask).into()
+            }
+            ip => ip.into(),
+        }
+    }
+
+    /// Whether an id is that of a client.
+    fn may_find(self, folded: &str) -> bool {
+        let ip = folded.parse::<IpAddr>();
+        ip.is_ok_and(|ip| self.id(ip.to_canonical()).as_str() == folded)
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::id::IdFormat;
 
-/// One bucket for all requests: what the server itself can bear.
+/// One bucket for all requests, to protect the server as a whole. It is an extractor for a [`Rule`](crate::Rule).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Everyone;
 

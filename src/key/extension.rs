@@ -8,8 +8,8 @@ use super::{
 };
 use crate::id::Id;
 
-/// An id from a value of type `T` that an outer layer, such as one that authenticates, has put into
-/// the request's extensions.
+/// An id from a value of type `T` that an outer layer, such as an authentication layer, has put into the request's
+/// extensions.
 ///
 /// ```
 /// use tollgate::{Rule, id::Id, key::ExtensionId};
@@ -26,8 +26,8 @@ pub struct ExtensionId<T> {
 }
 
 impl<T> ExtensionId<T> {
-    /// The id that `id` makes of the extension, which each request has. One that has not is refused with 500, and the
-    /// missing layer is logged, unless the rule says otherwise.
+    /// Computes the id from the extension, which every request must have. A request without it is refused with 500,
+    /// and the missing layer is logged, unless the rule says otherwise.
     #[must_use]
     pub fn new<I: Into<Id>>(id: impl Fn(&T) -> I + Send + Sync + 'static) -> Self {
         Self {
@@ -36,10 +36,10 @@ impl<T> ExtensionId<T> {
         }
     }
 
-    /// The same for an extension that some requests have, such as those of users who have logged in. The rule is skipped for
-    /// requests without it, and nothing is logged.
+    /// The same, for an extension that only some requests have, such as those of users who have logged in. The rule
+    /// is skipped for other requests, and nothing is logged.
     ///
-    /// Such requests escape the limit: add an extractor or a rule for them, by
+    /// Requests without the extension are not limited by this rule. Add an extractor or a rule for them with
     /// [`or_else`](super::KeyExtractorExt::or_else) or [`Rule::or_else`](crate::Rule::or_else).
     ///
     /// ```

@@ -1,16 +1,18 @@
 use std::borrow::Cow;
 
+use http::{HeaderValue, StatusCode};
+
 use crate::id::Id;
 
-/// What a [`KeyExtractor`](super::KeyExtractor) found.
+/// The result of a [`KeyExtractor`](super::KeyExtractor). Its [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Extracted {
-    /// The request is from this client. An empty id is a missing one.
+    /// The id of the client. An empty id counts as missing.
     Id(Id),
-    /// The rule is not for this request.
+    /// The rule does not apply to this request.
     Skip,
-    /// The request should have an id, and has none.
+    /// The request should have an id, but has none.
     Missing(Missing),
 }
 
@@ -21,17 +23,18 @@ impl<T: Into<Id>> From<T> for Extracted {
 }
 
 impl<T: Into<Id>> From<Option<T>> for Extracted {
-    /// Without an id, the rule is skipped.
+    /// `None` skips the rule.
     fn from(id: Option<T>) -> Self {
         id.map_or(Self::Skip, |id| Self::Id(id.into()))
     }
 }
 
-/// Why a request that should have an id has none.
+/// Why a request has no id although it should have one. The [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     fault: Fault,
     reason: Cow<'static, str>,
+    challenge: Option<HeaderValue>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,20 +44,43 @@ enum Fault {
 }
 
 impl Missing {
-    /// The client left it out. Refused with 400 and this reason, which says what to send.
+    /// The client has not sent it. The request is refused with 400 and this reason, which should say what to send.
     pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: Fault::Client,
             reason: reason.into(),
+            challenge: None,
         }
     }
 
-    /// The server is not set up to know it. Refused with 500; this reason, which says what to
+    /// Refuses with 401 instead of 400, or with `UNAUTHENTICATED` over gRPC: the client has to say who it is, in the way
+    /// that the challenge tells. It becomes the response's `WWW-Authenticate` (RFC 9110, section 11.6.1). A server's fault
+    /// stays one.
+    ///
+    /// ```
+    /// use tollgate::key::Missing;
+    ///
+    /// let missing = Missing::client("send your API key as a bearer token").unauthorized("Bearer");
+    /// # let _ = missing;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the challenge is not visible ASCII.
+    #[must_use]
+    #[track_caller]
+    pub fn unauthorized(mut self, challenge: &'static str) -> Self {
+        self.challenge = Some(HeaderValue::from_static(challenge));
+        self
+    }
+
+    /// The server is not configured to find it. The request is refused with 500. The reason, which should say what to
     /// change, is logged once.
     pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: Fault::Server,
             reason: reason.into(),
+            challenge: None,
         }
     }
 
@@ -64,9 +90,25 @@ impl Missing {
         &self.reason
     }
 
-    /// Whether it is the server that has to be changed.
+    /// Whether the server is at fault, not the client.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.fault == Fault::Server
+    }
+
+    /// The status of a response that refuses the request: 400, 401 or 500.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match (self.fault, &self.challenge) {
+            (Fault::Server, _) => StatusCode::INTERNAL_SERVER_ERROR,
+            (Fault::Client, Some(_)) => StatusCode::UNAUTHORIZED,
+            (Fault::Client, None) => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// What the client is asked for by a response with status 401.
+    pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
+        let challenge = self.challenge.as_ref();
+        challenge.filter(|_| self.fault == Fault::Client)
     }
 }

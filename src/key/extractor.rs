@@ -5,10 +5,12 @@ use http::request::Parts;
 use super::extracted::{Extracted, Missing};
 use crate::id::{IdError, IdFormat};
 
-/// Says who a request is from, by its head alone.
+/// Finds the id of the client that sent a request, in the head of the request.
 ///
-/// It runs for each request, before anything else, so it should neither block nor do much work, and
-/// must not panic whatever the request holds.
+/// It runs for every request, before anything else. It should neither block nor do much work, and must not panic,
+/// whatever the request contains.
+///
+/// The [module docs](super) list the extractors of this crate, and show how to write one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say who a request is from",
     note = "a closure does: `|parts: &http::request::Parts| -> Option<String> {{ .. }}`",
@@ -18,7 +20,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
     /// Extracts the id from a request's head.
     fn extract(&self, parts: &Parts) -> Extracted;
 
-    /// Describes the ids that it finds. It is asked once, when a rule is made of the extractor.
+    /// Describes the ids that the extractor finds. Called once, when a rule is made of the extractor.
     fn describe(&self) -> Description {
         Description::default()
     }
@@ -34,7 +36,7 @@ where
     }
 }
 
-/// What a [`KeyExtractor`] says of the ids that it finds, once, when a rule is made of it. What is left out is not known.
+/// Describes the ids that a [`KeyExtractor`] finds. Properties that are not set are treated as unknown.
 ///
 /// ```
 /// use http::request::Parts;
@@ -72,25 +74,25 @@ type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
 type Finds = dyn Fn(&str) -> bool + Send + Sync;
 type Invalid = dyn Fn(&IdError) -> Missing + Send + Sync;
 
-/// What a [`KeyExtractor`] goes by.
+/// Where a [`KeyExtractor`] finds its ids. [`Description::new`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdSource {
-    /// All requests have one id, and shall.
+    /// All requests share one id, on purpose.
     OneForAll,
-    /// That is not known.
+    /// Unknown.
     #[default]
     Unknown,
-    /// What certain proxies say.
+    /// A header of trusted proxies.
     Proxies,
     /// The address at the other end of the connection.
     Peer,
-    /// What anyone says.
+    /// A header that any client can send.
     Anyone,
 }
 
 impl Description {
-    /// A description of ids of any format, by what the extractor goes by. The [checks](crate::check) ask for that.
+    /// Describes ids of any format, found in `id_source`. The [checks](crate::check) use the source.
     #[must_use]
     pub fn new(id_source: IdSource) -> Self {
         Self {
@@ -99,24 +101,24 @@ impl Description {
         }
     }
 
-    /// Says whether the ids may be in a format. A rule whose requests would all be refused is an error at start. By
-    /// default, they may be in any.
+    /// Sets which formats the ids can have. A rule whose limit has another format is an error at startup, because it
+    /// would refuse every request. By default, ids can have any format.
     #[must_use]
     pub fn fits(mut self, fits: impl Fn(IdFormat) -> bool + Send + Sync + 'static) -> Self {
         self.fits = Some(Arc::new(fits));
         self
     }
 
-    /// Says whether the extractor can find an id, given in its [format](IdFormat). An override for an id that no
-    /// request has is logged. By default, it can find any.
+    /// Sets which ids the extractor can find, given in their [format](IdFormat). Overrides for other ids are logged.
+    /// By default, it can find any id.
     #[must_use]
     pub fn can_find(mut self, finds: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.finds = Some(Arc::new(finds));
         self
     }
 
-    /// Says what is wrong with a request whose id is not in the limit's format. It has no id then. By default, that is
-    /// the client's fault, who reads the error.
+    /// Sets the reason that is given if an id is not in the limit's format. The request then has no id. By default,
+    /// the client is at fault and gets the error.
     #[must_use]
     pub fn invalid(
         mut self,
@@ -126,13 +128,13 @@ impl Description {
         self
     }
 
-    /// Makes it the description of extractors that are asked in turn, instead of the one that has it.
+    /// Turns this into the description of several extractors that are tried in turn.
     pub(super) fn alternatives(mut self, alternatives: &[Arc<dyn KeyExtractor>]) -> Self {
         self.alternatives = alternatives.into();
         self
     }
 
-    /// What the extractor goes by.
+    /// Where the extractor finds its ids.
     #[must_use]
     pub fn id_source(&self) -> IdSource {
         self.id_source
@@ -154,7 +156,7 @@ impl Description {
         }
     }
 
-    /// The extractors that are asked in turn, if it is several.
+    /// The extractors that are tried in turn, if there are several.
     pub(crate) fn each(&self) -> &[Arc<dyn KeyExtractor>] {
         &self.alternatives
     }

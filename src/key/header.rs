@@ -1,15 +1,16 @@
-use http::{HeaderName, request::Parts};
+use http::{HeaderName, HeaderValue, request::Parts};
 
 use super::{
     extracted::{Extracted, Missing},
     extractor::{Description, KeyExtractor},
 };
+use crate::id::IdError;
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///
-/// It must be there once and hold visible ASCII, at most [`MAX_LEN`](Self::MAX_LEN) bytes once
-/// trimmed; else the request has no id. A client that can set the header itself chooses its bucket:
-/// let only what stands before the server set it.
+/// The header must be sent once and contain visible ASCII, at most [`MAX_LEN`](Self::MAX_LEN) bytes after trimming.
+/// Otherwise the request has no id. A client that can set the header chooses its own bucket, so use a header that
+/// only your gateway can set.
 ///
 /// ```
 /// use tollgate::{Rule, key::HeaderId};
@@ -20,30 +21,47 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct HeaderId {
     name: HeaderName,
+    challenge: Option<&'static str>,
 }
 
 impl HeaderId {
-    /// The longest value that is an id, in bytes.
+    /// The maximum length of an id, in bytes. Longer values count as missing.
     pub const MAX_LEN: usize = 1024;
 
     /// The id in the header `name`.
     ///
     /// # Panics
     ///
-    /// If `name` is no header name.
+    /// If `name` is not a valid header name.
     #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {
         match name.parse() {
-            Ok(name) => Self { name },
+            Ok(name) => Self {
+                name,
+                challenge: None,
+            },
             Err(_) => panic!("`{name}` is not a header name: use ASCII letters, digits and `-`"),
         }
     }
 
+    /// Refuses requests without an id with 401 and this challenge, as [`Missing::unauthorized`] does.
+    ///
+    /// # Panics
+    ///
+    /// If the challenge is not visible ASCII.
+    #[must_use]
+    #[track_caller]
+    pub fn unauthorized(mut self, challenge: &'static str) -> Self {
+        let _ = HeaderValue::from_static(challenge);
+        self.challenge = Some(challenge);
+        self
+    }
+
     fn missing(&self, problem: &str) -> Extracted {
-        let Self { name } = self;
+        let name = &self.name;
         let reason = format!("header `{name}` {problem}: send it once, with the id as its value");
-        Extracted::Missing(Missing::client(reason))
+        Extracted::Missing(refused(reason, self.challenge))
     }
 }
 
@@ -54,7 +72,7 @@ impl KeyExtractor for HeaderId {
             return self.missing("is missing");
         };
         if values.next().is_some() {
-            return self.missing("is there more than once");
+            return self.missing("appears more than once");
         }
         match value.to_str().map(str::trim) {
             Ok("") => self.missing("is empty"),
@@ -65,8 +83,17 @@ impl KeyExtractor for HeaderId {
     }
 
     fn describe(&self) -> Description {
-        let name = self.name.clone();
-        Description::default()
-            .invalid(move |error| Missing::client(format!("header `{name}`: {error}")))
+        let Self { name, challenge } = self.clone();
+        let invalid =
+            move |error: &IdError| refused(format!("header `{name}`: {error}"), challenge);
+        Description::default().invalid(invalid)
+    }
+}
+
+fn refused(reason: String, challenge: Option<&'static str>) -> Missing {
+    let missing = Missing::client(reason);
+    match challenge {
+        Some(challenge) => missing.unauthorized(challenge),
+        None => missing,
     }
 }

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::id::{IdFormat, network};
 
-/// The range of a client's IPv6 address, a /48 by default (`2001:db8:1::/48`): what a subscriber
-/// is typically given.
+/// The range of a client's IPv6 address. By default it is the /48 (`2001:db8:1::/48`), which is what a subscriber
+/// typically gets.
 ///
-/// A client with an IPv4 address (an IPv4-mapped one too) has none: the rule is skipped.
+/// For a client with an IPv4 address, or an IPv4-mapped one, the rule is skipped.
 ///
 /// ```
 /// use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Ipv6Range};
@@ -44,7 +44,7 @@ impl Ipv6Range {
         }
     }
 
-    /// The range of the address that a function finds.
+    /// The range of the address that a function returns.
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self {
@@ -62,13 +62,12 @@ impl Ipv6Range {
         }
     }
 
-    /// Sets the length of the prefix, in bits. In the format `ipv6RangeCIDR` it is 48; for another, let
-    /// the limit's ids be opaque.
+    /// Sets the length of the prefix, in bits. The id format `ipv6RangeCIDR` requires 48. For other lengths, use
+    /// opaque ids.
     ///
     /// # Panics
     ///
-    /// If `bits` is not between 32, what a provider is given, and 64, what a subscriber chooses
-    /// addresses from.
+    /// If `bits` is not between 32 (the size of a provider) and 64 (the size of a subscriber).
     #[must_use]
     #[track_caller]
     pub fn prefix(mut self, bits: u8) -> Self {

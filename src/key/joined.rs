@@ -12,11 +12,11 @@ use crate::id::IdFormat;
 
 macro_rules! joined {
     ($($extractor:ident $place:tt),+; $last:ident $end:tt) => {
-        /// One bucket for each combination of ids: `12345678:example.com`. In all but the last, a colon is written
-        /// `%3A` and a percent sign `%25`, so that no client can write its way into another's bucket.
+        /// One bucket for each combination of ids, such as `12345678:example.com`. In all parts but the last, a colon
+        /// is written as `%3A` and a percent sign as `%25`, so that a client cannot reach another client's bucket.
         ///
-        /// If one of the extractors skips the rule, or finds that the id is missing, so do all. In a format of pairs, a part
-        /// cannot be an [`or_else`](super::KeyExtractorExt::or_else): write `(a, c).or_else((b, c))`.
+        /// If one of the extractors skips the rule or has no id, so does the tuple. If the limit's format is a pair,
+        /// no part can be an [`or_else`](super::KeyExtractorExt::or_else): write `(a, c).or_else((b, c))` instead.
         impl<$($extractor: KeyExtractor,)+ $last: KeyExtractor> KeyExtractor for ($($extractor,)+ $last) {
             fn extract(&self, parts: &Parts) -> Extracted {
                 let mut joined = String::new();

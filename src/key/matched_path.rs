@@ -6,11 +6,11 @@ use super::{
 };
 use crate::id::IdFormat;
 
-/// The route that axum has matched, as it is written in the router: `/users/{id}`. One bucket for each route or, with
-/// another extractor, for each client of each route.
+/// The route that axum has matched, as written in the router: `/users/{id}`. Alone, it gives each route one bucket.
+/// In a tuple with another extractor, it gives each client one bucket per route.
 ///
-/// It is known to layers of `Router::layer` and `Router::route_layer`, and not to those around the whole router. Requests
-/// of which no route is known, such as those to the fallback, have the id `unmatched`: together they are as one route.
+/// Layers added with `Router::layer` and `Router::route_layer` see it, and layers around the whole router do not. All
+/// requests without a known route, such as those to the fallback, share the id `unmatched`.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule, key::MatchedPath};

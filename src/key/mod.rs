@@ -1,23 +1,23 @@
-//! Who is asking: from a request's head to the id that its bucket is kept under.
+//! Key extractors: they find the id of the client that sent a request.
 //!
 //! | extractor | id | without one |
 //! |---|---|---|
-//! | [`ClientIp`] | the address of the peer or, behind [`Proxies`], of the client; an IPv6 one by its /64 | 500: the server or a proxy does not pass it on |
-//! | [`Ipv6Range`] | the /48 (or another range) of such an address, if it is an IPv6 one | skipped for IPv4, 500 for no address |
+//! | [`ClientIp`] | the address of the peer or, behind [`Proxies`], of the client; IPv6 by /64 | 500: the server or a proxy does not provide it |
+//! | [`Ipv6Range`] | the /48 (or another range) of an IPv6 address | skipped for IPv4; 500 without an address |
 //! | [`HeaderId`] | a header's value, such as an account | 400 |
-//! | [`ExtensionId`] | what an outer layer put into the extensions | 500: the layer has not run; skipped, if it is [optional](ExtensionId::optional) |
-//! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (all without a route are one) |
-//! | [`Everyone`] | one for all | – |
-//! | two to four of these in a tuple | theirs, with colons between them: `12345678:/users/{id}` | what the first does that has none |
-//! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first that is in the limit's format | what the last does |
-//! | a closure | what it returns: `Option` of an id or of text | skipped |
+//! | [`ExtensionId`] | a value that an outer layer put into the extensions | 500: the layer has not run; skipped if it is [optional](ExtensionId::optional) |
+//! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (requests without a route share one id) |
+//! | [`Everyone`] | one id for all requests | – |
+//! | two to four of these in a tuple | their ids, joined by colons: `12345678:/users/{id}` | what the first part without an id does |
+//! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first id that is valid in the limit's format | what the last one does |
+//! | a closure | the returned id or text, or an `Option` of it | skipped |
+//! | [`Host`], for clients | the authority of the URI | 500: the URI has none |
 //!
-//! What happens without an id can be changed for each [`Rule`](crate::Rule), by
-//! [`OnMissing`](crate::rule::OnMissing).
+//! [`OnMissing`](crate::rule::OnMissing) changes what a [`Rule`](crate::Rule) does without an id.
 //!
 //! # A custom extractor
 //!
-//! A closure from the head of a request to an optional id is an extractor:
+//! A closure that takes the head of a request and returns an optional id is an extractor:
 //!
 //! ```
 //! use http::request::Parts;
@@ -28,7 +28,7 @@
 //! # let _ = rule;
 //! ```
 //!
-//! One that wants to refuse requests implements [`KeyExtractor`]:
+//! An extractor that can refuse requests implements [`KeyExtractor`]:
 //!
 //! ```
 //! use http::request::Parts;
@@ -55,6 +55,8 @@ mod extension;
 mod extracted;
 mod extractor;
 mod header;
+mod host;
+mod ip_list;
 mod ipv6_range;
 mod joined;
 #[cfg(feature = "axum")]
@@ -62,6 +64,8 @@ mod matched_path;
 mod or_else;
 mod predicate;
 
+#[cfg(feature = "pace")]
+pub(crate) use self::host::host_of;
 #[cfg(feature = "axum")]
 pub use self::matched_path::MatchedPath;
 pub use self::{
@@ -72,6 +76,8 @@ pub use self::{
     extracted::{Extracted, Missing},
     extractor::{Description, IdSource, KeyExtractor},
     header::HeaderId,
+    host::Host,
+    ip_list::{IpList, IpListError},
     ipv6_range::Ipv6Range,
     or_else::{KeyExtractorExt, OrElse},
     predicate::Predicate,

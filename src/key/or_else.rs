@@ -8,13 +8,13 @@ use super::{
 };
 use crate::id::{Id, IdFormat};
 
-/// Combinators of [`KeyExtractor`]s.
+/// Combinators for [`KeyExtractor`]s.
 pub trait KeyExtractorExt: KeyExtractor + Sized {
-    /// Finds the id by `other` if this extractor finds none that is in the limit's format: because the request has none, or
-    /// it is empty, there twice, too long or malformed. Whether a request has an id is so decided in one place.
+    /// Uses `other` if this extractor finds no id that is valid in the limit's format: if the id is absent, empty,
+    /// sent twice, too long or malformed.
     ///
-    /// Both kinds of id are of one limit. For two limits, use [`Rule::or_else`](crate::Rule::or_else). Of several in a row,
-    /// the last one says what is missing.
+    /// Both kinds of ids belong to one limit. For two limits, use [`Rule::or_else`](crate::Rule::or_else). In a
+    /// longer chain, the last extractor decides what happens if there is no id.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule, key::{ExtensionId, KeyExtractorExt}};
@@ -28,8 +28,8 @@ pub trait KeyExtractorExt: KeyExtractor + Sized {
     /// # let _ = rule;
     /// ```
     ///
-    /// Ids of both kinds share the limit's buckets, so give one a prefix if the same text can be found by both. A rule that
-    /// has a format which one of the two does not find is an error at start.
+    /// Both kinds of ids share the limit's buckets. Give one of them a prefix if both extractors can find the same
+    /// text. A limit whose format one of the two cannot produce is an error at startup.
     #[must_use]
     fn or_else(self, other: impl KeyExtractor) -> OrElse {
         let mut alternatives = flattened(self);
@@ -49,14 +49,15 @@ fn flattened(extractor: impl KeyExtractor) -> Vec<Arc<dyn KeyExtractor>> {
     }
 }
 
-/// Extractors that are asked in turn, by [`KeyExtractorExt::or_else`].
+/// Extractors that are tried in turn. Created by [`KeyExtractorExt::or_else`].
 #[derive(Clone)]
 pub struct OrElse {
     alternatives: Arc<[Arc<dyn KeyExtractor>]>,
 }
 
 impl KeyExtractor for OrElse {
-    /// Finds the first id. Only a rule knows the format, and asks on if the id is not in that.
+    /// Finds the first id. Only a rule knows the format, and continues with the next extractor if the id does not fit
+    /// it.
     fn extract(&self, parts: &Parts) -> Extracted {
         let mut last = Extracted::Skip;
         for extractor in &*self.alternatives {

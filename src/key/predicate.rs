@@ -1,10 +1,11 @@
 use http::request::Parts;
 
-/// Answers a question about requests, by their heads alone: which ones a rule skips, or a layer denies.
+/// A condition on the head of a request. Rules use it to skip requests, and layers use it to exempt or deny them.
 ///
-/// It runs for each request, so it should neither block nor do much work, and must not panic whatever the request holds.
+/// It runs for every request. It should neither block nor do much work, and must not panic, whatever the request
+/// contains.
 ///
-/// A closure is a predicate, if the type of its argument is written:
+/// A closure is a predicate if the type of its argument is written out:
 ///
 /// ```
 /// use http::request::Parts;
@@ -23,7 +24,7 @@ use http::request::Parts;
     note = "see `tollgate::rule` for ready ones, such as `paths([\"/health\"])`"
 )]
 pub trait Predicate: Send + Sync + 'static {
-    /// Whether it is true of a request with this head.
+    /// Whether the condition holds for a request with this head.
     fn holds(&self, parts: &Parts) -> bool;
 }
 

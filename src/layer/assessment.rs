@@ -10,6 +10,7 @@ use super::{
     task::detached,
 };
 use crate::{
+    backend::BackendError,
     decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
@@ -17,11 +18,11 @@ use crate::{
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
 
-/// What rate limiting layers have decided on a request: among the extensions of the request, for handlers, and with
-/// [`response_extension`](super::RateLimitLayer::response_extension) among those of the response, for outer layers. Layers
-/// inside others add to it.
+/// The decisions of rate limiting layers on a request. Handlers find it in the extensions of the request. With
+/// [`response_extension`](super::RateLimitLayer::response_extension), outer layers find it in the extensions of the
+/// response. Nested layers add to it.
 ///
-/// A handler spends more by it, gives back, or corrects what was charged to what it really was:
+/// A handler can settle what a rule has charged, or refund it:
 ///
 /// ```
 /// use axum::{Extension, http::StatusCode};
@@ -42,17 +43,17 @@ pub struct Assessment {
     ours: Arc<[Assessed]>,
 }
 
-/// What was decided for one limit.
+/// The decision on one limit. [`Assessment`] has an example.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Assessed {
     /// The limit's name.
     pub limit: Arc<str>,
-    /// Whose bucket it is.
+    /// The id of the client.
     pub id: Id,
-    /// What was asked for.
+    /// The requested cost.
     pub cost: u32,
-    /// How it took part.
+    /// The mode of the rule.
     pub mode: Mode,
     /// The decision.
     pub decision: Decision,
@@ -98,7 +99,7 @@ impl Assessment {
         self
     }
 
-    /// Each limit with its decision: those of outer layers first, then in the order of rules.
+    /// The decisions on all limits: those of outer layers first, then in the order of rules.
     pub fn iter(&self) -> impl Iterator<Item = &Assessed> {
         let outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
         let mut layers: SmallVec<[&[Assessed]; 2]> = outwards.map(|layer| &*layer.ours).collect();
@@ -106,10 +107,11 @@ impl Assessment {
         layers.into_iter().flatten()
     }
 
-    /// What was decided for a limit, by the innermost layer that has it; `None` if no rule of that limit charged the request.
+    /// The decision on a limit by the innermost layer that has it, or `None` if no rule of that limit charged the
+    /// request.
     ///
-    /// The limit is given by its name, or by a [handle](crate::limiter::LimitHandle). A misspelt name is like that of a limit
-    /// that did not apply; a handle can only be made of a name that exists.
+    /// The limit is given by name or by a [handle](crate::limiter::LimitHandle). A misspelt name also returns `None`.
+    /// A handle rules that out, because it only exists for known names.
     #[must_use]
     pub fn of<'a>(&self, limit: impl Into<LimitRef<'a>>) -> Option<&Assessed> {
         let name = limit.into().as_str();
@@ -117,12 +119,12 @@ impl Assessment {
         outwards.find_map(|layer| layer.ours.iter().find(|assessed| *assessed.limit == *name))
     }
 
-    /// Gives back everything that the request was charged, as when what it asked for has failed. What
-    /// [tiers](crate::tiers) have granted stays so. Once it is given back, it is not given back again.
+    /// Refunds everything that the request was charged, for example because the operation failed. Grants of
+    /// [tiers](crate::tiers) cannot be refunded. A second call refunds nothing.
     ///
     /// # Errors
     ///
-    /// The first error of a limiter. All others have given back nevertheless.
+    /// The first error. The other limits are refunded all the same.
     pub async fn refund(&self) -> Result<(), LimiterError> {
         let mut result = Ok(());
         for assessed in self
@@ -141,7 +143,7 @@ impl Assessment {
 }
 
 impl Assessed {
-    /// The transaction by which the same would be charged again.
+    /// A transaction that would charge the same again.
     #[must_use]
     pub fn transaction(&self) -> Transaction<'_> {
         charged(&self.limit, &self.id)
@@ -154,24 +156,23 @@ impl Assessed {
         self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 
-    /// What is taken from the bucket as far as this request is concerned.
+    /// How much this request currently charges to the bucket.
     #[must_use]
     pub fn charged(&self) -> u32 {
         let charges = self.charges.get();
         charges.map_or(self.charged_at_first, |charges| charges.lock().total())
     }
 
-    /// Corrects what the request is charged to `cost`: the difference is given back, or taken, into debt if need be.
-    /// From [tiers](crate::tiers) there is taken what they grant.
+    /// Corrects the charge of the request to `cost`. The difference is refunded or charged, into debt if necessary.
+    /// [Tiers](crate::tiers) are charged as much as they grant.
     ///
-    /// It may be called again, and at the same time by several: in the end, what was said last is charged. Once it is
-    /// polled it goes on, even if nobody waits for it any more, as when the client has gone. After an error, which leaves
-    /// open what the store has done, the difference is not tried again: a charge that may have been made is neither made
-    /// again nor given back.
+    /// It can be called several times, and concurrently; the last cost counts. Once polled, it completes even if its
+    /// future is dropped, for example because the client disconnected. If an error leaves open whether the store has
+    /// made a change, that change is neither repeated nor undone.
     ///
     /// # Errors
     ///
-    /// If the backend does not answer, or if tiers were to give something back.
+    /// If the backend does not answer, or if the cost of a limit with tiers would decrease.
     pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
         match self.try_settle(cost) {
             Ok(settled) => settled,
@@ -277,7 +278,7 @@ impl Correction {
         if let Change::Charge(cost) = change {
             let mut charges = self.charges.lock();
             match error {
-                LimiterError::Backend(_) => charges.unknown(*cost),
+                LimiterError::Backend(BackendError::Unavailable(_)) => charges.unknown(*cost),
                 _ => drop(charges.charged(*cost, 0, None)),
             }
         }

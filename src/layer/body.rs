@@ -13,8 +13,7 @@ use super::{settlement::Settlement, task::detach};
 use crate::rule::Outcome;
 
 pin_project! {
-    /// The body of a response from [`RateLimit`](super::RateLimit): the inner service's, or that
-    /// of a refusal.
+    /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -110,7 +109,7 @@ impl Drop for Watch {
         let complete = length == Some(self.sent);
         let closed = catch_unwind(AssertUnwindSafe(|| self.close(complete)));
         if closed.is_err() {
-            tracing::error!("a rule's closure has panicked on a response that was dropped");
+            tracing::error!("a rule's closure panicked on a dropped response");
         }
     }
 }

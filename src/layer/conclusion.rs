@@ -123,7 +123,10 @@ impl LayerConfig {
     /// What becomes of a request that is charged nothing.
     pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
         match missing {
-            Some(missing) => Conclusion::refuse(self.responder.missing(request, missing)),
+            Some(missing) => {
+                self.traffic.look_at_refused(request);
+                Conclusion::refuse(self.responder.missing(request, missing))
+            }
             None => Conclusion::Proceed,
         }
     }
@@ -169,6 +172,7 @@ impl LayerConfig {
             votes && !decisions[*i].allowed()
         };
         let denials: Denials<'_> = (0..charges.len()).filter(denies).map(denial).collect();
+        self.traffic.look_at_refused(request);
         let mut response = self.responder.denied(request, denial(strictest), denials);
         additions.put_on(&mut response);
         Conclusion::refuse(response)
@@ -182,6 +186,7 @@ impl LayerConfig {
         missing: &Missing,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
+        self.traffic.look_at_refused(request);
         let mut response = self.responder.missing(request, missing);
         additions.put_on(&mut response);
         let (head, body) = response.into_parts();

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use super::{health::Health, traffic::Traffic};
+use super::{health::Health, line::WaitingRoom, traffic::Traffic};
 use crate::{
     check::{Check, Finding},
     key::Predicate,
@@ -28,6 +28,8 @@ pub(super) struct LayerConfig {
     pub(super) listed: Vec<DenyList>,
     /// Whether a rule is charged by how requests end.
     pub(super) settles: bool,
+    /// Requests that wait in line.
+    pub(super) room: Arc<WaitingRoom>,
     pub(super) health: Arc<Health>,
     pub(super) traffic: Arc<Traffic>,
 }

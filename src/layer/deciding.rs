@@ -9,13 +9,15 @@ use super::{
     assessment::Assessment,
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
+    line::Place,
     settlement::Settlement,
     verdicts::{Taken, Verdicts},
-    waiting::Waiting,
+    waiting::{Undecided, Waiting},
 };
 use crate::{
     decision::{BatchDecision, Decisions, OneDecision},
     key::Missing,
+    limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
     rule::{Charge, Charges, undisguised},
@@ -48,16 +50,16 @@ impl LayerConfig {
         }
         let mut charges = Charges::new();
         let missing = self.rules.charge(request, &self.limiter, &mut charges);
+        self.traffic
+            .look(request, &self.limiter, &self.rules, &charges);
         if charges.is_empty() {
             return Progress::Decided(self.without_charge(request, missing.as_ref()));
         }
-        self.traffic
-            .look(request, &self.limiter, &self.rules, &charges);
         match self.try_spend(request, &charges, missing.as_ref(), additions) {
-            Some(conclusion) => Progress::Decided(conclusion),
+            Some(progress) => progress,
             None => {
-                let waiting = Waiting::new(self, request, charges, missing);
-                Progress::Waiting(Box::new(waiting))
+                let waiting = Undecided::new(self, request, charges, missing);
+                Progress::Waiting(Box::new(Waiting::ForStore(waiting)))
             }
         }
     }
@@ -83,7 +85,7 @@ impl LayerConfig {
         charges: &[Charge],
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
-    ) -> Option<Conclusion> {
+    ) -> Option<Progress> {
         if let [charge] = charges {
             let transaction = self.rules.transaction(charge);
             let transactions = slice::from_ref(&transaction);
@@ -118,7 +120,7 @@ impl LayerConfig {
         decisions: &mut impl Decisions,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
-    ) -> Option<Conclusion> {
+    ) -> Option<Progress> {
         let limits = self.limiter.in_force();
         let spend = Operation::Spend;
         let decided = self
@@ -128,15 +130,41 @@ impl LayerConfig {
             Ok(()) => {
                 let spent = Verdicts::of(charges, decisions);
                 let taken = self.taken(&request.extensions, spent);
-                self.conclude(request, &limits, spent, taken, missing, additions)
+                self.proceed(request, &limits, spent, taken, missing, additions)
             }
-            Err(error) => self.fail(request, charges, &error, missing),
+            Err(error) => Progress::Decided(self.fail(request, charges, &error, missing)),
         })
+    }
+
+    /// Concludes a request, unless it has to wait for its turn first.
+    #[inline(always)]
+    pub(super) fn proceed(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        limits: &Limits,
+        spent: Verdicts<'_>,
+        mut taken: Taken,
+        missing: Option<&Missing>,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
+        match taken.place.take() {
+            None => {
+                Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
+            }
+            Some(place) => self.wait_in_line(request, limits, spent, *place, missing, additions),
+        }
     }
 
     /// What a request has taken, as far as anyone asks for it.
     #[inline]
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
+        if let Some(delay) = spent.delay() {
+            let place = Place::new(self.assessed(request, spent), delay);
+            return Taken {
+                place: Some(Box::new(place)),
+                ..Taken::default()
+            };
+        }
         match self.extends(spent) || self.settles {
             true => self.assessed(request, spent),
             false => Taken::default(),
@@ -153,6 +181,7 @@ impl LayerConfig {
         Taken {
             assessment: Some(assessment),
             settlement,
+            place: None,
         }
     }
 

@@ -55,9 +55,24 @@ impl<S, ReqBody> PendingRequest<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
-    fn proceed(mut self) -> S::Future {
-        let request = Request::from_parts(self.parts, self.body);
-        self.inner.call(request)
+    /// Waits for the decision, and calls the inner service if the request may proceed.
+    fn poll(held: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<State<S, ReqBody>> {
+        let pending = held.as_mut().expect("held until it is decided");
+        let Self { parts, waiting, .. } = &mut **pending;
+        let mut additions = ResponseAdditions::default();
+        let conclusion = ready!(waiting.poll(parts, &mut additions, cx));
+        let mut request = held.take().expect("as above");
+        Poll::Ready(match conclusion {
+            Conclusion::Proceed => State::Inner {
+                future: request
+                    .inner
+                    .call(Request::from_parts(request.parts, request.body)),
+                additions,
+            },
+            Conclusion::Refuse(refused) => State::Refused {
+                refused: Some(refused),
+            },
+        })
     }
 }
 
@@ -111,39 +126,20 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProj::Waiting { held } => {
-                    let pending = held.as_mut().expect("held until it is decided");
-                    let mut additions = ResponseAdditions::default();
-                    let PendingRequest { parts, waiting, .. } = &mut **pending;
-                    let conclusion = ready!(waiting.poll(parts, &mut additions, cx));
-                    let request = *held.take().expect("as above");
-                    match conclusion {
-                        Conclusion::Proceed => State::Inner {
-                            future: request.proceed(),
-                            additions,
-                        },
-                        Conclusion::Refuse(refused) => State::Refused {
-                            refused: Some(refused),
-                        },
-                    }
-                }
+                StateProj::Waiting { held } => ready!(PendingRequest::poll(held, cx)),
                 StateProj::Inner { future, additions } => {
                     let ended = ready!(future.poll(cx));
                     if additions.settlement.is_none() {
                         return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                     }
                     let (ended, closing) = additions.settle(ended);
-                    match closing {
-                        // The client is to be answered when what it did is counted.
-                        Some(closing) => State::Closing {
-                            closing: detached(closing),
-                            ended: Some(Box::new((ended, std::mem::take(additions)))),
-                        },
-                        None => {
-                            return Poll::Ready(
-                                ended.map(|response| additions.put_on_inner(response)),
-                            );
-                        }
+                    let Some(closing) = closing else {
+                        return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
+                    };
+                    // The client is to be answered when what it did is counted.
+                    State::Closing {
+                        closing: detached(closing),
+                        ended: Some(Box::new((ended, std::mem::take(additions)))),
                     }
                 }
                 StateProj::Closing { closing, ended } => {

@@ -4,6 +4,7 @@ use tower_layer::Layer;
 
 use super::{
     config::{DenyList, LayerConfig},
+    line::WaitingRoom,
     one_limit::OneLimit,
     service::RateLimit,
     traffic::Traffic,
@@ -14,14 +15,14 @@ use crate::{
     key::{KeyExtractor, Predicate},
     limit::{Limit, LimitName},
     limiter::Limiter,
-    response::{Grpc, Headers, Policy, Responder, ResponseFormat},
+    response::{Grpc, Headers, IntoFormat, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
-/// Limits the requests to the services that it wraps.
+/// A tower layer that limits the requests to the services it wraps.
 ///
-/// It is not generic and clones by reference, so it can be named in a struct or a function's
-/// signature. All services that it or its clones wrap share the limiter's buckets.
+/// The type is not generic, so it can be named in a struct or a signature. It is cheap to clone. All services wrapped
+/// by a layer and its clones share the limiter's buckets.
 ///
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]
@@ -32,11 +33,11 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// A layer with one limit, for each client that `extractor` finds. Its buckets are in the memory of this layer and its
-    /// clones, and no other layer shares them.
+    /// A layer with one limit for each client that `extractor` finds. This layer and its clones keep their buckets in
+    /// memory, and no other layer shares them.
     ///
-    /// The limit is named `requests`, unless [`named`](Self::named) says otherwise. For several limits, for limits from
-    /// files and for a limiter that is used elsewhere too, there is [`with_limiter`](Self::with_limiter).
+    /// The limit is named `requests`; [`named`](Self::named) changes that. For several limits, limits from files, or
+    /// a limiter that is used elsewhere too, use [`with_limiter`](Self::with_limiter).
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -47,7 +48,8 @@ impl RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If the extractor finds no ids of the format [`Opaque`](crate::id::IdFormat::Opaque). Those of this crate do.
+    /// If the extractor cannot produce ids in the format [`Opaque`](crate::id::IdFormat::Opaque). All extractors of
+    /// this crate can.
     #[must_use]
     #[track_caller]
     pub fn new(limit: Limit, extractor: impl KeyExtractor) -> Self {
@@ -58,7 +60,22 @@ impl RateLimitLayer {
         layer
     }
 
-    /// A layer that decides by a limiter. It has no rules yet, and lets everything pass.
+    /// A layer that uses a limiter. It lets everything pass until you add a [`rule`](Self::rule).
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, rule::methods};
+    ///
+    /// let limits = Limits::builder()
+    ///     .limit("requests", Limit::per_second(10).burst(20))
+    ///     .limit("writes", Limit::per_minute(30))
+    ///     .build()?;
+    /// let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
+    ///     .rule(Rule::new("requests", ClientIp::peer()))
+    ///     .rule(Rule::new("writes", ClientIp::peer()).only_if(methods([Method::POST, Method::PUT])));
+    /// # let _ = layer;
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
         let plan = LayerConfig {
@@ -73,6 +90,7 @@ impl RateLimitLayer {
             exempt: Predicates::default(),
             listed: Vec::new(),
             settles: false,
+            room: Arc::default(),
             health: Arc::default(),
         };
         Self {
@@ -81,8 +99,8 @@ impl RateLimitLayer {
         }
     }
 
-    /// Names the limit of [`new`](Self::new), as headers, refusals, metrics and the
-    /// [`Assessment`](super::Assessment) show it. A [`LimitName`] may also have a format of ids, a description and a link.
+    /// Sets the name of the limit of [`new`](Self::new), which headers, refusals, metrics and the
+    /// [`Assessment`](super::Assessment) show. A [`LimitName`] can also have an id format, a description and a link.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -93,8 +111,8 @@ impl RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If the name is not valid, if the extractor finds no ids in its format, or if the layer was made by
-    /// [`with_limiter`](Self::with_limiter), is [`shared`](Self::shared) or has got another rule.
+    /// If the name is not valid; if the extractor cannot produce ids in its format; or if the layer was created by
+    /// [`with_limiter`](Self::with_limiter), is already [`shared`](Self::shared), or has another rule.
     #[must_use]
     #[track_caller]
     pub fn named(mut self, name: impl Into<LimitName>) -> Self {
@@ -104,8 +122,8 @@ impl RateLimitLayer {
         self
     }
 
-    /// Keeps the buckets of the limit of [`new`](Self::new) in a backend, under this name. All layers that have the same
-    /// name in the same store share their buckets, and should have the same limit.
+    /// Keeps the buckets of the limit of [`new`](Self::new) in a backend, under this name. Layers with the same name
+    /// in the same store share buckets, and should have the same limit.
     ///
     /// ```no_run
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -120,7 +138,7 @@ impl RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// As [`named`](Self::named), and if the backend cannot keep the buckets of the limit ([`Backend::admits`]).
+    /// Like [`named`](Self::named), and if the backend cannot keep the buckets of the limit ([`Backend::admits`]).
     #[must_use]
     #[track_caller]
     pub fn shared(mut self, name: impl Into<LimitName>, backend: impl Backend) -> Self {
@@ -129,19 +147,19 @@ impl RateLimitLayer {
         self
     }
 
-    /// The limiter that decides, for example to [reset](Limiter::reset) a client's bucket.
+    /// The limiter of this layer, for example to [reset](Limiter::reset) a client's bucket.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
         &self.plan.limiter
     }
 
-    /// Adds a rule. A request is charged by all of a layer's rules or, if one denies, by none.
+    /// Adds a rule. A request is charged by all rules of a layer or, if one of them denies it, by none.
     ///
     /// # Panics
     ///
-    /// If no limit has the rule's name, if its extractor finds no ids in the limit's format, if its
-    /// cost is above the limit's burst or an override's, alone or with those of the limit's other
-    /// rules, or if one of these has another mode.
+    /// If no limit has the rule's name; if its extractor cannot produce ids in the limit's format; if its cost, alone
+    /// or together with the limit's other rules, is above the limit's burst or the burst of an override; or if the
+    /// limit's other rules have another mode.
     #[must_use]
     #[track_caller]
     pub fn rule(self, rule: Rule) -> Self {
@@ -149,7 +167,7 @@ impl RateLimitLayer {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Adds a rule, or says why it does not fit.
+    /// Adds a rule, or returns why it does not fit.
     ///
     /// # Errors
     ///
@@ -161,8 +179,9 @@ impl RateLimitLayer {
         Ok(self)
     }
 
-    /// Lets requests for which this is true pass, whatever the rules say, and charges them nothing. Any of several is
-    /// enough. A path in disguise is asked about twice, as by [`Rule::skip_if`].
+    /// Exempts requests for which the condition holds from all rules. They are not charged. If called several times,
+    /// any of the conditions is enough. For a disguised path, the condition is evaluated twice, as in
+    /// [`Rule::skip_if`].
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -178,13 +197,13 @@ impl RateLimitLayer {
         self
     }
 
-    /// Refuses requests for which this is true, with 403, before the rules are asked. The name of the list is told to the
-    /// client. Those whom [`skip_if`](Self::skip_if) lets pass are let in all the same.
+    /// Refuses requests for which the condition holds with 403, before the rules are evaluated. The response contains
+    /// the name of the list. Requests that [`skip_if`](Self::skip_if) exempts are not refused.
     ///
-    /// A request whose path is in disguise (see [`paths`](crate::rule::paths)) is also refused if this is true of the path
-    /// that a router may resolve it to.
+    /// A request with a disguised path (see [`paths`](crate::rule::paths)) is also refused if the condition holds for
+    /// the path that a router may resolve it to.
     ///
-    /// One client of a limit is kept out by an override, [`Limit::BLOCKED`](crate::Limit::BLOCKED).
+    /// To block one client of one limit, use an override with [`Limit::BLOCKED`](crate::Limit::BLOCKED).
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -203,11 +222,11 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets what mistakes are looked for, and what is made of them. See [`check`](crate::check).
+    /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
     ///
     /// # Panics
     ///
-    /// If the checks are strict, and find something in the rules that there are.
+    /// If the checks are strict and find a mistake in the existing rules.
     #[must_use]
     #[track_caller]
     pub fn checks(mut self, checks: Checks) -> Self {
@@ -219,31 +238,33 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets in which dialect responses say how much is left. It is [`Headers::Draft10`] by default.
+    /// Sets the headers that show how much is left. The default is [`Headers::Draft10`].
     #[must_use]
     pub fn headers(mut self, headers: Headers) -> Self {
         self.plan_mut().headers = headers;
         self
     }
 
-    /// Sets whether requests carry an [`Assessment`](super::Assessment) among their extensions, for handlers. They do by
-    /// default.
+    /// Sets whether requests get an [`Assessment`](super::Assessment) extension, for handlers. They do by default.
     #[must_use]
     pub fn extensions(mut self, extensions: bool) -> Self {
         self.plan_mut().request_extension = extensions;
         self
     }
 
-    /// Sets whether responses carry an [`Assessment`](super::Assessment) among their extensions, for layers outside of this
-    /// one. They do not by default. If nested layers do this, that of the innermost is kept, which has the others' decisions
-    /// as far as the request carries them.
+    /// Sets whether responses get an [`Assessment`](super::Assessment) extension, for outer layers. They do not by
+    /// default. If several nested layers do this, the innermost assessment is kept. It also contains the decisions of
+    /// the outer layers that put theirs into the request.
     #[must_use]
     pub fn response_extension(mut self, response_extension: bool) -> Self {
         self.plan_mut().response_extension = response_extension;
         self
     }
 
-    /// Sets how refusals look, but those of gRPC requests. It is [`Problem`](crate::response::Problem) by default.
+    /// Sets the format of refusals, except for gRPC requests. The default is [`Problem`](crate::response::Problem).
+    ///
+    /// A closure returns a `Response<Bytes>` or, with the feature `axum`, anything that implements axum's `IntoResponse`
+    /// and has its whole body at once: a stream is left out.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::PlainText};
@@ -252,15 +273,14 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
-        self.plan_mut().responder.format = Arc::new(format);
+    pub fn respond_with<Kind>(mut self, format: impl IntoFormat<Kind>) -> Self {
+        self.plan_mut().responder.format = Arc::new(format.into_format());
         self
     }
 
-    /// Sets which requests are refused as gRPC is. It is [`Grpc::Auto`] by default.
+    /// Sets which requests are refused with a gRPC status. The default is [`Grpc::Auto`].
     ///
-    /// Whatever is set, [`Ending::status`](crate::rule::Ending::status) of a refusal is the status that stands for its
-    /// reason.
+    /// In each case, [`Ending::status`](crate::rule::Ending::status) of a refusal is the HTTP status for its reason.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::Grpc};
@@ -275,11 +295,22 @@ impl RateLimitLayer {
         self
     }
 
-    /// Adds a random time of at most `jitter` to each refused client's wait, so that those who were refused together do not
-    /// come back together. None is added by default.
+    /// Adds a random time of up to `jitter` to each refused client's wait, so that clients who were refused together
+    /// do not return together. There is no jitter by default.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.plan_mut().responder.jitter = jitter;
+        self
+    }
+
+    /// Sets how many requests may wait in line at once, on limits with [`max_wait`](Limit::max_wait); 10,000 if not set.
+    /// Further ones are refused as if their rules said [`no_wait`](Rule::no_wait). With 0, nobody waits.
+    ///
+    /// Clones of the layer count together, and so do all services that they wrap. See the [module docs](crate::layer) for
+    /// what a waiting request holds.
+    #[must_use]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.plan_mut().room = Arc::new(WaitingRoom::new(max_waiting));
         self
     }
 

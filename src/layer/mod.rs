@@ -13,19 +13,35 @@
 //!
 //! # Where it goes
 //!
-//! Anywhere in a stack: `Router::layer`, `Router::route_layer` (which leaves out the fallback, so
-//! 404s are not limited), tonic's `Server::builder().layer(..)`, or around one tonic service with
-//! [`Layer::layer`](tower_layer::Layer::layer). A layer that authenticates goes outside of it, if a
-//! rule needs to know the user; a tracing layer too, if it is to see denials.
+//! The layer works anywhere in a stack: in `Router::layer`, in `Router::route_layer` (which leaves out the fallback,
+//! so 404s are not limited), in tonic's `Server::builder().layer(..)`, or around one tonic service with
+//! [`Layer::layer`](tower_layer::Layer::layer). Put it inside the layer that authenticates, if a rule needs the user,
+//! and inside the layer that traces, if the traces should contain denials.
 //!
-//! Nested layers are each decided on their own, the outer one first: what it has charged stays
-//! charged if the inner one denies. Rules of one layer are decided together, all or nothing.
+//! Nested layers decide separately, the outer one first. What the outer layer has charged stays charged if the inner
+//! one denies. Rules of one layer are decided together: all are charged, or none.
+//!
+//! # Waiting in line
+//!
+//! On a limit with [`max_wait`](crate::Limit::max_wait), a request that does not fit yet waits for its turn instead of being
+//! refused (feature `tokio`, which `axum` brings along; without a tokio runtime it is refused). Requests start in the order in
+//! which they came. A request that waits for several limits waits for the longest.
+//! [`Rule::no_wait`](crate::Rule::no_wait) turns this off for a rule.
+//!
+//! While it waits, the request's body is not read. It holds its head, its connection and the service that was polled ready: a
+//! layer inside that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, belongs outside of this one.
+//! At most [`max_waiting`](RateLimitLayer::max_waiting) requests wait; beyond that, they are refused.
+//!
+//! A client that disconnects leaves the line, and everything that this layer has charged it is given back, except what tiers
+//! have granted. What layers outside have charged is theirs to settle. While others wait behind a request,
+//! [`Rule::refund_if`](crate::Rule::refund_if) and [`Rule::settle_by`](crate::Rule::settle_by) give nothing back: their slots
+//! are fixed, so its whole reservation stays charged.
 //!
 //! # In traces
 //!
-//! What was decided is recorded on the current span, if that has the fields `rate_limiting.policy` (the limit),
-//! `rate_limiting.result` (`acquired`, `rejected` and so on) and, for requests that are refused for whatever reason,
-//! `rate_limiting.refusal` (`over_limit`, `no_id`, `unavailable`, …). With tower-http, such a span is made outside of the layer:
+//! The decision is recorded on the current span, if the span has the fields `rate_limiting.policy` (the limit),
+//! `rate_limiting.result` (`acquired`, `rejected` and so on) and, for refused requests, `rate_limiting.refusal`
+//! (`over_limit`, `no_id`, `unavailable` and so on). With tower-http, create such a span outside of the layer:
 //!
 //! ```
 //! use axum::extract::Request;
@@ -42,13 +58,14 @@
 //! let app: axum::Router = axum::Router::new().layer(trace);
 //! ```
 //!
-//! Each decision is an event too, of level `DEBUG` if it denies and `TRACE` if not, with the limit, the id, the result and
-//! what remains. [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps ids out of them.
+//! Each decision is also an event with the limit, the id, the result and what remains, at level `DEBUG` for a denial
+//! and `TRACE` otherwise. [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps ids out of
+//! events.
 //!
 //! # In handlers
 //!
-//! A handler finds the [`Assessment`] of its request among the extensions: what was decided, and the
-//! limiter, to spend more or give back.
+//! A handler finds the [`Assessment`] in the request's extensions. It has the decisions, and can settle or refund
+//! them.
 
 mod additions;
 mod assessment;
@@ -60,11 +77,11 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
+mod line;
 mod one_limit;
 mod request_charges;
 mod service;
 mod settlement;
-mod task;
 mod traffic;
 mod verdicts;
 mod waiting;
@@ -76,3 +93,4 @@ pub use self::{
     layer::RateLimitLayer,
     service::RateLimit,
 };
+use crate::task;

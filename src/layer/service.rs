@@ -14,7 +14,7 @@ use super::{
     deciding::Progress, future::ResponseFuture,
 };
 
-/// A service whose requests are limited.
+/// A service whose requests are limited. Created by [`RateLimitLayer`](super::RateLimitLayer).
 ///
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ahash::RandomState;
-use http::{header, request::Parts};
+use http::{HeaderName, Method, header, request::Parts};
 
 use super::assessment::Assessment;
 use crate::{
@@ -43,6 +43,8 @@ struct Sample {
     agents: HashSet<u64>,
     /// For each limit of each rule, the buckets that were charged.
     ids: Vec<Ids>,
+    /// For each rule, whether a request was one that it is for.
+    met: Vec<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,7 @@ impl Traffic {
             Check::OneId,
             Check::IdPerRequest,
             Check::ChargedTwice,
+            Check::RuleUnmet,
             Check::LayerRebuilt,
         ];
         let looks = looks.iter().any(|check| checks.has(*check));
@@ -120,9 +123,13 @@ impl Traffic {
                 self.reporter.tell(&finding);
             }
         }
+        if self.reporter.wants(Check::RuleUnmet) {
+            rules.mark_met(request, &mut sample.met);
+        }
         if seen == REQUESTS {
-            if let Some(finding) = sample.without_repetition() {
-                self.reporter.tell(&finding);
+            let findings = [sample.without_repetition(), sample.without_request(rules)];
+            for finding in findings.iter().flatten() {
+                self.reporter.tell(finding);
             }
             *sample = Sample::default();
         }
@@ -140,6 +147,26 @@ impl Traffic {
             let seen = format!(
                 "a request has `{header}`, but limit `{limit}` counts by the peer's address"
             );
+            self.reporter.tell(&Finding::new(CHECK, seen));
+        }
+    }
+
+    /// Looks whether a refused request is one that a browser makes before another one.
+    #[inline]
+    pub(super) fn look_at_refused(&self, request: &Parts) {
+        if request.method == Method::OPTIONS {
+            self.look_at_preflight(request);
+        }
+    }
+
+    #[cold]
+    fn look_at_preflight(&self, request: &Parts) {
+        const CHECK: Check = Check::PreflightRefused;
+        const FIELDS: [HeaderName; 2] = [header::ORIGIN, header::ACCESS_CONTROL_REQUEST_METHOD];
+        if self.reporter.wants(CHECK)
+            && FIELDS.iter().all(|name| request.headers.contains_key(name))
+        {
+            let seen = "a CORS preflight request was refused";
             self.reporter.tell(&Finding::new(CHECK, seen));
         }
     }
@@ -190,6 +217,15 @@ impl Sample {
             ids.limit = Some(Arc::clone(limit));
         }
         None
+    }
+
+    /// What is to be said if no request was one that a rule is for.
+    fn without_request(&self, rules: &Rules) -> Option<Finding> {
+        let limit = rules.limit_unmet(&self.met)?;
+        let seen = format!(
+            "{REQUESTS} requests have come, and a rule of limit `{limit}` is for none of them"
+        );
+        Some(Finding::new(Check::RuleUnmet, seen))
     }
 
     /// What is to be said if no id of a limit has come twice.

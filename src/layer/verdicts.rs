@@ -1,4 +1,6 @@
-use super::{assessment::Assessment, settlement::Settlement};
+use std::time::Duration;
+
+use super::{assessment::Assessment, line::Place, settlement::Settlement};
 use crate::{
     decision::{Decision, Decisions},
     rule::Charge,
@@ -26,6 +28,21 @@ impl<'a> Verdicts<'a> {
         }
     }
 
+    /// How long the request waits in line, if it has to.
+    #[inline(always)]
+    pub(super) fn delay(&self) -> Option<Duration> {
+        match self.denied.is_none() && self.decisions.iter().any(Decision::may_wait) {
+            true => self.longest_delay(),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn longest_delay(&self) -> Option<Duration> {
+        let longest = self.decisions.iter().map(Decision::delay).max();
+        longest.filter(|delay| !delay.is_zero())
+    }
+
     #[inline(always)]
     pub(super) fn iter(
         &self,
@@ -39,4 +56,6 @@ impl<'a> Verdicts<'a> {
 pub(super) struct Taken {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
+    /// Instead of the others, if the request has to wait.
+    pub(super) place: Option<Box<Place>>,
 }

@@ -11,6 +11,8 @@ use super::{
     additions::ResponseAdditions,
     conclusion::Conclusion,
     config::LayerConfig,
+    deciding::Progress,
+    line::Line,
     task::detached,
     verdicts::{Taken, Verdicts},
 };
@@ -19,8 +21,36 @@ use crate::{
     transaction::Operation,
 };
 
+/// What a request waits for.
+pub(super) enum Waiting {
+    ForStore(Undecided),
+    InLine(Line),
+}
+
+impl Waiting {
+    pub(super) fn poll(
+        &mut self,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+        cx: &mut Context<'_>,
+    ) -> Poll<Conclusion> {
+        loop {
+            match self {
+                Self::ForStore(undecided) => match ready!(undecided.poll(request, additions, cx)) {
+                    Progress::Decided(conclusion) => return Poll::Ready(conclusion),
+                    Progress::Waiting(next) => *self = *next,
+                },
+                Self::InLine(line) => {
+                    *additions = ready!(line.poll(cx));
+                    return Poll::Ready(Conclusion::Proceed);
+                }
+            }
+        }
+    }
+}
+
 /// A decision that the backend has to wait for.
-pub(super) struct Waiting {
+pub(super) struct Undecided {
     plan: Arc<LayerConfig>,
     /// Why it is refused whatever is decided, if a rule has found no id.
     missing: Option<Missing>,
@@ -34,7 +64,7 @@ struct Decided {
     taken: Taken,
 }
 
-impl Waiting {
+impl Undecided {
     pub(super) fn new(
         plan: &Arc<LayerConfig>,
         request: &Parts,
@@ -42,8 +72,9 @@ impl Waiting {
         missing: Option<Missing>,
     ) -> Self {
         let plan = Arc::clone(plan);
-        let deciding: Pin<Box<_>> = match plan.settles {
-            // If the client goes away meanwhile, what will have been charged has to be settled.
+        // If the client goes away meanwhile, what will have been charged has to be settled, or its place in line left.
+        let outlives = plan.settles || plan.limiter.in_force().has_lines();
+        let deciding: Pin<Box<_>> = match outlives {
             true => {
                 let extensions = request.extensions.clone();
                 detached(decide(Arc::clone(&plan), extensions, charges))
@@ -57,12 +88,12 @@ impl Waiting {
         }
     }
 
-    pub(super) fn poll(
+    fn poll(
         &mut self,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
         cx: &mut Context<'_>,
-    ) -> Poll<Conclusion> {
+    ) -> Poll<Progress> {
         let Decided {
             charges,
             spent,
@@ -74,9 +105,9 @@ impl Waiting {
                 let spent = Verdicts::of(&charges, batch);
                 let limits = self.plan.limiter.in_force();
                 self.plan
-                    .conclude(request, &limits, spent, taken, missing, additions)
+                    .proceed(request, &limits, spent, taken, missing, additions)
             }
-            Err(error) => self.plan.fail(request, &charges, error, missing),
+            Err(error) => Progress::Decided(self.plan.fail(request, &charges, error, missing)),
         })
     }
 }

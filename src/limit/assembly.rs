@@ -41,7 +41,7 @@ impl Assembly {
     }
 
     pub(super) fn finish(self) -> Limits {
-        self.limits
+        self.limits.finished()
     }
 
     pub(super) fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {
@@ -105,12 +105,13 @@ impl Assembly {
             format,
             limit,
             shadow,
+            lease,
             description,
             docs,
             line,
         } = definition;
         let said = LimitName::of(name, number, format.unwrap_or_default());
-        let said = said.say(shadow, description, docs);
+        let said = said.say(shadow, lease, description, docs);
         let is_known = self.limits.get(name).is_some();
         let known = match self.is_closed {
             true => self.ensure_known(name),
@@ -121,7 +122,11 @@ impl Assembly {
             self.origins.insert(name.into(), Origin { place, line });
         }
         let defined = known.and_then(|()| self.define(&said, format, limit));
-        defined.map_err(|error| error.at(line))
+        defined.map_err(|error| error.at(line))?;
+        if let Location::File(path) = place {
+            self.limits.defined_in(name, path);
+        }
+        Ok(())
     }
 
     pub(super) fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {
@@ -214,7 +219,7 @@ fn warn(name: &str, limit: &Limit) {
         tracing::warn!(
             limit = name,
             tier,
-            "the cooldown of a tier is shorter than its window, and a tier begins empty each time that it is \
+            "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
              entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
         );
     }

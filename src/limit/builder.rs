@@ -11,9 +11,9 @@ use super::{
     name::LimitName,
 };
 
-/// What [`Limits`] are made of: names and limits in code, and files, which are read when it is built.
+/// Builds [`Limits`] from code and files. Files are read when the limits are built.
 ///
-/// It is a recipe. Building it again reads the files again:
+/// A builder can be used again, which reads the files again:
 ///
 /// ```
 /// use tollgate::{Limit, Limits, id::IdFormat, limit::LimitName};
@@ -66,23 +66,34 @@ impl Limits {
 }
 
 impl LimitsBuilder {
-    /// Declares a name, with its number and its format of ids. It is not limited unless it gets a
-    /// limit, in code or from a file.
+    /// Declares a name, with its number and id format. It is off until it gets a limit, in code or from a file.
     ///
-    /// Once a name is declared, files can only give values to names that are: a misspelt one is an
-    /// error, and not a limit of its own.
+    /// Once a name is declared, files can only give values to declared names. A misspelt name is then an error,
+    /// instead of another limit.
     pub fn name(mut self, name: impl Into<LimitName>) -> Self {
         self.names.push(name.into());
         self
     }
 
-    /// Gives a name its limit. It need not have been declared.
+    /// Sets the limit of a name. The name need not be declared.
     pub fn limit(mut self, name: impl Into<LimitName>, limit: Limit) -> Self {
         self.limits.push((name.into(), limit));
         self
     }
 
-    /// Gives one client of a name a limit of its own.
+    /// Sets another limit for one client: an override.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limits};
+    ///
+    /// let limits = Limits::builder()
+    ///     .limit("requests", Limit::per_second(10))
+    ///     .override_for("requests", "203.0.113.7", Limit::per_second(100))
+    ///     .override_for("requests", "198.51.100.2", Limit::BLOCKED)
+    ///     .build()?;
+    /// # let _ = limits;
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
     pub fn override_for(mut self, name: &str, id: &str, limit: Limit) -> Self {
         self.overrides.push(CodedOverride {
             name: name.into(),
@@ -92,35 +103,35 @@ impl LimitsBuilder {
         self
     }
 
-    /// Adds a file of defaults, in a form that the [module](super#defaults) shows.
+    /// Adds a file of defaults, in a format that the [guide](crate::guide::limits_in_files#defaults) describes.
     pub fn defaults_file(self, path: impl AsRef<Path>) -> Self {
         self.defaults(LimitsSource::File(path.as_ref().into()))
     }
 
-    /// Adds a text like a file of defaults.
+    /// Adds defaults from a text, in the format of a file.
     pub fn defaults_text(self, language: Language, text: &str) -> Self {
         self.defaults(LimitsSource::Text(language, text.into()))
     }
 
-    /// Adds a file of overrides, in a form that the [module](super#overrides) shows. An empty one is one
-    /// without overrides.
+    /// Adds a file of overrides, in a format that the [guide](crate::guide::limits_in_files#overrides) describes. An
+    /// empty file contains no overrides.
     pub fn overrides_file(self, path: impl AsRef<Path>) -> Self {
         self.overrides(LimitsSource::File(path.as_ref().into()))
     }
 
-    /// Adds a text like a file of overrides.
+    /// Adds overrides from a text, in the format of a file.
     pub fn overrides_text(self, language: Language, text: &str) -> Self {
         self.overrides(LimitsSource::Text(language, text.into()))
     }
 
-    /// Puts all limits in shadow mode, as [`LimitName::shadow`] does one.
+    /// Puts all limits into shadow mode, as [`LimitName::shadow`] does for one.
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.settings.shadow = shadow;
         self
     }
 
-    /// Shows ids in events as hashes, by which a client can be followed within one process and not be found out. Events of
-    /// level `DEBUG` and below hold ids.
+    /// Replaces ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to
+    /// the id. Only events of level `DEBUG` and below contain ids.
     pub fn redact_ids(mut self, redact_ids: bool) -> Self {
         self.settings.redact_ids = redact_ids;
         self
@@ -130,8 +141,8 @@ impl LimitsBuilder {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or for the first mistake in what was given: of the names in code
-    /// first, then of their limits, of defaults, of overrides in code and of those in files.
+    /// If a file cannot be read, or at the first mistake: in the names in code, then in their limits, in the
+    /// defaults, in the overrides in code, and in those in files.
     pub fn build(&self) -> Result<Limits, LimitsError> {
         self.assemble(&self.read()?)
     }

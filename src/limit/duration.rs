@@ -16,32 +16,63 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Parses a duration as Go writes them: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
+/// Units that Go does not have, for those who write them.
+const LONG_UNITS: [(&str, u64); 6] = [
+    ("d", DAY),
+    ("day", DAY),
+    ("days", DAY),
+    ("w", 7 * DAY),
+    ("week", 7 * DAY),
+    ("weeks", 7 * DAY),
+];
+
+const DAY: u64 = 24 * 3_600_000_000_000;
+
+/// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
 ///
-/// Units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`; numbers may have a fraction. Unlike Go,
-/// a negative one, a bare `0` and a part of a nanosecond are errors, and nothing is rounded.
+/// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
+/// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
 ///
 /// # Errors
 ///
-/// If the text is none of this, or longer than [`Duration::MAX`].
+/// If the text is not such a duration, or longer than [`Duration::MAX`].
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let error = |kind| DurationError {
+    let go = |unit: &str| nanos_of(unit, &UNITS);
+    parse_parts(text, go).map_err(|kind| DurationError {
         text: shortened(text),
-        kind,
-    };
+        kind: match kind {
+            ErrorKind::Unit => in_days(text).map_or(kind, ErrorKind::Days),
+            kind => kind,
+        },
+    })
+}
+
+/// A duration that is written in days or weeks, which Go does not have.
+fn in_days(text: &str) -> Option<Duration> {
+    let go = |unit: &str| nanos_of(unit, &UNITS);
+    let any = |unit: &str| go(unit).or_else(|| nanos_of(unit.trim(), &LONG_UNITS));
+    parse_parts(text, any).ok()
+}
+
+fn nanos_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let found = units.iter().find(|(name, _)| *name == unit);
+    found.map(|(_, nanos)| *nanos)
+}
+
+fn parse_parts(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<Duration, ErrorKind> {
     if text.is_empty() {
-        return Err(error(ErrorKind::Syntax));
+        return Err(ErrorKind::Syntax);
     }
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {
         let part;
-        (part, rest) = parse_part(rest).map_err(error)?;
-        total = total.checked_add(part).ok_or(error(ErrorKind::TooLong))?;
+        (part, rest) = parse_part(rest, &unit)?;
+        total = total.checked_add(part).ok_or(ErrorKind::TooLong)?;
     }
     Ok(total)
 }
 
-/// Writes a duration as Go does: `1s`, `3h0m0s`, `1.5ms`, `0s`.
+/// Formats a duration like Go: `1s`, `3h0m0s`, `1.5ms`, `0s`. [`parse_duration`] reads it.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
@@ -91,8 +122,20 @@ fn decimal(nanos: u128, unit: u128, name: &str) -> String {
     }
 }
 
+/// A duration without the parts at its end that are 0, such as `24h`.
+fn brief(duration: Duration) -> String {
+    let text = format_duration(duration);
+    let without_seconds = text.strip_suffix("0s").filter(|text| text.ends_with('m'));
+    let text = without_seconds.unwrap_or(&text);
+    let without_minutes = text.strip_suffix("0m").filter(|text| text.ends_with('h'));
+    without_minutes.unwrap_or(text).to_owned()
+}
+
 /// Parses a number with its unit off the front.
-fn parse_part(text: &str) -> Result<(Duration, &str), ErrorKind> {
+fn parse_part(
+    text: &str,
+    nanos_of: impl Fn(&str) -> Option<u64>,
+) -> Result<(Duration, &str), ErrorKind> {
     let number_end = text
         .find(|c: char| c != '.' && !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -108,16 +151,13 @@ fn parse_part(text: &str) -> Result<(Duration, &str), ErrorKind> {
     if unit.is_empty() {
         return Err(ErrorKind::NoUnit);
     }
-    let (_, nanos) = UNITS
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .ok_or(ErrorKind::Unit)?;
+    let nanos = nanos_of(unit).ok_or(ErrorKind::Unit)?;
     let whole = if whole.is_empty() {
         0
     } else {
         whole.parse::<u64>().map_err(|_| ErrorKind::TooLong)?
     };
-    let nanos = u128::from(whole) * u128::from(*nanos) + part_of(fraction, *nanos)?;
+    let nanos = u128::from(whole) * u128::from(nanos) + part_of(fraction, nanos)?;
     let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| ErrorKind::TooLong)?;
     let subsec = u32::try_from(nanos % 1_000_000_000).expect("below a billion");
     Ok((Duration::new(secs, subsec), rest))
@@ -143,7 +183,7 @@ fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     }
 }
 
-/// The error of a text that is not a duration.
+/// The error for a text that is not a duration. Returned by [`parse_duration`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a duration: {kind}")]
 pub struct DurationError {
@@ -153,15 +193,17 @@ pub struct DurationError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum ErrorKind {
-    #[error("write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`")]
+    #[error("write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`")]
     Syntax,
     #[error("add a unit, one of ns, us, ms, s, m, h")]
     NoUnit,
     #[error("units are ns, us, ms, s, m and h")]
     Unit,
+    #[error("the longest unit is the hour: write `{}`", brief(*.0))]
+    Days(Duration),
     #[error("it is too long: shorten it")]
     TooLong,
-    #[error("it has a part of a nanosecond: round it")]
+    #[error("it has a fraction of a nanosecond: round it")]
     TooFine,
 }
 
@@ -207,7 +249,16 @@ mod tests {
             ("-1s", "write numbers"),
             ("1s ", "units are"),
             ("1 s", "units are"),
-            ("1d", "units are"),
+            ("1d", "the longest unit is the hour: write `24h`"),
+            ("1.5d", "write `36h`"),
+            ("2w", "write `336h`"),
+            ("7 days", "write `168h`"),
+            ("1d12h", "write `36h`"),
+            ("1h1d30m", "write `25h30m`"),
+            ("0.001d", "write `1m26.4s`"),
+            ("1y", "units are"),
+            ("d", "write numbers"),
+            ("1D", "units are"),
             ("1S", "units are"),
             ("infinite", "write numbers"),
             ("0", "add a unit"),
@@ -215,8 +266,8 @@ mod tests {
             ("1h30", "add a unit"),
             ("99999999999999999999h", "too long"),
             ("18446744073709551615h", "too long"),
-            ("0.1ns", "part of a nanosecond"),
-            ("0.0000000001s", "part of a nanosecond"),
+            ("0.1ns", "fraction of a nanosecond"),
+            ("0.0000000001s", "fraction of a nanosecond"),
         ];
         for (text, reason) in cases {
             let error = parse_duration(text).unwrap_err().to_string();

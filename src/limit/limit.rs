@@ -9,7 +9,7 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// How much a client may do: so many at once, and so many per period in the long run.
+/// How much a client may do: the number of requests that can pass at once, and the rate in the long run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,32 +22,48 @@ use crate::{
 /// # Ok::<_, tollgate::gcra::GcraError>(())
 /// ```
 ///
-/// The constructors that cannot fail panic on values that make no limit, at compile time if they
-/// stand in a `const`. For values from elsewhere there is [`Limit::new`].
+/// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
+/// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limit(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     By(Algorithm),
+    /// A limit with leases, once a limiter has it.
+    Leased(Leased),
     Unlimited,
     Blocked,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Leased {
+    /// With the burst that is left for the store.
+    algorithm: Algorithm,
+    /// How many units each process may hold.
+    units: u32,
+    /// What is split between the two.
+    burst: u32,
+}
+
 impl Limit {
-    /// Everything passes, and nothing is counted: for a client that shall escape the default.
+    /// Everything passes, and nothing is counted. Use it in an override, to exempt a client.
+    /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
     pub const UNLIMITED: Self = Self(Kind::Unlimited);
 
-    /// Nothing passes, whatever is refunded or reset: for a client that shall not come any more or, as a default, for
-    /// all who have no override.
+    /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
+    /// block every client without an override.
     pub const BLOCKED: Self = Self(Kind::Blocked);
 
-    /// At most `burst` at once, of which `count` come back each `period`.
+    /// At most `burst` at once. `count` tokens come back in each `period`.
+    ///
+    /// Within a span of time it admits up to burst + ⌈span / T⌉ − 1, where T is the period divided by the count. `1000 per day` with a burst of 1000 admits up to 1999 in a day. For a hard number, use
+    /// a [`window`](Self::window) or a [`quota`](Self::quota); [`most_within`](Self::most_within) says what any limit admits.
     ///
     /// # Errors
     ///
-    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty
-    /// bucket would take more than 2⁵¹ µs (71 years) to fill.
+    /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
+    /// more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
         match Gcra::new(burst, count, period) {
             Ok(gcra) => Ok(Self::by(gcra)),
@@ -56,6 +72,8 @@ impl Limit {
     }
 
     /// Burst [tiers](crate::tiers), lowest first, instead of burst, count and period.
+    ///
+    /// Within any span they admit at most the sum of what each tier grants, as often as it can be entered.
     ///
     /// ```
     /// use std::time::Duration;
@@ -147,7 +165,7 @@ impl Limit {
         }
     }
 
-    /// `count` per `period`, all of them at once if need be.
+    /// `count` per `period`. The burst is `count` too, so up to 2 × `count` − 1 can pass within one period.
     ///
     /// ```
     /// use std::time::Duration;
@@ -167,7 +185,7 @@ impl Limit {
         Self::checked(count, count, period)
     }
 
-    /// One per `interval`, never two at once.
+    /// One per `interval`, with a burst of 1: at most one within any span `[t, t + interval)`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -187,7 +205,7 @@ impl Limit {
         Self::checked(1, 1, interval)
     }
 
-    /// `count` per second, all of them at once if need be.
+    /// `count` per second. The burst is `count` too, so up to 2 × `count` − 1 can pass within one second.
     ///
     /// # Panics
     ///
@@ -198,7 +216,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(1))
     }
 
-    /// `count` per minute, all of them at once if need be.
+    /// `count` per minute. The burst is `count` too, so up to 2 × `count` − 1 can pass within one minute.
     ///
     /// # Panics
     ///
@@ -209,7 +227,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60))
     }
 
-    /// `count` per hour, all of them at once if need be.
+    /// `count` per hour. The burst is `count` too, so up to 2 × `count` − 1 can pass within one hour.
     ///
     /// # Panics
     ///
@@ -220,7 +238,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60 * 60))
     }
 
-    /// `count` per day of 24 hours, all of them at once if need be.
+    /// `count` per 24 hours. The burst is `count` too, so up to 2 × `count` − 1 can pass within one day.
     ///
     /// # Panics
     ///
@@ -231,7 +249,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(24 * 60 * 60))
     }
 
-    /// Sets how many may come at once. The rate stays.
+    /// Sets how many requests can pass at once. The rate does not change. The bound within any span changes with the burst.
     ///
     /// # Panics
     ///
@@ -242,6 +260,9 @@ impl Limit {
     pub const fn burst(self, burst: u32) -> Self {
         let gcra = match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::Leased(_) => {
+                panic!("the limit is leased: set the burst of the one that is configured")
+            }
             Kind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
             Kind::By(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
             Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
@@ -281,6 +302,7 @@ impl Limit {
     pub const fn max_wait(self, max_wait: Duration) -> Self {
         let gcra = match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::Leased(_) => panic!("a limit with leases has no line to wait in"),
             Kind::By(Algorithm::Tiers(_)) => panic!(
                 "tiers have no line to wait in, because a later grant depends on which tier is active then: \
                  use burst, count and period"
@@ -325,12 +347,12 @@ impl Limit {
         Self(Kind::By(Algorithm::Gcra(gcra)))
     }
 
-    /// How buckets of this limit are decided; `None` if there are none, because it is
-    /// [`UNLIMITED`](Self::UNLIMITED) or [`BLOCKED`](Self::BLOCKED).
+    /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
+    /// which have no buckets.
     #[must_use]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            Kind::By(algorithm) => Some(algorithm),
+            Kind::By(algorithm) | Kind::Leased(Leased { algorithm, .. }) => Some(algorithm),
             Kind::Unlimited | Kind::Blocked => None,
         }
     }
@@ -339,6 +361,45 @@ impl Limit {
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
         matches!(self.0, Kind::Blocked)
+    }
+
+    /// The same limit with leases: each process may hold `units`, and the store decides by `burst`.
+    pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
+        let Some(Algorithm::Gcra(gcra)) = self.algorithm() else {
+            return self.clone();
+        };
+        // What is left of a burst makes a limit if the whole does.
+        let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);
+        Self(Kind::Leased(Leased {
+            algorithm: Algorithm::Gcra(left),
+            units,
+            burst: gcra.burst(),
+        }))
+    }
+
+    /// How many unspent units a process may hold of a bucket; 0 without leases.
+    #[inline]
+    pub(crate) const fn leased_units(&self) -> u32 {
+        match &self.0 {
+            Kind::Leased(leased) => leased.units,
+            _ => 0,
+        }
+    }
+
+    /// The burst of a limit with leases, before it was split.
+    pub(super) const fn configured_burst(&self) -> Option<u32> {
+        match &self.0 {
+            Kind::Leased(leased) => Some(leased.burst),
+            _ => None,
+        }
+    }
+
+    /// Whether requests may wait in line.
+    pub(crate) fn has_line(&self) -> bool {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
+            _ => false,
+        }
     }
 
     /// The highest cost that can ever pass, if it is the cost that decides.
@@ -386,8 +447,8 @@ impl fmt::Display for Limit {
     /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `5 in any 15m0s`, or
     /// `1000 per day`, or `unlimited` or `blocked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::By(Algorithm::Gcra(gcra)) => {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => {
                 let period = format_duration(gcra.period());
                 write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())?;
                 match gcra.max_wait() {
@@ -395,7 +456,7 @@ impl fmt::Display for Limit {
                     wait => write!(f, ", waiting up to {}", format_duration(wait)),
                 }
             }
-            Kind::By(Algorithm::Tiers(tiers)) => {
+            Some(Algorithm::Tiers(tiers)) => {
                 for (i, tier) in tiers.iter().enumerate() {
                     let (window, active) = (format_span(tier.window), format_span(tier.active));
                     let then = if i > 0 { ", then " } else { "" };
@@ -403,13 +464,13 @@ impl fmt::Display for Limit {
                 }
                 Ok(())
             }
-            Kind::By(Algorithm::Window(window)) => {
+            Some(Algorithm::Window(window)) => {
                 let span = format_duration(window.window());
                 write!(f, "{} in any {span}", window.limit())
             }
-            Kind::By(Algorithm::Quota(quota)) => write_quota(f, quota),
-            Kind::Unlimited => f.write_str("unlimited"),
-            Kind::Blocked => f.write_str("blocked"),
+            Some(Algorithm::Quota(quota)) => write_quota(f, quota),
+            None if self.is_blocked() => f.write_str("blocked"),
+            None => f.write_str("unlimited"),
         }
     }
 }
@@ -471,10 +532,27 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "tiers have no line to wait in")]
-    fn tiers_have_no_line() {
-        let tiers = Limit::tiers([Tier::new(5, Duration::from_secs(1))]).unwrap();
-        let _ = tiers.max_wait(Duration::from_secs(1));
+    fn only_burst_count_and_period_have_a_line() {
+        let second = Duration::from_secs(1);
+        let others = [
+            (
+                Limit::tiers([Tier::new(5, second)]).unwrap(),
+                "tiers have no line",
+            ),
+            (Limit::window(5, second), "windows and quotas have no line"),
+            (Limit::quota(5, Per::Day), "windows and quotas have no line"),
+            (Limit::UNLIMITED, "there is nothing to wait for"),
+            (Limit::BLOCKED, "there is nothing to wait for"),
+        ];
+        for (limit, expected) in others {
+            let panic = std::panic::catch_unwind(|| limit.max_wait(second)).unwrap_err();
+            let message = panic.downcast_ref::<&str>().copied();
+            let message = message.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
+            assert!(
+                message.is_some_and(|text| text.contains(expected)),
+                "{message:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -15,13 +18,14 @@ use super::{
 use crate::{
     id::CanonicalId,
     metrics::Meter,
-    transaction::{Algorithm, LimitRef, LimitSeed},
+    transaction::{Algorithm, LeaseShare, LimitRef, LimitSeed},
 };
 
 /// The generation of the limits that are built next. The first is 1.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// All limits that an application knows: for each name a default, and overrides for some clients.
+/// All limits of an application: for each name a default, and overrides for single clients. Created by
+/// [`Limits::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
@@ -29,6 +33,8 @@ pub struct Limits {
     generation: u64,
     digest: [u8; 32],
     settings: Settings,
+    /// Whether any limit has a line to wait in.
+    has_lines: bool,
 }
 
 /// What holds for all limits.
@@ -103,6 +109,22 @@ impl Limits {
         &self.digest
     }
 
+    /// Whether any limit, or any override, has a line to wait in.
+    #[inline]
+    pub(crate) fn has_lines(&self) -> bool {
+        self.has_lines
+    }
+
+    /// Notes what is known once all limits are there.
+    pub(super) fn finished(mut self) -> Self {
+        let has_lines = self.iter().any(|named| {
+            let own = named.overrides().map(|own| own.limit);
+            named.limit.iter().chain(own).any(Limit::has_line)
+        });
+        self.has_lines = has_lines;
+        self
+    }
+
     /// Begins the counters of all limits at 0.
     pub(crate) fn begin_counters(&self) {
         for named in self.iter() {
@@ -129,6 +151,7 @@ impl Limits {
             name,
             limit: None,
             is_defined: false,
+            file: None,
             overrides: Overrides::default(),
             meter: Meter::default(),
         };
@@ -141,6 +164,13 @@ impl Limits {
             named.name.adopt(said);
             (named.limit, named.is_defined) = (limit, true);
             named.words = OnceLock::new();
+        }
+    }
+
+    /// Says which file defines a name.
+    pub(super) fn defined_in(&mut self, name: &str, file: &Path) {
+        if let Some(named) = self.named.get_mut(name) {
+            named.file = Some(file.into());
         }
     }
 
@@ -158,6 +188,24 @@ impl Limits {
         }
     }
 
+    /// Replaces the limits of names with leases, for the default and for each id with an override.
+    pub(crate) fn replace_leased<E>(
+        &mut self,
+        replace: impl Fn(&LimitName, Option<&str>, LeaseShare, &Limit) -> Result<Limit, E>,
+    ) -> Result<(), E> {
+        for named in self.named.values_mut() {
+            let name = &named.name;
+            let Some(share) = name.leased() else { continue };
+            if let Some(limit) = &mut named.limit {
+                *limit = replace(name, None, share, limit)?;
+                named.words = OnceLock::new();
+            }
+            let replace = |id: &str, limit: &Limit| replace(name, Some(id), share, limit);
+            named.overrides.replace(replace)?;
+        }
+        Ok(())
+    }
+
     /// What to say of a name that is not known.
     pub(super) fn unknown(&self, name: &str) -> Mistake {
         let hint = did_you_mean(name, &self.names());
@@ -165,7 +213,7 @@ impl Limits {
     }
 }
 
-/// A limit name, the limit that its clients have, and those who have another.
+/// A limit name, its default limit, and its overrides. Returned by [`Limits::get`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NamedLimit {
@@ -175,6 +223,8 @@ pub struct NamedLimit {
     pub limit: Option<Limit>,
     /// Whether it was said what the default is, or that there is none.
     is_defined: bool,
+    /// The file that defines it, if one does.
+    file: Option<Arc<Path>>,
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
@@ -240,6 +290,11 @@ impl NamedLimit {
 
     pub(crate) fn is_defined(&self) -> bool {
         self.is_defined
+    }
+
+    /// The file that defines it, if one does.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// All overrides, in the order in which they were defined.

@@ -15,11 +15,12 @@ use crate::{
     id::{IdError, UnknownIdFormat, shortened},
     quota::{InvalidUtcOffset, PerError, QuotaError},
     tiers::TiersError,
+    transaction::LeaseShareError,
     window::WindowError,
 };
 
-/// Why limits cannot be used: the file and the line where they are known, the limit, the id, and
-/// what to change.
+/// Why limits cannot be used: file and line if known, the limit, the id, and what to change. The
+/// [guide](crate::guide::limits_in_files#mistakes) has examples.
 #[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
 
@@ -63,7 +64,7 @@ impl fmt::Display for Origin {
 }
 
 impl LimitsError {
-    /// The file, unless it is about code or a text.
+    /// The file, or `None` for a mistake in code or in a text.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0.origin.place {
@@ -84,10 +85,15 @@ impl LimitsError {
         self.0.limit.as_deref()
     }
 
-    /// The id, if it is about an override.
+    /// The id, if the mistake is in an override.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
+    }
+
+    /// What is wrong, without where it is.
+    pub(super) fn problem(&self) -> String {
+        self.0.mistake.to_string()
     }
 
     pub(super) fn within(mut self, place: &Location) -> Self {
@@ -162,11 +168,9 @@ impl StdError for LimitsError {
 pub(super) enum Mistake {
     #[error("cannot read it: {0}")]
     Read(#[source] io::Error),
-    #[error("it is not UTF-8: save it as that")]
+    #[error("it is not UTF-8: save it as UTF-8")]
     Encoding,
-    #[error(
-        "its name does not say what language it is in: end it with .yml, .yaml, .json or .toml"
-    )]
+    #[error("its name has no known extension: use .yml, .yaml, .json or .toml")]
     Extension,
     #[cfg_attr(
         all(feature = "yaml", feature = "toml"),
@@ -182,13 +186,17 @@ pub(super) enum Mistake {
         found: String,
         whole: Option<&'static str>,
     },
-    #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
+    #[error("values are not written as {0}: write `{1}`")]
+    OneLine(String, String),
+    #[error(
+        "it contains no limits, so nothing would be limited: add some, or do not load the file"
+    )]
     NoLimits,
     #[error("it has no values: {0}")]
     NoValues(&'static str),
     #[error("unknown field `{field}`: {hint}")]
     UnknownField { field: String, hint: String },
-    #[error("{0} is there twice: remove one of them")]
+    #[error("{0} appears twice: remove one of them")]
     RepeatedField(&'static str),
     #[error("{0} is missing: {1}")]
     MissingField(&'static str, &'static str),
@@ -207,12 +215,12 @@ pub(super) enum Mistake {
     #[error("it is defined twice: remove one of them")]
     DuplicateName,
     #[error(
-        "it has the number {number}, which is that of `{other}`: give one of them another, that no \
+        "it has the number {number}, which `{other}` has too: give one of them a number that no \
          limit has had before"
     )]
     DuplicateNumber { number: u32, other: String },
     #[error(
-        "it was declared as {}, with ids in the format {}: leave number and id out, or write these",
+        "it was declared as {}, with ids in the format {}: remove number and id, or write these values",
         numbered(.0), .0.format()
     )]
     OtherName(LimitName),
@@ -223,12 +231,12 @@ pub(super) enum Mistake {
     )]
     OtherSpelling { near: String, origin: Origin },
     #[error(
-        "no limit has the name `{name}`, which an override in code is for: did you mean `{name}`?"
+        "no limit has the name `{name}`, which an override in code uses: did you mean `{name}`?"
     )]
     OtherInCode { name: String },
     #[error("it has an override already, for `{first}`: remove one of them")]
     DuplicateOverride { first: String },
-    #[error("ids is empty, so it is for nobody: list those whom it is for, or remove it")]
+    #[error("ids is empty, so the override applies to nobody: list its clients, or remove it")]
     NoIds,
     #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
     OverrideKey(String),
@@ -255,14 +263,18 @@ pub(super) enum Mistake {
     #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
     TwoKinds(&'static str, &'static str),
     #[error(
-        "max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request \
-         starts: remove it"
+        "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
     )]
     NoLine,
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
     Docs(String),
     #[error("{field} is `{text}`: write true or false")]
     Flag { field: &'static str, text: String },
+    #[error("lease is `{text}`: {source}")]
+    Lease {
+        text: String,
+        source: LeaseShareError,
+    },
 }
 
 impl Mistake {
@@ -314,6 +326,11 @@ impl Mistake {
     pub(super) fn flag(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Flag { field, text }
+    }
+
+    pub(super) fn lease(text: &str, source: LeaseShareError) -> Self {
+        let text = shortened(text);
+        Self::Lease { text, source }
     }
 
     pub(super) fn docs(link: &str) -> Self {

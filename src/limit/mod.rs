@@ -1,7 +1,7 @@
-//! What is allowed: limits, their names, and the files they come from.
+//! Limits, their names, and the files they come from.
 //!
-//! A [`Limit`] is a burst and a rate. It belongs to a [`LimitName`], which clients' buckets are
-//! keyed by; [`Limits`] holds every name with its limit, from code or from a file:
+//! A [`Limit`] is a burst and a rate. It belongs to a [`LimitName`], which is part of the keys of its buckets.
+//! [`Limits`] holds all names with their limits, from code or from files:
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,10 +18,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A file's limits are read by [`LimitsBuilder::defaults_file`] and
-//! [`LimitsBuilder::overrides_file`]:
-//!
-#![doc = include_str!("../../docs/limits-in-files.md")]
+//! [`LimitsBuilder::defaults_file`] and [`LimitsBuilder::overrides_file`] read limits from files. The
+//! [guide](crate::guide::limits_in_files) describes their format.
 
 mod assembly;
 mod bound;
@@ -33,6 +31,7 @@ mod limit;
 mod limits;
 mod mistake;
 mod name;
+mod notation;
 mod overrides;
 mod write;
 
@@ -48,5 +47,6 @@ pub use self::{
     limits::{Limits, NamedLimit},
     mistake::LimitsError,
     name::{LimitName, NameError},
+    notation::ParseLimitError,
     overrides::Override,
 };

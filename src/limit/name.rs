@@ -4,17 +4,15 @@ use thiserror::Error;
 
 use crate::{
     id::{IdFormat, shortened},
-    transaction::{LimitKey, OnFailure},
+    transaction::{LeaseShare, LimitKey, OnFailure},
 };
 
-/// A limit's name, what stands for it in bucket keys (its number or, if it has none, the name), and
-/// what its clients' ids look like.
+/// The name of a limit, its number, and the format of its clients' ids.
 ///
-/// A number is the application's to assign. It must stay the same for as long as there are buckets,
-/// across deploys: it is what state is stored under, so that a limit may be renamed.
+/// The number replaces the name in bucket keys, so that a limit can be renamed. The application assigns it, and must
+/// not change it as long as there are buckets, across deployments. Without a number, keys contain the name.
 ///
-/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. A name that does not is refused by
-/// [`LimitsBuilder::build`](super::LimitsBuilder::build).
+/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. [`LimitsBuilder::build`](super::LimitsBuilder::build) rejects other names.
 ///
 /// ```
 /// use tollgate::{id::IdFormat, limit::LimitName};
@@ -32,6 +30,7 @@ pub struct LimitName {
     format: IdFormat,
     on_failure: Option<OnFailure>,
     shadow: Option<bool>,
+    lease: Option<LeaseShare>,
     about: Arc<About>,
 }
 
@@ -43,13 +42,13 @@ struct About {
 }
 
 impl LimitName {
-    /// A name with a number and a format of ids.
+    /// A name with a number and an id format.
     #[must_use]
     pub fn new(name: &str, number: u32, format: IdFormat) -> Self {
         Self::of(name, Some(number), format)
     }
 
-    /// A name that stands for itself in bucket keys, with a format of ids.
+    /// A name without a number, with an id format. Bucket keys contain the name.
     #[must_use]
     pub fn unnumbered(name: &str, format: IdFormat) -> Self {
         Self::of(name, None, format)
@@ -62,35 +61,51 @@ impl LimitName {
             format,
             on_failure: None,
             shadow: None,
+            lease: None,
             about: Arc::default(),
         }
     }
 
-    /// Sets what is decided while the store does not answer, where a
-    /// [`FailurePolicy`](crate::backend::FailurePolicy) shall do otherwise than for most limits.
+    /// Sets what happens while the store does not answer, if it differs from the default of the
+    /// [`FailurePolicy`](crate::backend::FailurePolicy).
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = Some(on_failure);
         self
     }
 
-    /// Puts the limit in shadow mode, or takes it out: it is decided, charged and told to operators, and never refuses
-    /// anybody. So a new limit can be watched before it is enforced.
+    /// Turns shadow mode on or off. A limit in shadow mode is decided, charged and reported to operators, but never
+    /// refuses a request. Use it to watch a new limit before you enforce it. See the
+    /// [recipe](crate::guide::recipes::shadow_mode).
     #[must_use]
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = Some(shadow);
         self
     }
 
-    /// Says what is limited, in the words that a client reads after "too many": `new registrations`. If not set, it is
-    /// the name.
+    /// Sets the part of the burst that each process may charge in advance: `lease(1, 20)` is a twentieth, 5 %. This needs a
+    /// [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
+    ///
+    /// # Panics
+    ///
+    /// If the part is below a thousandth of a per cent, or larger than the whole.
+    #[must_use]
+    #[track_caller]
+    pub fn lease(mut self, part: u32, of: u32) -> Self {
+        self.lease = Some(LeaseShare::new(part, of));
+        self
+    }
+
+    /// Sets what is limited, in the words that follow "too many" in messages to clients: `new registrations`. The
+    /// default is the name.
     #[must_use]
     pub fn description(mut self, description: &str) -> Self {
         Arc::make_mut(&mut self.about).description = Some(description.into());
         self
     }
 
-    /// Links to where clients can read about the limit, for the message and the `Link` of a refusal. It needs a scheme.
+    /// Sets a link to documentation for clients, which is shown in the message and the `Link` header of refusals. It
+    /// needs a scheme.
     #[must_use]
     pub fn docs(mut self, link: &str) -> Self {
         Arc::make_mut(&mut self.about).docs = Some(link.into());
@@ -109,7 +124,7 @@ impl LimitName {
         self.number
     }
 
-    /// What its clients' ids look like.
+    /// The format of its clients' ids.
     #[must_use]
     #[inline]
     pub fn format(&self) -> IdFormat {
@@ -123,13 +138,19 @@ impl LimitName {
         self.shadow.unwrap_or(false)
     }
 
-    /// What is limited, in words, if it was said.
+    /// The part of the burst that each process may charge in advance, if it is set.
+    #[must_use]
+    pub fn leased(&self) -> Option<LeaseShare> {
+        self.lease
+    }
+
+    /// The description, if there is one.
     #[must_use]
     pub fn described(&self) -> Option<&str> {
         self.about.description.as_deref()
     }
 
-    /// Where clients can read about the limit, if it was said.
+    /// The link to documentation, if there is one.
     #[must_use]
     pub fn documented(&self) -> Option<&str> {
         self.about.docs.as_deref()
@@ -153,10 +174,11 @@ impl LimitName {
     pub(super) fn say(
         mut self,
         shadow: Option<bool>,
+        lease: Option<LeaseShare>,
         description: Option<&str>,
         docs: Option<&str>,
     ) -> Self {
-        self.shadow = shadow;
+        (self.shadow, self.lease) = (shadow, lease);
         self.about = Arc::new(About {
             description: description.map(Into::into),
             docs: docs.map(Into::into),
@@ -168,6 +190,7 @@ impl LimitName {
     pub(super) fn adopt(&mut self, said: &Self) {
         self.on_failure = said.on_failure.or(self.on_failure);
         self.shadow = said.shadow.or(self.shadow);
+        self.lease = said.lease.or(self.lease);
         if said.about != self.about {
             let About { description, docs } = (*said.about).clone();
             let about = Arc::make_mut(&mut self.about);
@@ -213,11 +236,11 @@ impl fmt::Display for LimitName {
     }
 }
 
-/// The error of a name that no limit can have.
+/// The error for an invalid name. [`LimitsBuilder::build`](super::LimitsBuilder::build) returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a limit name: begin with an ASCII letter, \
-     and go on with letters, digits, `_`, `.` or `-`"
+    "`{0}` is not a limit name: start with an ASCII letter, \
+     and continue with letters, digits, `_`, `.` or `-`"
 )]
 pub struct NameError(String);
 

@@ -6,6 +6,7 @@ use indexmap::{IndexMap, map::Entry};
 use super::limit::Limit;
 
 /// The limit that one client has instead of the default.
+/// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) adds one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Override<'a> {
@@ -79,6 +80,18 @@ impl Overrides {
             }
         }
         self.get(new.folded).map_or(Ok(()), Err)
+    }
+
+    /// Replaces the limits of all clients.
+    pub(super) fn replace<E>(
+        &mut self,
+        replace: impl Fn(&str, &Limit) -> Result<Limit, E>,
+    ) -> Result<(), E> {
+        for (folded, stored) in &mut self.map {
+            let id = stored.written.as_deref().unwrap_or(folded);
+            stored.limit = Arc::new(replace(id, &stored.limit)?);
+        }
+        Ok(())
     }
 
     fn hash(&self, folded: impl Hash) -> u64 {

@@ -6,11 +6,11 @@ use crate::{
     transaction::{LimitPlace, LimitRef, Mode, Operation, Receipt, Transaction},
 };
 
-/// One limit of a [`Limiter`], found once: what [`Limiter::limit`] returns.
+/// A handle on one limit of a [`Limiter`], which is looked up once. Created by [`Limiter::limit`].
 ///
-/// A handle is cheap to clone, and to ask for another cost or mode. It stays correct across reloads. If a reload removes
-/// its name, its calls return [`UnknownLimit`](LimiterError::UnknownLimit); it does not keep a reload from doing so. Where
-/// the limit has no values, nothing is limited.
+/// A handle is cheap to clone, and stays correct across reloads. If a reload removes its name, its calls return
+/// [`UnknownLimit`](LimiterError::UnknownLimit); a handle does not prevent such a reload. If the limit has no values,
+/// nothing is limited.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
@@ -122,7 +122,7 @@ impl LimitHandle {
         self.limiter().spend(&self.transaction(id)).await
     }
 
-    /// Answers what [`spend`](Self::spend) would, and writes nothing.
+    /// Returns what [`spend`](Self::spend) would return, without charging.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl LimitHandle {
         self.limiter().check(&self.transaction(id)).await
     }
 
-    /// Gives the cost back to the client, never beyond full. See [`Limiter::refund`].
+    /// Refunds the cost to the client. See [`Limiter::refund`].
     ///
     /// # Errors
     ///
@@ -140,16 +140,16 @@ impl LimitHandle {
         self.limiter().refund(&self.transaction(id)).await
     }
 
-    /// Gives exactly one charge back, which may have been decided while the store was away.
+    /// Refunds exactly one charge, even if it was decided locally while the store was down.
     ///
-    /// The receipt is one of this limiter, or of another one on the same backend.
+    /// The receipt must come from this limiter, or from another one on the same backend.
     ///
-    /// The receipt is consumed. After an error it is not known whether anything was given back, so that trying again might
-    /// give back twice.
+    /// The receipt is consumed. After an error, it is unknown whether anything was refunded, so a second attempt
+    /// could refund twice.
     ///
     /// # Errors
     ///
-    /// As [`Limiter::refund`], and if the receipt is not one of this limit and this client.
+    /// As [`Limiter::refund`], and if the receipt does not belong to this limit and client.
     pub async fn refund_receipt(
         &self,
         id: &str,
@@ -159,7 +159,21 @@ impl LimitHandle {
         self.limiter().refund(&transaction).await
     }
 
-    /// Makes the client's bucket full.
+    /// Charges the client and waits until it is its turn. See [`Limiter::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::spend`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
+    #[cfg(feature = "tokio")]
+    pub async fn acquire(&self, id: &str) -> Result<Decision, LimiterError> {
+        self.limiter().acquire(&self.transaction(id)).await
+    }
+
+    /// Fills the client's bucket.
     ///
     /// # Errors
     ///
@@ -169,8 +183,7 @@ impl LimitHandle {
         self.limiter().reset(slice::from_ref(&transaction)).await
     }
 
-    /// Does what [`spend`](Self::spend) does without waiting, or answers `None`, having done nothing, if the backend has
-    /// to wait.
+    /// Like [`spend`](Self::spend), but never waits. Returns `None`, without charging, if the backend has to wait.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::{
     window::Window,
 };
 
-/// Why a transaction was not decided.
+/// Why a transaction was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LimiterError {
@@ -37,7 +37,7 @@ pub enum LimiterError {
     CostAboveBurst {
         /// The limit.
         limit: String,
-        /// The id as it was written in the override that the burst is of, if it is not the default's.
+        /// The id of the override whose burst this is, or `None` for the default's burst.
         id: Option<String>,
         /// The cost.
         cost: u32,
@@ -46,35 +46,35 @@ pub enum LimiterError {
         /// What it is that the cost is above, in words: `burst`, `units per window`, `quota`.
         measure: &'static str,
     },
-    /// A group request of a limit without tiers.
+    /// A group request for a limit without tiers.
     #[error(
-        "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
+        "limit `{limit}` has no tiers, and only tiers can grant part of a cost: remove the min_cost"
     )]
     NoTiers {
         /// The limit.
         limit: String,
     },
-    /// A request for nothing, or for more than the most of it.
+    /// A group request whose minimum is 0, or above its cost.
     #[error(
-        "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
+        "limit `{limit}` cannot grant {least} to {cost}: set min_cost to at least 1 and at most the cost"
     )]
     NoSuchGroup {
         /// The limit.
         limit: String,
-        /// The most that was asked for.
+        /// The requested cost.
         cost: u32,
-        /// The least.
+        /// The requested minimum.
         least: u32,
     },
-    /// What cannot be done to tiers.
+    /// An operation that tiers do not support.
     #[error(
-        "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
+        "limit `{limit}` has tiers, which cannot be {verb}: a grant may have entered a tier, which \
          cannot be undone; check first, or give the limit burst, count and period"
     )]
     NotWithTiers {
         /// The limit.
         limit: String,
-        /// What cannot be done.
+        /// The operation.
         verb: &'static str,
     },
     /// A debit of a window for which there is no room.
@@ -90,20 +90,20 @@ pub enum LimiterError {
         cost: u32,
     },
     /// Two transactions of a batch are for one bucket.
-    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
+    #[error("the bucket `{key}` appears twice in one batch: add up the costs")]
     DuplicateBucket {
         /// The bucket's key.
         key: String,
     },
-    /// A receipt is of another bucket, or a text is no receipt.
+    /// A receipt belongs to another bucket, or a text is not a receipt.
     #[error(
-        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
+        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
     )]
     ForeignReceipt {
         /// The limit.
         limit: String,
     },
-    /// The clock shows an instant at which nothing is decided.
+    /// The clock shows an instant at which nothing can be decided.
     #[error(transparent)]
     InvalidNow(InvalidNow),
     /// The backend has not decided.

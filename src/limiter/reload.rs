@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -11,26 +12,25 @@ use thiserror::Error;
 use super::{Limiter, LimiterError, limiter_error::measure, recorder::shown};
 use crate::{
     backend::{Backend, NotAdmitted},
-    limit::{Limit, LimitName, Limits, NamedLimit},
+    limit::{Limit, LimitName, Limits, NamedLimit, did_you_mean},
     metrics,
     transaction::{Algorithm, Mode},
 };
 
 impl Limiter {
-    /// Puts other limits in force, for all handles: whole, or not at all.
+    /// Replaces the limits, for all clones of this limiter. The new limits take effect completely or not at all.
     ///
-    /// Each decision is by the old limits or by the new ones. Buckets stay as they are, and what
-    /// clients have spent counts under the new limits. A bucket whose limit comes to have another
-    /// [algorithm](crate::transaction::Algorithm) starts fresh. Names may be added, and removed if no rule
-    /// uses them.
+    /// Each decision uses either the old limits or the new ones. Buckets are kept: what clients have spent counts
+    /// under the new limits. Names can be added, and names that no rule uses can be removed. A
+    /// bucket whose limit changes to another [algorithm](crate::transaction::Algorithm) starts fresh.
     ///
-    /// [`Reloader`](crate::reload::Reloader) does this when files change.
+    /// [`Reloader`](crate::reload::Reloader) calls this when files change.
     ///
     /// # Errors
     ///
-    /// If a rule uses a name that is gone or has lost its values, or has a cost that could never pass;
-    /// if a name has another number or another format of ids, so that its buckets would be lost; or if the backend
-    /// cannot keep the buckets of a limit ([`Backend::admits`]). Then the old limits stay.
+    /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if
+    /// the number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot
+    /// keep the buckets of a limit ([`Backend::admits`]). The old limits then stay in force.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
         let reloaded = self.put_in_force(limits);
         metrics::reloaded(match reloaded {
@@ -41,15 +41,16 @@ impl Limiter {
     }
 
     fn put_in_force(&self, limits: Limits) -> Result<(), ReloadError> {
+        let limits = fitted(limits, &*self.shared.backend)?;
         let claims = self.shared.claims.lock();
         let before = self.shared.limits.load();
         for claim in claims.iter().filter_map(Weak::upgrade) {
+            claim.check_presence(&before, &limits)?;
             claim.check(&limits).map_err(ReloadError::Rule)?;
             claim.check_against(&before, &limits)?;
             claim.warn(&limits);
         }
         keeps_buckets(&before, &limits)?;
-        admitted(&limits, &*self.shared.backend)?;
         limits.begin_counters();
         self.shared.limits.store(Arc::new(limits));
         Ok(())
@@ -139,6 +140,19 @@ impl RuleRequirement {
         }
     }
 
+    /// Refuses limits from whose files the name was removed.
+    fn check_presence(&self, before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
+        let file = before.get(&self.limit).and_then(NamedLimit::file);
+        match (limits.get(&self.limit), file) {
+            (None, Some(file)) => Err(ReloadError::Removed {
+                limit: self.limit.to_string(),
+                file: file.into(),
+                hint: did_you_mean(&self.limit, &limits.names()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses limits in which the default has vanished. One that is to be off says so.
     fn check_against(&self, before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
         let had_limit = before
@@ -148,6 +162,10 @@ impl RuleRequirement {
         match limits.get(&self.limit).is_some_and(is_silent) {
             true if had_limit => Err(ReloadError::Vanished {
                 limit: self.limit.to_string(),
+                file: before
+                    .get(&self.limit)
+                    .and_then(NamedLimit::file)
+                    .map(Into::into),
             }),
             _ => Ok(()),
         }
@@ -167,7 +185,7 @@ impl RuleRequirement {
             let limit = &*self.limit;
             tracing::warn!(
                 limit,
-                "the limit has no values, so that its rule limits nobody: give it some, or write `{limit}: {{}}`"
+                "the limit has no values, so its rule limits nobody: give it some, or write `{limit}: {{}}`"
             );
         }
         let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));
@@ -176,7 +194,7 @@ impl RuleRequirement {
                 limit = &*self.limit,
                 id = shown(limits, first.id).as_str(),
                 more = unmet.count(),
-                "an override is for an id that a rule of its limit never finds: write it as the \
+                "an override is for an id that a rule of its limit cannot produce: write it as the \
                  rule's extractor does, an IPv6 client by the first address of its /64 unless it is exact"
             );
         }
@@ -212,8 +230,41 @@ fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
     Ok(())
 }
 
+/// Splits the bursts of limits with leases as the backend says, and refuses limits with buckets that it cannot keep.
+pub(super) fn fitted(mut limits: Limits, backend: &dyn Backend) -> Result<Limits, ReloadError> {
+    let split = limits.replace_leased(|name, id, share, limit| {
+        let Some(algorithm) = limit.algorithm() else {
+            return Ok(limit.clone());
+        };
+        match backend.lease(algorithm, share) {
+            Ok(Some(terms)) => Ok(limit.leased(terms.units, terms.burst)),
+            Ok(None) => {
+                warn_of_no_leases(name, id);
+                Ok(limit.clone())
+            }
+            Err(source) => Err((name.to_string(), id.map(str::to_owned), source)),
+        }
+    });
+    if let Err((limit, id, source)) = split {
+        let id = id.map(|id| shown(&limits, &id).as_str().to_owned());
+        return Err(ReloadError::Backend { limit, id, source });
+    }
+    admitted(&limits, backend)?;
+    Ok(limits)
+}
+
+/// Warns of a default, and not of each override.
+fn warn_of_no_leases(name: &LimitName, id: Option<&str>) {
+    if id.is_none() {
+        tracing::warn!(
+            limit = name.as_str(),
+            "a limit asks for leases, and the backend has none: put a `Lease` around the store, or leave `lease` out"
+        );
+    }
+}
+
 /// Refuses limits with buckets that the backend cannot keep.
-pub(super) fn admitted(limits: &Limits, backend: &dyn Backend) -> Result<(), ReloadError> {
+fn admitted(limits: &Limits, backend: &dyn Backend) -> Result<(), ReloadError> {
     for named in limits.iter() {
         let default = named.limit.iter().map(|limit| (None, limit));
         let overrides = named.overrides().map(|own| (Some(own.id), own.limit));
@@ -242,33 +293,49 @@ impl Claims {
     }
 }
 
-/// Why other limits are not put in force.
+/// Why new limits were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// A rule uses a name that is gone, or has a cost above a burst.
+    /// A rule uses a name that has been removed, or has a cost above a burst.
     #[error("a rule does not fit the new limits: {0}")]
     Rule(#[source] LimiterError),
-    /// A limit that a rule uses has no values any more.
+    /// A limit that a rule uses was removed from the file that defined it.
     #[error(
-        "limit `{limit}` has no values any more, and a rule uses it: give it some, or write \
-         `{limit}: {{}}` if it is to be off"
+        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` to turn it off \
+           ({hint})", file = .file.display()
+    )]
+    Removed {
+        /// The limit.
+        limit: String,
+        /// The file that defined it.
+        file: PathBuf,
+        /// What it may be called now.
+        hint: String,
+    },
+    /// A limit that a rule uses no longer has values.
+    #[error(
+        "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
+         `{limit}: {{}}` to turn it off",
+        In(file)
     )]
     Vanished {
         /// The limit.
         limit: String,
+        /// The file that had its values, if one had.
+        file: Option<PathBuf>,
     },
-    /// A name has another number or another format of ids, or a number another format.
+    /// A name has another number or id format, or a number has another id format.
     #[error(
-        "limit `{was}` is {}, and `{is}` would be {}, so that its buckets would be lost: leave that, \
+        "limit `{was}` is {}, and `{is}` would be {}, so its buckets would be lost: keep it, \
          or restart",
         Key(was),
         Key(is)
     )]
     OtherKey {
-        /// The name as it is.
+        /// The current name.
         was: LimitName,
-        /// The name as it would be.
+        /// The new name.
         is: LimitName,
     },
     /// The backend cannot keep the buckets of a limit.
@@ -276,9 +343,9 @@ pub enum ReloadError {
     Backend {
         /// The limit.
         limit: String,
-        /// Whose override it is, if it is one.
+        /// The id of the override, if it is one.
         id: Option<String>,
-        /// Why not.
+        /// The reason.
         source: NotAdmitted,
     },
 }
@@ -290,6 +357,18 @@ impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(id) => write!(f, " of id `{id}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Says which file it is about.
+struct In<'a>(&'a Option<PathBuf>);
+
+impl fmt::Display for In<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(file) => write!(f, " in {}", file.display()),
             None => Ok(()),
         }
     }

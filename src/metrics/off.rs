@@ -68,4 +68,7 @@ pub(crate) fn fell_back(_action: &'static str) {}
 pub(crate) fn refused(_reason: &'static str) {}
 
 #[inline]
+pub(crate) fn waits(_begins: bool) {}
+
+#[inline]
 pub(crate) fn reloaded(_outcome: &'static str) {}

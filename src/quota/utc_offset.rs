@@ -91,7 +91,7 @@ impl FromStr for UtcOffset {
     }
 }
 
-/// The error of a text that is no offset from UTC.
+/// The error for a text that is not a [`UtcOffset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`")]
 pub struct InvalidUtcOffset;

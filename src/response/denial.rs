@@ -6,13 +6,14 @@ use crate::{
     limit::{Limit, Limits, NamedLimit},
 };
 
-/// A limit that denies a request.
+/// A limit that denies a request. [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Denial<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// Whose bucket it is. Of several clients without an id it is [`Id::MISSING`]: show [`client`](Self::client) instead.
+    /// The id of the client. It is [`Id::MISSING`] if requests without an id share a bucket: show
+    /// [`client`](Self::client) instead.
     pub id: &'a str,
     /// What the request would have cost.
     pub cost: u32,
@@ -47,13 +48,13 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// Whose bucket it is, or `None` if requests without an id share it.
+    /// The id of the client, or `None` if requests without an id share the bucket.
     #[must_use]
     pub fn client(&self) -> Option<&'a str> {
         Some(self.id).filter(|id| *id != Id::MISSING)
     }
 
-    /// How long until the same request may pass, as far as this limit goes; [`Decision::NEVER`] if that is in vain.
+    /// How long until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
         let next_token = self.decision.next_token_after();
@@ -121,7 +122,8 @@ impl fmt::Display for Denial<'_> {
     }
 }
 
-/// A request that no limit will ever let pass, because it costs too much.
+/// A request that can never pass, because its cost is too high. [`ResponseFormat`](super::ResponseFormat) has an
+/// example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Excess<'a> {

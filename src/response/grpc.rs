@@ -20,21 +20,23 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// What the gRPC protocol lets stand in a message: printable ASCII but `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Which requests are refused as gRPC is: with HTTP 200, and the reason in `grpc-status`.
+/// Selects the requests that are refused with HTTP 200 and a `grpc-status`.
+/// [`RateLimitLayer::grpc`](crate::RateLimitLayer::grpc) has an example.
 ///
-/// Where a proxy asks a server by HTTP whether to let a request through, and goes by the status, 200 is a yes: nginx's
-/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Use [`Never`](Self::Never) there.
+/// Use [`Never`](Self::Never) behind a proxy that asks this server over HTTP whether to admit a request: nginx's
+/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would take the status 200 for
+/// a yes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grpc {
-    /// Those that can be nothing else. gRPC: `POST` over HTTP/2, with `te: trailers` and the content type
-    /// `application/grpc`. gRPC-Web: `POST` over any version, with `application/grpc-web` or `application/grpc-web-text`.
-    /// A suffix (`+proto`) and parameters may follow.
+    /// Requests that are certainly gRPC. gRPC: `POST` over HTTP/2, with `te: trailers` and the content type
+    /// `application/grpc`. gRPC-Web: `POST` over any version, with `application/grpc-web` or
+    /// `application/grpc-web-text`. A suffix (`+proto`) and parameters are allowed.
     #[default]
     Auto,
-    /// All of them, whatever they look like: for servers that serve nothing else, behind a proxy that removes `te`.
+    /// All requests: for servers that serve only gRPC, behind a proxy that removes `te`.
     Always,
-    /// None of them.
+    /// No request.
     Never,
 }
 
@@ -82,7 +84,7 @@ fn takes_trailers(request: &Parts) -> bool {
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
-    let mut response = respond(StatusCode::OK, GRPC, Bytes::new());
+    let mut response = respond(StatusCode::OK, HeaderValue::from_static(GRPC), Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has types of its own, and a client expects the one that it sent.
     let own = refusal.request.headers.get(header::CONTENT_TYPE);
@@ -103,6 +105,7 @@ fn code(reason: &Reason<'_>) -> i32 {
     match reason {
         Reason::OverLimit(_) | Reason::Blocked(_) | Reason::TooCostly(_) => 8,
         Reason::Listed { .. } => 7,
+        Reason::NoId(missing) if missing.challenge().is_some() => 16,
         Reason::NoId(missing) if !missing.is_servers_fault() => 3,
         Reason::Unavailable => 14,
         Reason::NoId(_) | Reason::Misconfigured => 13,

@@ -1,8 +1,19 @@
-//! What the client sees: the one place where responses are built and headers written.
+//! Responses: how refusals look, and which headers show what is left.
 //!
-#![doc = include_str!("../../docs/responses.md")]
+//! ```
+//! use tollgate::{ClientIp, Limit, RateLimitLayer, response::{Headers, PlainText}};
+//!
+//! let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
+//!     .respond_with(PlainText)
+//!     .headers(Headers::XRateLimitDelta);
+//! # let _ = layer;
+//! ```
+//!
+//! The [guide](crate::guide::responses) lists statuses, formats and fields, for HTTP and gRPC.
 
 mod accept;
+#[cfg(feature = "axum")]
+mod any_response;
 mod denial;
 mod grpc;
 mod headers;
@@ -35,14 +46,14 @@ pub(crate) use self::{
 };
 use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
 
-/// Builds the response to a refused request, but a gRPC one.
+/// Builds the response to a refused request that is not gRPC.
 ///
-/// It says how refusals look: status, content type, body. What all have in common is added afterwards where the format
-/// has not put its own: `Retry-After` if there is a wait, `Link` to the limit's documentation if it has one, and
-/// `Cache-Control: no-store`. Then come the [`Headers`].
+/// A format chooses the status, the content type and the body. The layer then adds these headers, unless the format
+/// has set them: `Retry-After` if there is a wait, `Link` if the limit has documentation, and `Cache-Control:
+/// no-store`. The fields of [`Headers`] follow.
 ///
-/// It runs for each refused request, of which there are many under an attack, so it should neither block nor do much
-/// work, and must not panic.
+/// It runs for every refused request, which can be many during an attack. It should neither block nor do much work,
+/// and must not panic.
 ///
 /// A closure is a format:
 ///
@@ -72,8 +83,8 @@ pub trait ResponseFormat: Send + Sync + 'static {
     /// Builds the response.
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
 
-    /// The media type of what it builds. If it says, a client whose `Accept` would rather have a problem document or plain
-    /// text gets that instead.
+    /// The media type of its responses. If this returns `Some`, a client whose `Accept` prefers a problem document or
+    /// plain text gets that instead.
     fn media_type(&self) -> Option<&'static str> {
         None
     }
@@ -85,6 +96,32 @@ where
 {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         self(refusal)
+    }
+}
+
+/// What [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with) takes: a [`ResponseFormat`] or, with the
+/// feature `axum`, a closure that returns anything that axum turns into a response.
+///
+/// `Kind` only tells these apart, and is never written.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how refusals look",
+    note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
+    note = "with the feature `axum`, it may return anything that implements `IntoResponse`",
+    note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
+)]
+pub trait IntoFormat<Kind> {
+    /// Makes the format.
+    fn into_format(self) -> impl ResponseFormat;
+}
+
+/// Says that it is a format as it is.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct AsItIs;
+
+impl<F: ResponseFormat> IntoFormat<AsItIs> for F {
+    fn into_format(self) -> impl ResponseFormat {
+        self
     }
 }
 
@@ -158,7 +195,16 @@ impl Responder {
         }
         let headers = response.headers_mut();
         if let Some(secs) = refusal.retry_after_secs() {
-            headers.entry(header::RETRY_AFTER).or_insert(secs.into());
+            headers
+                .entry(header::RETRY_AFTER)
+                .or_insert_with(|| decimal(secs));
+        }
+        if let Reason::NoId(missing) = &refusal.reason
+            && let Some(challenge) = missing.challenge().filter(|_| !is_grpc)
+        {
+            headers
+                .entry(header::WWW_AUTHENTICATE)
+                .or_insert_with(|| challenge.clone());
         }
         if let Some(link) = refusal.docs().filter(|_| !is_grpc).and_then(help) {
             headers.entry(header::LINK).or_insert(link);
@@ -194,15 +240,21 @@ fn help(docs: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("<{docs}>;rel=\"help\"")).ok()
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+fn respond(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Bytes> {
     // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more would take a table of
     // twice the size.
     let mut headers = HeaderMap::with_capacity(6);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CONTENT_TYPE, content_type);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
+}
+
+/// A number, in one allocation of its size.
+fn decimal(number: u64) -> HeaderValue {
+    let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
+    digits.expect("digits are ASCII")
 }
 
 fn ceil_secs(duration: Duration) -> u64 {

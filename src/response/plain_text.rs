@@ -1,18 +1,20 @@
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response};
 
 use super::{ResponseFormat, refusal::Refusal, respond};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain";
 
-/// One line of text: the refusal's message.
+/// One line of text with the refusal's message. [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with)
+/// has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainText;
 
 impl ResponseFormat for PlainText {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let body = refusal.message() + "\n";
-        respond(refusal.status, "text/plain; charset=utf-8", body.into())
+        let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+        respond(refusal.status, content_type, body.into())
     }
 
     fn media_type(&self) -> Option<&'static str> {

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 
 use super::{
     ResponseFormat,
@@ -10,9 +10,10 @@ use super::{
 };
 
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+const CONTENT_TYPE: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
-/// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), of the types that the `RateLimit` draft registers, or
-/// of ACME's. Those of the draft are the default.
+/// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), with the types that the `RateLimit` draft
+/// registers (the default) or with those of ACME.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Problem {
     types: Types,
@@ -26,8 +27,8 @@ enum Types {
 }
 
 impl Problem {
-    /// Problems of the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`, and
-    /// `about:blank` for all else. Where limits deny, `violated-policies` has their names.
+    /// Uses the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`, and
+    /// `about:blank` for everything else. If limits deny the request, `violated-policies` lists their names.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -35,7 +36,7 @@ impl Problem {
         }
     }
 
-    /// Problems of the types that ACME clients know ([RFC 8555, section 6.7]), such as
+    /// Uses the types that ACME clients know ([RFC 8555, section 6.7]), such as
     /// `urn:ietf:params:acme:error:rateLimited`.
     ///
     /// [RFC 8555, section 6.7]: https://www.rfc-editor.org/rfc/rfc8555#section-6.7
@@ -62,18 +63,16 @@ impl ResponseFormat for Problem {
             title,
             "\",\"status\":",
             digits.format(status),
-            ",\"detail\":\"",
+            ",\"detail\":",
         ];
         head.iter()
             .for_each(|part| body.extend_from_slice(part.as_bytes()));
-        // A Vec takes all that is written.
-        let _ = refusal.write_message(&mut StringContents(&mut body));
-        body.push(b'"');
+        push_message(&mut body, refusal);
         if refusal.denial().is_some() {
             push_violated(&mut body, refusal);
         }
         body.push(b'}');
-        respond(refusal.status, MEDIA_TYPE, body.into())
+        respond(refusal.status, CONTENT_TYPE, body.into())
     }
 
     fn media_type(&self) -> Option<&'static str> {
@@ -92,25 +91,31 @@ fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
     body.push(b']');
 }
 
-/// Writes into a JSON string.
-struct StringContents<'a>(&'a mut Vec<u8>);
+/// Writes text as it is.
+struct Plain<'a>(&'a mut Vec<u8>);
 
-impl fmt::Write for StringContents<'_> {
+impl fmt::Write for Plain<'_> {
+    #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-        if text
-            .bytes()
-            .fold(true, |plain, byte| plain & is_plain(byte))
-        {
-            self.0.extend_from_slice(text.as_bytes());
-        } else {
-            let begin = self.0.len();
-            serde_json::to_writer(&mut *self.0, text).map_err(|_| fmt::Error)?;
-            self.0.pop();
-            self.0.remove(begin);
-        }
+        self.0.extend_from_slice(text.as_bytes());
         Ok(())
     }
+}
+
+/// Writes the message as a JSON string. It is looked at once it is there, since it hardly ever has to be escaped.
+fn push_message(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
+    body.push(b'"');
+    let begin = body.len();
+    // A Vec takes all that is written.
+    let _ = refusal.write_message(&mut Plain(body));
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    let bytes = body[begin..].iter();
+    if bytes.fold(true, |plain, byte| plain & is_plain(*byte)) {
+        body.push(b'"');
+        return;
+    }
+    body.truncate(begin - 1);
+    serde_json::to_writer(body, &refusal.message()).expect("a Vec takes all that is written");
 }
 
 /// The type and its title.

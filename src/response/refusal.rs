@@ -9,13 +9,13 @@ use super::{
 };
 use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
 
-/// A request that is refused: all that a [`ResponseFormat`](super::ResponseFormat) may tell of it.
+/// A refused request: everything that a [`ResponseFormat`](super::ResponseFormat) can show.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refusal<'a> {
-    /// The status that goes with the reason.
+    /// The HTTP status for the reason.
     pub status: StatusCode,
-    /// Why it is refused.
+    /// Why the request is refused.
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
@@ -23,22 +23,23 @@ pub struct Refusal<'a> {
     wait: Option<Duration>,
 }
 
-/// Why a request is refused.
+/// Why a request is refused. The [guide](crate::guide::responses) lists the status for each.
+/// [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Reason<'a> {
-    /// A limit is exhausted. Of several, it is the strictest.
+    /// A limit is exhausted. If several are, this is the strictest.
     OverLimit(Denial<'a>),
     /// The client is [blocked](crate::Limit::BLOCKED).
     Blocked(Denial<'a>),
-    /// The cost is above all that passes at once.
+    /// The cost is higher than the limit can ever admit.
     TooCostly(Excess<'a>),
     /// The client is on a deny list.
     Listed {
         /// The list's name.
         list: &'a str,
     },
-    /// The request should have an id, and has none.
+    /// The request should have an id, but has none.
     NoId(&'a Missing),
     /// The store does not answer.
     Unavailable,
@@ -104,13 +105,13 @@ impl<'a> Refusal<'a> {
         self.wait
     }
 
-    /// The same in whole seconds, rounded up and at least 1, as `Retry-After` has it.
+    /// The same in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.wait.map(|wait| ceil_secs(wait).max(1))
     }
 
-    /// The denial by the strictest limit, where a limit is the reason.
+    /// The denial by the strictest limit, if a limit is the reason.
     #[must_use]
     pub fn denial(&self) -> Option<&Denial<'a>> {
         match &self.reason {
@@ -119,13 +120,13 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// All limits that deny the request, in the order of rules: those that `RateLimit` names.
+    /// All limits that deny the request, in the order of the rules. `RateLimit` lists the same ones.
     #[must_use]
     pub fn denials(&self) -> impl ExactSizeIterator<Item = &Denial<'a>> {
         self.denials.iter()
     }
 
-    /// Where the client can read more, if the limit's name says it.
+    /// The link to the limit's documentation, if its name has one.
     #[must_use]
     pub fn docs(&self) -> Option<&'a str> {
         match &self.reason {
@@ -135,7 +136,7 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// What to tell a human: one sentence without a full stop, such as `too many new orders (300 per 3h0m0s, 300 at
+    /// The message for humans: one sentence without a full stop, such as `too many new orders (300 per 3h0m0s, 300 at
     /// once) from 12345678: retry in 36 s, see https://example.com/limits`.
     #[must_use]
     pub fn message(&self) -> String {
@@ -194,9 +195,9 @@ impl<'a> Reason<'a> {
             Self::OverLimit(_) | Self::Blocked(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::TooCostly(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Listed { .. } => StatusCode::FORBIDDEN,
-            Self::NoId(missing) if !missing.is_servers_fault() => StatusCode::BAD_REQUEST,
+            Self::NoId(missing) => missing.status(),
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::NoId(_) | Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 

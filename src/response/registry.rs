@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response};
 use serde::Serialize;
 
 use super::{
@@ -10,7 +10,8 @@ use super::{
 
 const JSON: &str = "application/json";
 
-/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`.
+/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`, for
+/// [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registry;
 
@@ -54,7 +55,7 @@ impl ResponseFormat for Registry {
         };
         let body = serde_json::to_vec(&Document { errors: [error] });
         let body = body.expect("text is always JSON");
-        respond(refusal.status, JSON, body.into())
+        respond(refusal.status, HeaderValue::from_static(JSON), body.into())
     }
 
     fn media_type(&self) -> Option<&'static str> {
@@ -67,6 +68,7 @@ fn code(reason: &Reason<'_>) -> &'static str {
         Reason::OverLimit(_) | Reason::Blocked(_) => "TOOMANYREQUESTS",
         Reason::TooCostly(_) => "TOOCOSTLY",
         Reason::Listed { .. } => "DENIED",
+        Reason::NoId(missing) if missing.challenge().is_some() => "UNAUTHORIZED",
         Reason::NoId(missing) if !missing.is_servers_fault() => "BADREQUEST",
         Reason::Unavailable => "UNAVAILABLE",
         Reason::NoId(_) | Reason::Misconfigured => "INTERNAL",

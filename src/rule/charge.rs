@@ -24,6 +24,8 @@ pub(crate) struct Charge {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u32,
     pub(super) on_failure: Meanwhile,
+    /// Whether a rule that met there does not wait in line.
+    pub(super) no_wait: bool,
 }
 
 /// What the rules of one bucket say is decided while the store does not answer.

@@ -6,11 +6,11 @@ use http::{Extensions, StatusCode, response::Parts};
 
 use crate::transaction::Mode;
 
-/// How a request has ended, for the rules that are charged by it.
+/// How a request ended, for rules that charge by it. [`Rule::settle_by`](super::Rule::settle_by) has an example.
 ///
-/// A request ends once, in one of three ways: with a [response](Self::response); with an error of the service
-/// ([`failed`](Self::failed)); or [abandoned](Self::is_abandoned), because its client went away before there was a response,
-/// or the service has panicked.
+/// A request ends once, in one of three ways: with a [response](Self::response), with an error of the service
+/// ([`failed`](Self::failed)), or [abandoned](Self::is_abandoned), because the client disconnected before there was a
+/// response or the service panicked.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
     request: &'a Extensions,
@@ -35,15 +35,15 @@ impl<'a> Ending<'a> {
         Self { request, outcome }
     }
 
-    /// What the request's extensions held when it was let through: what layers outside had put there, and nothing of
-    /// what came later. A counter that is shared by an [`Arc`] is found there however the request ends.
+    /// The extensions that the request had when it passed the layer: those of outer layers, without later ones. A
+    /// counter behind an [`Arc`] is available here however the request ends.
     #[must_use]
     pub fn request_extensions(&self) -> &'a Extensions {
         self.request
     }
 
-    /// The head of the response, if there was one. Its extensions are where a handler leaves what the closure is to
-    /// know, such as how many tokens an answer took.
+    /// The head of the response, if there was one. A handler can leave values for the closure in its extensions, such
+    /// as the number of tokens in an answer.
     #[must_use]
     pub fn response(&self) -> Option<&'a Parts> {
         match self.outcome {
@@ -52,8 +52,9 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// The response's status, if there was one; of a gRPC request that an inner layer has refused, the status that another
-    /// request would have got. Of all other gRPC responses it is 200: see [`grpc_status`](Self::grpc_status).
+    /// The HTTP status, if there was a response. If an inner layer refused a gRPC request, this is the status that
+    /// another request would have got. For all other gRPC responses it is 200: see
+    /// [`grpc_status`](Self::grpc_status).
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
         let parts = self.response()?;
@@ -61,14 +62,14 @@ impl<'a> Ending<'a> {
         Some(refused.map_or(parts.status, |Refused(status)| *status))
     }
 
-    /// The gRPC status in the response's head, which has it if the call has failed before anything was sent.
+    /// The gRPC status in the response's head. It is there if the call failed before anything was sent.
     #[must_use]
     pub fn grpc_status(&self) -> Option<i32> {
         let status = self.response()?.headers.get("grpc-status")?;
         status.to_str().ok()?.parse().ok()
     }
 
-    /// Whether the service has failed with an error instead of a response.
+    /// Whether the service returned an error instead of a response.
     #[must_use]
     pub fn failed(&self) -> bool {
         matches!(self.outcome, Outcome::Failed)
@@ -80,8 +81,8 @@ impl<'a> Ending<'a> {
         matches!(self.outcome, Outcome::Abandoned)
     }
 
-    /// How many bytes of the response's body were taken to be sent. 0 before its end, and if there is no response: that a
-    /// client was sent nothing does not mean that its request cost nothing.
+    /// The number of bytes of the response body that were sent. It is 0 before the end of the body, and if there is
+    /// no response. A client that was sent nothing may still have caused work.
     #[must_use]
     pub fn sent(&self) -> u64 {
         match self.outcome {
@@ -90,7 +91,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Whether the response's body was taken to its end.
+    /// Whether the whole response body was sent.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         matches!(self.outcome, Outcome::Response(_, _, true))

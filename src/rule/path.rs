@@ -9,17 +9,18 @@ use crate::key::Predicate;
 /// How often escapes of escapes are resolved.
 const ROUNDS: usize = 4;
 
-/// Says of requests whether they have one of these paths. One that ends in `/*` is all that lies below it, and not
-/// itself: `/static/*` is `/static/a` and `/static/a/b`, and neither `/static` nor `/statics`.
+/// A condition that holds for requests with one of these paths. A path that ends in `/*` stands for everything below
+/// it, without itself: `/static/*` matches `/static/a` and `/static/a/b`, but neither `/static` nor `/statics`.
 ///
-/// Paths are compared as they are sent, byte for byte, as axum's router does. Where a router removes a prefix, or folds
-/// paths, the layer sees what it sees at its place in the stack.
+/// Paths are compared byte by byte, as axum's router does. The layer sees the path at its place in the stack, for
+/// example without the prefix of an outer `nest`.
 ///
-/// A path in disguise matches nothing: one with dot segments (`.`, `..`, `..;x`), empty segments (`//`), backslashes, or
-/// escapes of letters, digits and of `-._~/\;%`, in particular `%2e` and `%2f`. No `/static/../login` is exempt by
-/// `/static/*`. [`Rule::skip_if`](super::Rule::skip_if), [`Rule::only_if`](super::Rule::only_if) and the layer's lists also ask
-/// about the path that it may be resolved to, so that it does not evade a limit either. Capital letters and a slash at the
-/// end are no disguise: if a router ignores them, list the forms that it accepts, or put the layer on the route.
+/// A disguised path matches nothing: a path with dot segments (`.`, `..`, `..;x`), empty segments (`//`),
+/// backslashes, or percent-encoded letters, digits or `-._~/\;%`, in particular `%2e` and `%2f`. So `/static/*` does
+/// not exempt `/static/../login`. [`Rule::skip_if`](super::Rule::skip_if), [`Rule::only_if`](super::Rule::only_if)
+/// and the layer's lists also evaluate the path that it may be resolved to, so that it cannot avoid a limit either.
+/// Upper case and a trailing slash are not disguises: if a router ignores them, list the forms that it accepts, or
+/// put the layer on the route.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule, rule::paths};
@@ -30,7 +31,8 @@ const ROUNDS: usize = 4;
 ///
 /// # Panics
 ///
-/// If one does not begin with a slash, is a route (with braces, or an asterisk that is not at the end), or is in disguise.
+/// If a path does not start with a slash, is a route (with braces, or with an asterisk before the end), or is
+/// disguised.
 #[track_caller]
 pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
     let paths: Arc<[String]> = paths.into_iter().map(Into::into).collect();
@@ -53,7 +55,7 @@ pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
     Paths(paths)
 }
 
-/// Requests for some paths: what [`paths`] returns.
+/// A condition for requests with some paths. Created by [`paths`].
 #[derive(Clone, Debug)]
 pub struct Paths(Arc<[String]>);
 

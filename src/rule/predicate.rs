@@ -39,7 +39,7 @@ impl fmt::Debug for Predicates {
     }
 }
 
-/// Says of requests whether they have one of these methods, for [`Rule::only_if`](super::Rule::only_if) and
+/// A condition that holds for requests with one of these methods, for [`Rule::only_if`](super::Rule::only_if) and
 /// [`Rule::skip_if`](super::Rule::skip_if).
 ///
 /// ```
@@ -50,12 +50,12 @@ impl fmt::Debug for Predicates {
 /// # let _ = writes;
 /// ```
 ///
-/// To say which are left out is safer than to say which are meant: axum serves `HEAD` by the handlers of `GET`.
+/// It is safer to list the methods to skip than those to limit: axum serves `HEAD` with the handlers of `GET`.
 pub fn methods(methods: impl IntoIterator<Item = Method>) -> Methods {
     Methods(methods.into_iter().collect())
 }
 
-/// Requests with some methods: what [`methods`] returns.
+/// A condition for requests with some methods. Created by [`methods`].
 #[derive(Clone, Debug)]
 pub struct Methods(Arc<[Method]>);
 

@@ -21,16 +21,17 @@ use crate::{
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
-/// Why a rule does not fit the limits, or the rules before it.
+/// Why a rule does not fit the limits or the other rules of its layer. Returned by
+/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The limit is not known, or the cost is above its burst.
+    /// The limit is unknown, or the cost is above its burst.
     #[error(transparent)]
     Limiter(LimiterError),
-    /// What the extractor finds is not in the format of the limit's ids.
+    /// The extractor cannot produce ids in the limit's format.
     #[error(
-        "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
+        "limit `{limit}` has ids in the format {format}, which the rule's extractor cannot produce: use \
          another extractor, or give the limit another format"
     )]
     Format {
@@ -39,23 +40,25 @@ pub enum RuleError {
         /// The format of its ids.
         format: IdFormat,
     },
-    /// The costs of all rules of one limit are above its burst together.
-    #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
+    /// The costs of all rules of one limit add up to more than its burst.
+    #[error("rules of one limit can meet in one bucket, where their costs add up: {0}")]
     Sum(LimiterError),
-    /// A [check](crate::check) has found something, and they are strict.
+    /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(Finding),
-    /// Two rules of one limit are charged by how requests end, or one is.
+    /// Several rules of one limit, at least one of which charges by how requests end.
     #[error(
-        "limit `{limit}` has several rules, of which one is charged by how a request ends, so that they cannot be \
-         added up: give it one rule, or two limits"
+        "limit `{limit}` has several rules, and one of them charges by how a request ends, so they cannot be \
+         added up: use one rule, or two limits"
     )]
     MixedCharging {
         /// The limit.
         limit: String,
     },
-    /// Two rules of one limit have different modes, so that their charges could not be added up.
-    #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
+    /// Two rules of one limit have different modes, so their charges cannot be added up.
+    #[error(
+        "two rules of limit `{limit}` have the modes {modes:?}: give them one mode, or use two limits"
+    )]
     MixedModes {
         /// The limit.
         limit: String,
@@ -108,6 +111,22 @@ impl Rules {
     /// How many limits the rules may charge, one that has several rules each time.
     pub(crate) fn targets(&self) -> usize {
         self.targets.len()
+    }
+
+    /// Marks the rules that are for a request by their predicates, each at its place.
+    #[cold]
+    pub(crate) fn mark_met(&self, request: &Parts, met: &mut Vec<bool>) {
+        met.resize(self.bound.len(), false);
+        for (bound, met) in self.bound.iter().zip(met) {
+            *met = *met || !bound.rule.skips(request);
+        }
+    }
+
+    /// The limit of the first rule that is not marked.
+    #[cold]
+    pub(crate) fn limit_unmet(&self, met: &[bool]) -> Option<&str> {
+        let mut unmet = self.bound.iter().zip(met).filter(|(_, met)| !**met);
+        unmet.next().map(|(bound, _)| &*bound.rule.limit)
     }
 
     /// Whether any rule is charged by how a request ends.
@@ -258,6 +277,7 @@ impl Rules {
                     id,
                     cost,
                     on_failure: Meanwhile::of(rule.on_failure),
+                    no_wait: rule.no_wait,
                 };
                 self.add(charge, charges);
             }
@@ -275,6 +295,7 @@ impl Rules {
             other.cost = other.cost.saturating_add(charge.cost);
             let on_failure = self.bound[charge.rule].rule.on_failure;
             other.on_failure = other.on_failure.with(on_failure);
+            other.no_wait |= charge.no_wait;
             return;
         }
         charges.push(charge);
@@ -365,7 +386,8 @@ impl Rules {
         let transaction = Transaction::new(limit, charge.id.canonical())
             .canonical(charge.fingerprint)
             .cost(cost)
-            .mode(mode);
+            .mode(mode)
+            .no_wait_if(charge.no_wait);
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),

@@ -12,7 +12,8 @@ use super::{
     view::{View, Window},
 };
 
-/// What has been granted from a bucket: all that is stored of it. The default is a bucket never used.
+/// The grants of a bucket with [`Tiers`](super::Tiers), which are all that is stored of it. The default is an unused
+/// bucket.
 ///
 /// It takes up to 8 bytes for each unit of a window that slides, and some 50 for each tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

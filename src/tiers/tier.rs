@@ -10,19 +10,19 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The highest limit of a tier whose window slides.
 pub(super) const MAX_SLIDING: u32 = 4096;
 
-/// One tier of a bucket.
+/// One tier of a limit. The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tier {
     /// How many units are granted within any window.
     pub limit: u32,
-    /// For how long a granted unit counts.
+    /// How long a granted unit counts.
     pub window: Duration,
-    /// For how long the tier is active once it is entered.
+    /// How long the tier is active once it is entered.
     pub active: Duration,
-    /// For how long after that it cannot be entered.
+    /// How long after that it cannot be entered.
     pub cooldown: Duration,
-    /// Whether requests pass it by while it cools down, to the tier above, instead of being rejected.
+    /// Whether requests can skip the tier while it cools down, and enter the one above.
     pub skippable: bool,
 }
 
@@ -30,7 +30,7 @@ impl Tier {
     /// Without an end.
     pub const FOREVER: Duration = Duration::MAX;
 
-    /// `limit` units per `window`, active for ever. By itself that is a sliding window.
+    /// `limit` units per `window`, active forever. Alone, this is a sliding window.
     #[must_use]
     pub const fn new(limit: u32, window: Duration) -> Self {
         Self {
@@ -42,21 +42,21 @@ impl Tier {
         }
     }
 
-    /// Sets for how long the tier is active once it is entered.
+    /// Sets how long the tier is active once it is entered.
     #[must_use]
     pub const fn active(mut self, active: Duration) -> Self {
         self.active = active;
         self
     }
 
-    /// Sets for how long after that it cannot be entered.
+    /// Sets how long after that it cannot be entered.
     #[must_use]
     pub const fn cooldown(mut self, cooldown: Duration) -> Self {
         self.cooldown = cooldown;
         self
     }
 
-    /// Lets requests pass the tier by while it cools down, to the tier above.
+    /// Lets requests skip the tier while it cools down, and enter the one above.
     #[must_use]
     pub const fn skippable(mut self) -> Self {
         self.skippable = true;
@@ -143,18 +143,18 @@ fn duration(us: u64) -> Duration {
         us => Duration::from_micros(us),
     }
 }
-/// Why a tier cannot be used.
+/// Why a [`Tier`] is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TierMistake {
     /// The limit is zero.
     #[error(
-        "limit is 0, so no request could ever enter it: use at least 1, which is what the request is granted \
+        "limit is 0, so no request could ever enter the tier: use at least 1, for the request \
          that enters the tier"
     )]
     ZeroLimit,
     /// The window or the active period is zero.
-    #[error("{0} is 0: use a duration as `1s`, or `infinite`")]
+    #[error("{0} is 0: use a duration such as `1s`, or `infinite`")]
     Zero(&'static str),
     /// A duration has a fraction of a microsecond.
     #[error("{0} is not a whole number of microseconds: round it to one")]

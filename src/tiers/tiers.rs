@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::tier::{MAX_SLIDING, NEVER, Span, Tier, TierMistake};
 
-/// A bucket's tiers, validated, lowest first. A clone is cheap.
+/// The tiers of a limit, validated, lowest first. Cheap to clone. The [module docs](super) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tiers(Arc<[Span]>);
 impl Tiers {
@@ -76,7 +76,7 @@ impl Tiers {
         Self(self.0.iter().map(share).collect())
     }
 }
-/// Why tiers cannot be used.
+/// Why tiers are not valid. Returned by [`Limit::tiers`](crate::Limit::tiers).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TiersError {
@@ -84,14 +84,14 @@ pub enum TiersError {
     #[error("tiers is empty, so nothing would ever pass: list at least one")]
     None,
     /// There are more than [`Tiers::MAX`].
-    #[error("{0} tiers are more than 16: leave some out")]
+    #[error("{0} tiers are more than 16: remove some")]
     TooMany(usize),
-    /// One of them makes no sense.
+    /// One of them is not valid.
     #[error("tier {tier}: {mistake}")]
     Tier {
-        /// Which, counted from 0, the lowest.
+        /// Its index, with 0 for the lowest.
         tier: usize,
-        /// What is wrong with it.
+        /// The mistake.
         mistake: TierMistake,
     },
 }

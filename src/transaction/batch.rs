@@ -14,21 +14,21 @@ use crate::{
     window::Window,
 };
 
-/// What a batch does with its buckets.
+/// What a [`Batch`] does to its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Answers what [`Spend`](Self::Spend) would, and writes nothing.
+    /// Returns what [`Spend`](Self::Spend) would return, without charging.
     Check,
-    /// Charges every member that spends, or nobody if a voting member is denied.
+    /// Charges all members that spend, or none if a voting member is denied.
     Spend,
-    /// Gives the members' costs back, never beyond full.
+    /// Refunds the members' costs. No bucket gets more than full.
     Refund,
-    /// Makes the buckets full.
+    /// Fills the buckets.
     Reset,
 }
 
-/// How a bucket is decided.
+/// The algorithm of a bucket, with its parameters. [`Limit`](crate::Limit) has constructors for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -42,30 +42,31 @@ pub enum Algorithm {
     Quota(Quota),
 }
 
-/// One bucket's part in a [`Batch`].
+/// One bucket's part in a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Member<'a> {
     /// The bucket.
     pub key: BucketKey<'a>,
-    /// How it is decided.
+    /// The algorithm.
     pub algorithm: &'a Algorithm,
-    /// How many tokens it takes, at most the burst unless the mode is [`Mode::Debit`].
+    /// The cost in tokens, at most the burst unless the mode is [`Mode::Debit`].
     pub cost: u32,
-    /// With how many it makes do, if the algorithm is by tiers; from 1 up to the cost.
+    /// The smallest acceptable grant, for tiers; from 1 up to the cost.
     pub min_cost: u32,
     /// How it takes part.
     pub mode: Mode,
-    /// The format of the bucket's id. It says which buckets are of one client, for a store with many
-    /// nodes.
+    /// The format of the bucket's id. A store with many nodes uses it to keep the buckets of one client together.
     pub format: IdFormat,
-    /// What is decided while the store does not answer, if the limit says so. See
+    /// What happens while the store does not answer, if the limit says so. See
     /// [`on_failure_or`](Self::on_failure_or).
     pub on_failure: Option<OnFailure>,
     /// What is decided then at least, if the limit does not say.
     pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
+    /// How many unspent units a process may hold of it.
+    pub(crate) leased: u32,
     /// What stands for the key within this process.
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
@@ -77,7 +78,7 @@ pub struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// A member of a batch, with an opaque id.
+    /// Creates a member with an opaque id.
     #[must_use]
     pub fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
         let fingerprint = LimitSeed::of(key.limit).bucket(key.id);
@@ -103,6 +104,7 @@ impl<'a> Member<'a> {
             on_failure: None,
             floor: None,
             shadow: false,
+            leased: 0,
             fingerprint,
             receipt: None,
             saturates: false,
@@ -135,7 +137,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Sets with how many tokens it makes do.
+    /// Sets the smallest acceptable grant.
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = min_cost;
@@ -156,15 +158,15 @@ impl<'a> Member<'a> {
         self
     }
 
-    /// Sets what is decided while the store does not answer.
+    /// Sets what happens while the store does not answer.
     #[must_use]
     pub const fn on_failure(mut self, on_failure: Option<OnFailure>) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// What is decided while the store does not answer, by a backend that does `default` for limits that do not say. If
-    /// rules share the bucket, it is what the strictest of them says.
+    /// What happens while the store does not answer, with `default` for limits without a policy of their own. If
+    /// several rules share the bucket, the strictest policy applies.
     #[must_use]
     pub const fn on_failure_or(&self, default: OnFailure) -> OnFailure {
         match (self.on_failure, self.floor) {
@@ -175,13 +177,14 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Everything that is decided and stored in one step. No two members share a bucket.
+/// Members that are decided and stored in one atomic step. No two of them share a bucket. The [backend
+/// docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Batch<'a> {
-    /// What is done with the buckets.
+    /// What is done to the buckets.
     pub operation: Operation,
-    /// The instant to decide at, or `None` for the backend's own clock.
+    /// The time of the decision, or `None` for the backend's clock.
     pub now: Option<Timestamp>,
     /// The buckets.
     pub members: &'a [Member<'a>],
@@ -236,7 +239,7 @@ impl<'a> Batch<'a> {
         matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()
     }
 
-    /// A batch that is decided by the backend's clock.
+    /// Creates a batch that is decided by the backend's clock.
     #[must_use]
     pub const fn new(operation: Operation, members: &'a [Member<'a>]) -> Self {
         Self {
@@ -246,7 +249,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Sets the instant at which the batch is decided, instead of the backend's clock.
+    /// Sets the time of the decision, instead of the backend's clock.
     #[must_use]
     pub const fn at(mut self, now: Option<Timestamp>) -> Self {
         self.now = now;

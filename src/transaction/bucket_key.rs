@@ -1,8 +1,8 @@
 use std::fmt;
 
-/// What names a limit within a bucket key: its number or, if it has none, its name.
+/// The part of a [`BucketKey`] that stands for the limit: its number or, without one, its name.
 ///
-/// The two can never be mistaken for each other: a name begins with a letter.
+/// A number and a name never collide, because a name starts with a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKey<'a> {
     /// The number that the application assigned, stable across deploys.

@@ -4,7 +4,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Names a limit: by its name, or by a [handle](crate::limiter::LimitHandle) that has found it already.
+/// A reference to a limit: its name, or a [handle](crate::limiter::LimitHandle) that has already looked it up.
+/// [`Transaction::new`](super::Transaction::new) takes one.
 ///
 /// Two are equal if they name the same limit.
 #[derive(Clone, Copy)]

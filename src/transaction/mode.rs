@@ -1,17 +1,17 @@
-/// How a transaction takes part in its batch.
+/// How a transaction takes part in its batch. [`Limiter`](crate::Limiter) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Votes, and is charged if the whole batch passes.
+    /// Has a vote, and is charged if the whole batch passes.
     #[default]
     CheckAndSpend,
-    /// Votes, and is never charged.
+    /// Has a vote, and is never charged.
     CheckOnly,
-    /// Never votes; charged if the batch passes and the cost fits, else skipped whole.
+    /// Has no vote. It is charged if the batch passes and the whole cost fits, and skipped otherwise.
     SpendOnly,
-    /// Never votes; charged if the batch passes, even into debt, whatever the cost.
+    /// Has no vote. It is charged if the batch passes, whatever the cost, even into debt.
     Debit,
-    /// Never votes, and is never charged: says what would have been decided.
+    /// Has no vote, and is never charged. It only reports what would have been decided.
     Observe,
 }
 

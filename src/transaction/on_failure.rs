@@ -1,21 +1,19 @@
-/// What is decided of a limit while the store that keeps its buckets does not answer.
-///
-/// A [`FailurePolicy`](crate::backend::FailurePolicy) does so.
+/// What happens to a limit's requests while its store does not answer. It requires a
+/// [`FailurePolicy`](crate::backend::FailurePolicy). The guide to [rules](crate::guide::rules) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// What this process alone can tell, from what it has seen.
+    /// This process decides, with what it has seen itself.
     #[default]
     Local,
-    /// It is as if the limit were off.
+    /// Requests pass, as if the limit were off.
     Allow,
-    /// An error: 503, or `UNAVAILABLE` over gRPC.
+    /// Requests are refused: 503, or `UNAVAILABLE` over gRPC.
     Refuse,
 }
 
 impl OnFailure {
-    /// The one of the two that lets fewer requests pass: to refuse is stricter than to decide locally, and that is
-    /// stricter than to allow.
+    /// The stricter of the two: `Refuse` is stricter than `Local`, and `Local` is stricter than `Allow`.
     #[must_use]
     pub const fn stricter(self, other: Self) -> Self {
         match (self, other) {

@@ -6,17 +6,18 @@ use crate::{
     gcra::{Gcra, Tat, Ticks},
 };
 
-/// Proof of one charge: whoever holds it can refund exactly that charge.
+/// A receipt for one charge, which refunds exactly that charge.
 ///
-/// A receipt names who decided. The refund of a charge that this process decided alone, because the store did not
-/// answer, goes to the local bucket and never to the store. A receipt also keeps the rate at which it was charged, so
-/// that a reload in between gives back no more than was taken.
+/// A receipt records who made the charge. If this process decided it locally, because the store did not answer, the
+/// refund goes to the local bucket and never to the store. Once the store has been charged for the outage, it refunds
+/// nothing. A receipt also records the rate of the charge, so that a reload in between does not make the refund larger than
+/// the charge.
 ///
-/// A receipt names its bucket, and not the limiter that charged it. Refund it by that limiter, or by another one on the same
-/// backend: a limiter on another backend cannot tell the difference, and would give back what was never charged there.
+/// A receipt records its bucket, but not the limiter that charged it. Refund it with that limiter, or with another
+/// one on the same backend. A limiter on another backend cannot detect the mistake, and would refund what was never
+/// charged there.
 ///
-/// A refund consumes what it gives back. [`split`](Self::split) divides a receipt, to refund a part now and keep the
-/// rest.
+/// A refund consumes the receipt. To refund a part now and keep the rest, use [`split`](Self::split).
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
@@ -83,13 +84,13 @@ impl Receipt {
         }
     }
 
-    /// How many tokens it can give back.
+    /// The number of tokens that it can refund.
     #[must_use]
     pub const fn cost(&self) -> u32 {
         self.cost
     }
 
-    /// Whether this process decided the charge alone, because the store did not answer.
+    /// Whether this process made the charge locally, because the store did not answer.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         self.is_local

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::id::Id;
 
-/// One client's use of one limit: a name or a [handle](crate::limiter::LimitHandle), and an id.
+/// One client's use of one limit, given by name or by [handle](crate::limiter::LimitHandle).
 ///
 /// ```
 /// use tollgate::{Transaction, transaction::Mode};
@@ -46,7 +46,7 @@ pub struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// A transaction of cost 1 that is checked and spent.
+    /// Creates a transaction of cost 1 that is checked and spent.
     #[must_use]
     pub fn new(limit: impl Into<LimitRef<'a>>, id: &'a str) -> Self {
         Self {
@@ -63,6 +63,26 @@ impl<'a> Transaction<'a> {
             fingerprint: None,
             receipt: None,
             no_wait: false,
+        }
+    }
+
+    /// The same of another limit and another client.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn of<'b>(&self, limit: LimitRef<'b>, id: &'b str) -> Transaction<'b> {
+        Transaction {
+            limit,
+            id,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            mode: self.mode,
+            on_failure: self.on_failure,
+            floor: self.floor,
+            missing: self.missing,
+            lenient: self.lenient,
+            correction: self.correction,
+            fingerprint: self.fingerprint,
+            receipt: None,
+            no_wait: self.no_wait,
         }
     }
 
@@ -100,7 +120,7 @@ impl<'a> Transaction<'a> {
         self.receipt
     }
 
-    /// A transaction of the bucket that requests without an id share
+    /// Creates a transaction for the bucket that requests without an id share
     /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)), to look at it or reset it.
     #[must_use]
     pub fn missing(limit: impl Into<LimitRef<'a>>) -> Self {
@@ -129,17 +149,18 @@ impl<'a> Transaction<'a> {
         self.correction
     }
 
-    /// Sets the cost, in tokens. 0 probes: it is denied only on a bucket in debt. A limit with tiers takes no 0.
+    /// Sets the cost, in tokens. A cost of 0 is a probe: it is only denied on a bucket in debt. Tiers do not accept
+    /// 0.
     #[must_use]
     pub const fn cost(mut self, cost: u32) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Makes it a group request, for a limit with [tiers](crate::tiers): as much is granted as there is room
-    /// for, from `min_cost` up to the cost, or nothing. If not set, it is all of the cost or nothing.
+    /// Makes this a group request, for a limit with [tiers](crate::tiers): as many units as available are granted,
+    /// from `min_cost` up to the cost, or none. By default, it is the whole cost or nothing.
     ///
-    /// A group takes all it can get, and may burst into a tier for what it could have done without.
+    /// A group request takes all it can get, and may enter a higher tier for units beyond its minimum.
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = Some(min_cost);
@@ -155,6 +176,12 @@ impl<'a> Transaction<'a> {
     }
 
     #[inline]
+    pub(crate) const fn no_wait_if(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
+        self
+    }
+
+    #[inline]
     pub(crate) const fn declines_to_wait(&self) -> bool {
         self.no_wait
     }
@@ -166,7 +193,7 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Sets what is decided while the store does not answer, whatever the limit's name says. See
+    /// Sets what happens while the store does not answer. It takes precedence over
     /// [`LimitName::on_failure`](crate::limit::LimitName::on_failure).
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {

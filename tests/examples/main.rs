@@ -11,6 +11,8 @@ mod fleet;
 mod inspect;
 #[path = "../programs/mod.rs"]
 mod programs;
+#[cfg(feature = "axum")]
+mod quickstart;
 mod recipes;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;

@@ -7,13 +7,14 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use tokio::{task::JoinHandle, time};
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    key::HeaderId,
-    limit::LimitsBuilder,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    id::IdFormat,
+    key::{HeaderId, IpList},
+    limit::{LimitName, LimitsBuilder},
     reload::{Reloader, ReloaderError},
 };
 
-use crate::support::Log;
+use crate::support::{Log, send};
 
 const DEFAULTS: &str = "orders: {number: 6, id: regId, burst: 10, count: 10, period: 1s}\n";
 const OVERRIDES: &str = "- orders: {burst: 20, count: 10, period: 1s, ids: [7, 8]}\n";
@@ -168,6 +169,145 @@ fn files_that_would_break_a_rule_are_refused() {
     assert_eq!(burst(&limiter, "7"), 20);
 }
 
+#[test]
+fn limit_that_is_removed_is_named_with_its_file() {
+    let files = Files::new("removed");
+    let limiter = files.limiter();
+    let rule = Rule::new("orders", HeaderId::new("x-account"));
+    let _layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let reloader = files.reloader(&limiter);
+    let defaults = files.0.join("defaults.yml");
+    files.write("overrides.yml", "");
+    files.write("defaults.yml", &DEFAULTS.replace("orders", "order"));
+    let expected = format!(
+        "limit `orders`, which a rule uses, is not in {} any more: put it back, or write `orders: {{}}` if it is to be \
+         off (did you mean `order`?)",
+        defaults.display()
+    );
+    assert_eq!(reloader.reload().unwrap_err().to_string(), expected);
+    assert_eq!(burst(&limiter, "7"), 20, "what was in force stays");
+    // One that is declared in code stays, and loses its values.
+    let name = LimitName::new("orders", 6, IdFormat::RegId);
+    let declared = || Limits::builder().name(name.clone());
+    let recipe = declared().name("others").defaults_file(&defaults);
+    files.write("defaults.yml", DEFAULTS);
+    let limiter = Limiter::new(recipe.build().unwrap(), MemoryBackend::new());
+    let rule = Rule::new("orders", HeaderId::new("x-account"));
+    let _layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    files.write("defaults.yml", "others: {}");
+    let error = Reloader::new(limiter, recipe).reload().unwrap_err();
+    let expected = format!(
+        "limit `orders` has no values any more in {}, and a rule uses it",
+        defaults.display()
+    );
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+/// Whether a list is said to hold an address.
+fn lists(list: &IpList, ip: &str) -> bool {
+    list.contains(ip.parse().unwrap())
+}
+
+#[test]
+fn list_is_what_its_file_says() {
+    let files = Files::new("list");
+    let path = files.0.join("list.txt");
+    let text = "\u{feff}# scanners\r\n203.0.113.7\r\n\r\n  2001:db8:bad::/48  # until June\n198.51.100.0/25\n198.51.100.128/25";
+    files.write("list.txt", text);
+    let list = IpList::from_file(&path).unwrap();
+    assert_eq!(list.len(), 3, "two halves are one range");
+    for (ip, expected) in [
+        ("203.0.113.7", true),
+        ("::ffff:203.0.113.7", true),
+        ("203.0.113.8", false),
+        ("2001:db8:bad:1::1", true),
+        ("2001:db8:bae::", false),
+        ("198.51.100.200", true),
+    ] {
+        assert_eq!(lists(&list, ip), expected, "{ip}");
+    }
+    assert!(!format!("{list:?}").contains("203.0.113"), "{list:?}");
+    assert!(!list.reload().unwrap(), "nothing has changed");
+    let clone = list.clone();
+    files.write("list.txt", "# nobody\n");
+    assert!(list.reload().unwrap());
+    assert!(clone.is_empty() && !lists(&clone, "203.0.113.7"));
+}
+
+#[test]
+fn mistake_in_a_list_changes_nothing() {
+    let files = Files::new("list-mistake");
+    let path = files.0.join("list.txt");
+    files.write("list.txt", "203.0.113.7");
+    let list = IpList::from_file(&path).unwrap();
+    for (text, reason) in [
+        (
+            "10.0.0.1\n10.0.0.256\n",
+            "list.txt:2: `10.0.0.256` is no address or range: write",
+        ),
+        (
+            "10.0.0.1/8",
+            "list.txt:1: `10.0.0.1/8` has bits set beyond its prefix: write `10.0.0.0/8`",
+        ),
+        ("a b", "list.txt:1: `a b` is no address or range"),
+    ] {
+        files.write("list.txt", text);
+        let error = list.reload().unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    fs::write(&path, b"\xff").unwrap();
+    let error = list.reload().unwrap_err().to_string();
+    assert!(error.contains("list.txt: it is not UTF-8"), "{error}");
+    fs::remove_file(&path).unwrap();
+    let error = list.reload().unwrap_err().to_string();
+    assert!(error.contains("list.txt: cannot read it: "), "{error}");
+    assert!(lists(&list, "203.0.113.7"), "those of before stay");
+    IpList::from_file(&path).unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
+    let (log, _guard) = Log::capture();
+    let files = Files::new("lists");
+    files.write("denied.txt", "203.0.113.7");
+    files.write("exempt.txt", "");
+    let [denied, exempt] =
+        ["denied.txt", "exempt.txt"].map(|name| IpList::from_file(files.0.join(name)).unwrap());
+    let limiter = files.limiter();
+    let reloader = files.reloader(&limiter).list(&denied).list(&exempt);
+    let running = run(reloader.clone());
+    let layer = RateLimitLayer::new(Limit::per_day(1), ClientIp::peer())
+        .skip_if(ClientIp::peer().listed_in(&exempt))
+        .deny_if("denied", ClientIp::peer().listed_in(&denied));
+    let statuses = async |ip| {
+        let mut statuses = Vec::new();
+        for _ in 0..2 {
+            statuses.push(send(&layer, ip).await.status().as_u16());
+        }
+        statuses
+    };
+    assert_eq!(statuses("203.0.113.7").await, [403, 403]);
+    files.write("denied.txt", "203.0.113.8");
+    files.write("exempt.txt", "192.0.2.0/24");
+    time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(statuses("203.0.113.7").await, [200, 429]);
+    assert_eq!(statuses("203.0.113.8").await, [403, 403]);
+    assert_eq!(statuses("192.0.2.1").await, [200, 200]);
+    assert_eq!(log.count("a list of addresses is reloaded"), 2);
+    // A mistake in one keeps neither the other nor the limits back, and is told once.
+    files.write("denied.txt", "203.0.113.9/33");
+    files.write("exempt.txt", "");
+    files.write("overrides.yml", "");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(statuses("203.0.113.8").await, [403, 403]);
+    assert_eq!(statuses("192.0.2.1").await, [200, 429]);
+    assert_eq!(burst(&limiter, "7"), 10);
+    assert_eq!(log.count("denied.txt:1: `203.0.113.9/33` is no address"), 1);
+    let error = reloader.reload().unwrap_err();
+    assert!(matches!(error, ReloaderError::List(_)), "{error}");
+    running.abort();
+}
+
 fn run(reloader: Reloader) -> JoinHandle<()> {
     tokio::spawn(async {
         reloader.run().await;
@@ -200,16 +340,19 @@ async fn what_has_changed_is_logged_once() {
     assert_eq!(log.count("limits"), 0, "nothing has changed");
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits are not reloaded: those in force stay"), 1);
+    assert_eq!(
+        log.count("limits were not reloaded: the current ones stay in force"),
+        1
+    );
     assert_eq!(log.count("expected a map, found `5`"), 1);
     files.write("overrides.yml", "");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits are reloaded limits=1 overrides=0"), 1);
+    assert_eq!(log.count("limits were reloaded limits=1 overrides=0"), 1);
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits are not reloaded"), 2, "it is told anew");
+    assert_eq!(log.count("limits were not reloaded"), 2, "it is told anew");
     files.write("overrides.yml", "");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("the files say again what is in force"), 1);
+    assert_eq!(log.count("the files match the limits in force again"), 1);
     running.abort();
 }

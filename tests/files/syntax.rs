@@ -8,7 +8,22 @@ const YAML: &[Refusal] = &[
     (
         Yaml,
         "a:\n\tburst: 1\n",
-        "limits:2: tabs disallowed within this context (block indentation)",
+        "limits:2: a tab indents this line: YAML takes spaces only",
+    ),
+    (
+        Yaml,
+        "a:\n  burst: 1\n\tcount: 1\n",
+        "limits:3: a tab indents this line: YAML takes spaces only",
+    ),
+    (
+        Yaml,
+        "a:\n  burst: 1\n \t count: 1\n  period: 1s\n",
+        "limits:3: a tab indents this line: YAML takes spaces only",
+    ),
+    (
+        Yaml,
+        "a:\n  burst:\t1\n  count: @\n",
+        "limits:3: unexpected character: `@'",
     ),
     (Yaml, "a: {burst: 1", "limits:1: unclosed bracket '{'"),
     (

@@ -47,21 +47,31 @@ fn max_wait_is_read_and_written() {
     assert_eq!(written, expected);
 }
 
-const REFUSED: [Refusal; 8] = [
+const REFUSED: [Refusal; 10] = [
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"window\": \"15m\",\n\"max_wait\": \"2s\"}}",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
+    (
+        Json,
+        "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"2s\"}}",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+    ),
     (
         Yaml,
         "a:\n  tiers: [{limit: 5, window: 1s}]\n  max_wait: 2s",
-        "limits:3: limit `a`: max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request starts: remove it",
+        "limits:3: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Toml,
         "[a]\nunlimited = true\nmax_wait = '2s'",
-        "limits:3: limit `a`: max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request starts: remove it",
+        "limits:3: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Json,
         "{\"a\": {\"blocked\": true,\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request starts: remove it",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Json,
@@ -81,7 +91,7 @@ const REFUSED: [Refusal; 8] = [
     (
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"infinite\"}}",
-        "limits:2: limit `a`: `infinite` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:2: limit `a`: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Json,

@@ -202,7 +202,7 @@ const MISTAKES: [Refusal; 22] = [
     (
         Json,
         "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"1s\"}}",
-        "limits:2: limit `a`: max_wait is for burst, count and period, whose buckets have a line; only they say at once when each request starts: remove it",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
     ),
 ];
 

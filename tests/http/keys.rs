@@ -6,15 +6,16 @@ use std::net::IpAddr;
 
 use http::{Request, StatusCode, request::Parts};
 use tollgate::{
-    ClientIp, RateLimitLayer, Rule,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
-    id::Id,
-    key::{Everyone, ExtensionId, Extracted, HeaderId, Ipv6Range, KeyExtractor},
+    id::{Id, IdFormat},
+    key::{Everyone, ExtensionId, Extracted, HeaderId, IdSource, Ipv6Range, KeyExtractor},
+    limit::LimitName,
     rule::OnMissing,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, from_ip, limiter};
+use crate::support::{Hello, Log, from_ip, limiter};
 
 fn parts() -> Parts {
     Request::new(()).into_parts().0
@@ -64,6 +65,52 @@ fn ipv6_clients_count_by_their_64() {
             "{ip}"
         );
     }
+}
+
+#[test]
+fn ipv4_clients_count_by_a_prefix_if_told_so() {
+    for (bits, ip, expected) in [
+        (24, "203.0.113.7", "203.0.113.0"),
+        (24, "::ffff:203.0.113.255", "203.0.113.0"),
+        (31, "203.0.113.7", "203.0.113.6"),
+        (32, "203.0.113.7", "203.0.113.7"),
+        (1, "203.0.113.7", "128.0.0.0"),
+        (1, "127.255.255.255", "0.0.0.0"),
+        (24, "2001:db8:1:2:3::", "2001:db8:1:2::"),
+    ] {
+        let client = ClientIp::peer().v4_prefix(bits);
+        assert_eq!(id(client.extract(&parts_from(ip))), expected, "{ip}");
+        let description = client.describe();
+        assert_eq!(description.id_source(), IdSource::Peer);
+    }
+    let exact = ClientIp::peer().exact().v4_prefix(8);
+    assert_eq!(id(exact.extract(&parts_from("10.1.2.3"))), "10.0.0.0");
+    assert_eq!(id(exact.extract(&parts_from("2001:db8::7"))), "2001:db8::7");
+}
+
+#[test]
+fn prefixes_that_are_none_panic() {
+    for bits in [0, 33, 255] {
+        let set = || ClientIp::peer().v4_prefix(bits);
+        let panic = std::panic::catch_unwind(set).unwrap_err();
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert!(text.starts_with(&format!("an IPv4 prefix of {bits} bits: use 1 to 32")));
+    }
+}
+
+#[test]
+fn override_of_an_address_that_a_prefix_never_finds_is_told() {
+    let (log, _guard) = Log::capture();
+    let name = LimitName::new("l", 1, IdFormat::IpAddress);
+    let limits = Limits::builder()
+        .limit(name, Limit::per_minute(9))
+        .override_for("l", "203.0.113.0", Limit::per_minute(1))
+        .override_for("l", "203.0.113.7", Limit::per_minute(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let rule = Rule::new("l", ClientIp::peer().v4_prefix(24));
+    let _layer = RateLimitLayer::with_limiter(limiter).rule(rule);
+    assert_eq!(log.count("an override is for an id that a rule"), 1);
+    assert_eq!(log.count("id=\"203.0.113.7\" more=0"), 1, "{log:?}");
 }
 
 #[test]

@@ -9,11 +9,15 @@ mod keys;
 mod layer;
 mod limit_names;
 mod one_limit;
+mod pace;
 mod peers;
 mod proxies;
+mod recipes;
 mod responses;
 mod rule_choices;
 mod rules;
 mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;
+mod windows;

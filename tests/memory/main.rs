@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod acquire;
 mod auto_traits;
 mod backends;
+mod bounds;
 mod concurrency;
 mod deny_cache;
 mod docs;
@@ -11,7 +13,10 @@ mod failure_policy;
 mod gcra_model;
 mod handles;
 mod ids;
+mod lease;
 mod limits;
+mod oracle;
+mod payback;
 mod receipts;
 mod reload;
 mod shadow;
@@ -20,4 +25,6 @@ mod support;
 mod tiers_model;
 mod vectors;
 mod waiting;
+mod windows;
+mod windows_model;
 mod wrong_backends;

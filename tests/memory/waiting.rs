@@ -4,13 +4,15 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "failure-policy")]
+use tollgate::backend::FailurePolicy;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend,
-    backend::{DenyCache, FailurePolicy},
+    backend::DenyCache,
     clock::{Clock, ManualClock},
     limiter::LimitHandle,
     testing::cases::history::Random,
-    transaction::{OnFailure, Receipt},
+    transaction::Receipt,
 };
 
 use crate::support::scale::scaled;
@@ -201,14 +203,12 @@ async fn nobody_starves_and_nobody_overtakes() {
     }
 }
 
+#[cfg(feature = "failure-policy")]
 #[tokio::test]
 async fn share_of_a_limit_has_a_line_of_its_own() {
     let down = tollgate::testing::MapBackend::default();
     let policy = FailurePolicy::new(down).share(1, 2);
-    let policy = policy
-        .deadline(Duration::ZERO)
-        .max_in_flight(0)
-        .on_failure(OnFailure::Local);
+    let policy = policy.max_in_flight(0);
     let limits = Limits::builder().limit("l", LINE).build().unwrap();
     let clock = ManualClock::default();
     let limiter = Limiter::new(limits, policy).with_clock(clock.clone());

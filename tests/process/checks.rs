@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     check::{Check, Checks},
     id::IdFormat,
     key::{Everyone, HeaderId, Ipv6Range, Proxies, ProxyHeader},
     limit::LimitName,
-    rule::{OnMissing, RuleError},
+    rule::{OnMissing, RuleError, paths},
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
@@ -41,6 +41,12 @@ fn with(mut request: Request<Body>, headers: &[(&'static str, &str)]) -> Request
     request
 }
 
+fn at(path: &'static str) -> Request<Body> {
+    let mut request = from_ip("10.0.0.1");
+    *request.uri_mut() = http::Uri::from_static(path);
+    request
+}
+
 /// How often a check was told.
 fn told(log: &Log, check: Check) -> usize {
     let code = format!("check=\"{}\"", check.code());
@@ -51,6 +57,90 @@ fn nothing_told(log: &Log) {
     for check in Check::ALL {
         assert_eq!(told(log, *check), 0, "{log:?}");
     }
+}
+
+#[tokio::test]
+async fn rule_that_no_request_meets_is_told_once() {
+    let (log, _guard) = Log::capture();
+    // Within a `nest`, the prefix is gone.
+    let layer = by(Rule::new("others", Everyone).only_if(paths(["/api/login"])))
+        .rule(Rule::new("requests", Everyone).only_if(paths(["/login"])));
+    for i in 0..20_000 {
+        let path = if i == 5_000 { "/login" } else { "/" };
+        send(&layer, at(path)).await;
+    }
+    assert_eq!(told(&log, Check::RuleUnmet), 1, "{log:?}");
+    let seen = "10000 requests have come, and a rule of limit `others` is for none of them";
+    assert_eq!(log.count(seen), 1);
+}
+
+#[tokio::test]
+async fn rules_that_requests_meet_are_ordinary() {
+    let (log, _guard) = Log::capture();
+    // One without an id is a rule that the request meets.
+    let layer = by(Rule::new("requests", Ipv6Range::peer()))
+        .rule(Rule::new("others", Everyone).skip_if(paths(["/health"])));
+    let unmet = by(Rule::new("requests", Everyone).skip_if(paths(["/health"])));
+    let off = unmet.checks(Checks::new().without(Check::RuleUnmet));
+    for i in 0..10_000 {
+        let path = if i == 9_999 { "/" } else { "/health" };
+        send(&layer, at(path)).await;
+        send(&off, at("/health")).await;
+    }
+    assert_eq!(told(&log, Check::RuleUnmet), 0, "{log:?}");
+}
+
+/// A request as a browser sends it before one to another site.
+fn preflight() -> Request<Body> {
+    let mut request = from_ip("10.0.0.1");
+    *request.method_mut() = Method::OPTIONS;
+    let headers = [
+        ("origin", "https://example.com"),
+        ("access-control-request-method", "POST"),
+    ];
+    with(request, &headers)
+}
+
+async fn status(layer: &RateLimitLayer, request: Request<Body>) -> u16 {
+    let response = layer.layer(Hello).oneshot(request).await;
+    response.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn preflight_that_is_refused_is_told_once() {
+    let denied = RateLimitLayer::new(Limit::per_day(1), Everyone);
+    let without_id = by(Rule::new("requests", HeaderId::new("x-account")));
+    let also_charged = without_id.clone().rule(Rule::new("others", Everyone));
+    for (layer, expected) in [
+        (denied, [200, 429, 429]),
+        (without_id, [400; 3]),
+        (also_charged, [400; 3]),
+    ] {
+        let (log, _guard) = Log::capture();
+        for expected in expected {
+            assert_eq!(status(&layer, preflight()).await, expected);
+        }
+        assert_eq!(told(&log, Check::PreflightRefused), 1, "{log:?}");
+    }
+}
+
+#[tokio::test]
+async fn other_refusals_and_preflights_that_pass_are_ordinary() {
+    let (log, _guard) = Log::capture();
+    let denied = || RateLimitLayer::new(Limit::per_day(1), Everyone);
+    let mut options = from_ip("10.0.0.1");
+    *options.method_mut() = Method::OPTIONS;
+    let simple = with(from_ip("10.0.0.1"), &[("origin", "https://example.com")]);
+    for request in [options, simple] {
+        let layer = denied();
+        assert_eq!(status(&layer, preflight()).await, 200);
+        assert_eq!(status(&layer, request).await, 429);
+    }
+    let off = denied().checks(Checks::new().without(Check::PreflightRefused));
+    for expected in [200, 429] {
+        assert_eq!(status(&off, preflight()).await, expected);
+    }
+    assert_eq!(told(&log, Check::PreflightRefused), 0, "{log:?}");
 }
 
 #[tokio::test]

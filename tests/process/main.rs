@@ -6,6 +6,7 @@ mod allocations;
 mod alone;
 mod checks;
 mod events;
+mod item_docs;
 mod layer_rebuilt;
 mod logging;
 mod modules;
@@ -13,6 +14,7 @@ mod observability;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
 mod programs;
+mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]
 mod redis_support;

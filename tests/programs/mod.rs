@@ -68,11 +68,16 @@ impl Program {
 
     /// Waits until it says, in other words, where it listens.
     pub(crate) fn next_server_after(&self, words: &str) -> Server {
-        let ready = self.stdout.recv_timeout(PATIENCE);
-        let ready = ready.expect("the example says when it is ready");
+        let ready = self.next_line();
         let address = ready.strip_prefix(words).expect(&ready);
         let address = address.split('/').next().unwrap_or(address);
         Server(address.to_owned())
+    }
+
+    /// Waits for what it prints next.
+    pub(crate) fn next_line(&self) -> String {
+        let line = self.stdout.recv_timeout(PATIENCE);
+        line.expect("the example prints something")
     }
 
     /// Sends it a signal.

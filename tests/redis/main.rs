@@ -25,6 +25,7 @@ mod spread;
 mod support;
 mod tiers;
 mod upkeep;
+mod waiting;
 
 use std::{sync::LazyLock, time::Duration};
 

@@ -1,33 +1,43 @@
-//! A backend around a backend that may fail, or be slow.
+//! A backend around another backend that can fail or be slow.
 
 mod breaker;
 mod breakers;
+mod call;
 mod circuit;
+mod debts;
 mod local;
+mod payback;
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use thiserror::Error;
-use tokio::time;
 
 use self::{
     breakers::Breakers,
-    local::{Local, Share},
+    call::call,
+    local::{DEFAULT_DEBTS, Local, Share},
+    payback::Payer,
 };
-use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Servers, Stats};
+use super::{
+    Backend, BackendError, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
+    one_task::OneTask,
+};
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
     metrics,
-    transaction::{Algorithm, Batch, Member, OnFailure, Operation},
+    transaction::{Algorithm, Batch, LeaseShare, Member, OnFailure, Operation},
 };
 
-/// Bounds what a store's fault can do to a request: it is asked for no longer than a deadline, not at all while
-/// it is known not to answer, and each limit says what is decided meanwhile.
+/// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
+/// each limit says what happens meanwhile.
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
@@ -49,36 +59,37 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
-/// - The **deadline** holds for whatever the store does: connecting, queueing and all round trips. What had not
-///   been answered by then is decided by the policy, and may have been charged as well.
-/// - A **circuit breaker** opens after failures in a row, and lets one request at a time through to see whether
-///   the store is back: after 50 to 100 ms at first, later after up to a second. A master that has become a
-///   replica is no failure; its client finds the new one. Each master of a cluster has a breaker of its own: while
-///   one is away, the buckets of the others are decided by the store. A batch over several masters is decided by the policy as
-///   a whole if one of them is away.
-/// - No more than [`max_in_flight`](Self::max_in_flight) requests wait for the store; those above are decided by
-///   the policy.
-/// - **Locally** ([`OnFailure::Local`]), a bounded memory decides. It is kept warm with what the store decides, so that
-///   nobody gets a new burst because the store has failed, and it may let each process have a
-///   [share](Self::share) of each limit only. [`OnFailure::Allow`] lets pass what has to do with the limit, and
-///   [`OnFailure::Refuse`] makes it an error.
-/// - In a **batch**, one limit that refuses makes the whole an error; else those that decide locally decide, and
-///   those that allow drop out.
-/// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`] or
-///   [`BackendError::Moving`]) and change nothing in this process, whatever the limit says: a process cannot give back
+/// - The **deadline** covers everything the store does: connecting, queueing and all round trips. The policy decides
+///   requests that got no answer by then. The store may have charged them as well.
+/// - A **circuit breaker** opens after consecutive failures. It then lets one request at a time through to probe the
+///   store, after 50 to 100 ms at first and later after up to a second. A master that has become a replica is not a
+///   failure, because its client finds the new one. Each master of a cluster has its own breaker: while one is down,
+///   the store decides the buckets of the others. The policy decides a batch over several masters as a whole if one
+///   of them is down.
+/// - At most [`max_in_flight`](Self::max_in_flight) requests wait for the store. The policy decides the others.
+/// - With [`OnFailure::Local`], a bounded memory in this process decides. It follows the decisions of the store, so
+///   that no client gets a new burst because the store has failed, and each process can have a [share](Self::share)
+///   of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
+///   makes them errors.
+/// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
+///   decide, and those that allow are left out.
+/// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
+///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says, and change nothing in this process: a
+///   process cannot refund
 ///   what the store has charged.
 ///
-/// Each transition of a breaker is logged once: when it opens, and when it closes. Of a server that comes and goes, that is logged
-/// every ten seconds.
+/// Each transition of a breaker is logged once, when it opens and when it closes; for a flapping server, every ten
+/// seconds.
 ///
-/// While the store is away, a client may be admitted, by each process, its share of the burst less what that process
-/// had seen spent, and its share of the rate. A second outage does not renew it. What was decided locally is not told to
-/// the store afterwards.
+/// During an outage, each process can admit a client up to its share of the burst, less what it had seen spent, plus
+/// its share of the rate. A second outage does not renew that. After the outage, the store is charged for the local
+/// decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
-    inner: B,
+    inner: Arc<B>,
     local: Local,
-    breakers: Breakers,
+    breakers: Arc<Breakers>,
+    payback: OneTask,
     on_failure: OnFailure,
     deadline: Duration,
     in_flight: AtomicUsize,
@@ -92,17 +103,21 @@ impl<B: Backend> FailurePolicy<B> {
     /// The default of [`max_in_flight`](Self::max_in_flight).
     pub const DEFAULT_MAX_IN_FLIGHT: usize = 4096;
 
+    /// The default of [`pay_back`](Self::pay_back).
+    pub const DEFAULT_PAY_BACK: usize = DEFAULT_DEBTS;
+
     /// The default of [`failures_in_a_row`](Self::failures_in_a_row).
     pub const DEFAULT_FAILURES_IN_A_ROW: u32 = 5;
 
-    /// Decides locally while `inner` does not answer within 50 ms.
+    /// Wraps a backend. While it does not answer within 50 ms, limits are decided locally.
     #[must_use]
     pub fn new(inner: B) -> Self {
-        let breakers = Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, inner.servers().is_some());
+        let has_several = inner.servers().is_some();
         Self {
-            inner,
+            inner: Arc::new(inner),
             local: Local::new(MemoryBackend::new(), Share::WHOLE),
-            breakers,
+            breakers: Arc::new(Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, has_several)),
+            payback: OneTask::default(),
             on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
             in_flight: AtomicUsize::new(0),
@@ -110,28 +125,27 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Sets how long a decision may take. Any duration will do: with zero, only a store that need not wait is heard,
-    /// and what it was asked may have been done.
+    /// Sets how long a decision may take. With zero, only backends that never wait can decide, and others may have
+    /// made the change all the same.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets what is decided of limits that do not
-    /// [say so themselves](crate::limit::LimitName::on_failure).
+    /// Sets what happens to limits that have no [policy of their own](crate::limit::LimitName::on_failure).
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Sets which part of each limit this process may use up by itself: with four processes, `share(1, 4)`. Of
-    /// the burst it is rounded up, and a cost above that is denied.
+    /// Sets the part of each limit that this process may use locally: with four processes, `share(1, 4)`. Of the
+    /// burst it is rounded up, and a cost above that is denied.
     ///
     /// # Panics
     ///
-    /// If it is nothing, or more than all.
+    /// If the share is 0, or more than 1.
     #[must_use]
     #[track_caller]
     pub fn share(mut self, part: u32, of: u32) -> Self {
@@ -139,8 +153,8 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets the memory that decides locally, and by that how many buckets it holds. As many are remembered of what the
-    /// store has charged.
+    /// Sets the memory for local decisions, and with it the number of buckets. The policy remembers the same number
+    /// of buckets of the store.
     #[must_use]
     pub fn memory(mut self, memory: MemoryBackend) -> Self {
         self.local = self.local.with_memory(memory);
@@ -154,29 +168,49 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets after how many failures in a row the store is not asked any more. At least 1.
+    /// Sets the number of consecutive failures that open the breaker, at least 1.
     #[must_use]
     pub fn failures_in_a_row(mut self, failures: u32) -> Self {
-        self.breakers = Breakers::new(failures.max(1), self.inner.servers().is_some());
+        let has_several = self.store().servers().is_some();
+        self.breakers = Arc::new(Breakers::new(failures.max(1), has_several));
         self
+    }
+
+    /// Sets how many buckets are charged to the store, when it is back, with what this process has decided alone: those that
+    /// owe most, if there are more. 10,000 if not set; with 0, nothing is charged.
+    ///
+    /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes what
+    /// would still be charged if the store had decided, so a client that kept to its rate owes next to nothing. Each debit is
+    /// sent once: if its outcome is unknown, it is not repeated. Limits with [tiers](crate::tiers) cannot be debited.
+    #[must_use]
+    pub fn pay_back(mut self, buckets: usize) -> Self {
+        self.local = self.local.with_debts(buckets);
+        self
+    }
+
+    /// The store itself, and not the pointer to it, which is a backend as well.
+    fn store(&self) -> &B {
+        &self.inner
+    }
+
+    fn payer(&self) -> Payer<B> {
+        Payer {
+            store: Arc::downgrade(&self.inner),
+            local: self.local.clone(),
+            breakers: Arc::clone(&self.breakers),
+            deadline: self.deadline,
+        }
     }
 
     /// Asks the store, unless it is known not to answer.
     async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
-            return Err(BackendError::unavailable(TooManyInFlight));
+            return Err(BackendError::not_done(TooManyInFlight));
         };
-        let Some(passes) = self.breakers.admit(self.inner.servers(), batch) else {
-            return Err(BackendError::unavailable(CircuitOpen));
+        let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
+            return Err(BackendError::not_done(CircuitOpen));
         };
-        let answer = time::timeout(self.deadline, self.inner.apply(batch)).await;
-        let answer = answer.unwrap_or_else(|_| Err(BackendError::unavailable(Late(self.deadline))));
-        match &answer {
-            Ok(_) | Err(BackendError::InvalidNow(_)) => passes.succeeded(),
-            Err(BackendError::Moving(_)) => drop(passes),
-            Err(BackendError::Unavailable(error)) => passes.failed(error),
-        }
-        answer
+        call(self.store(), batch, passes, self.deadline).await
     }
 
     /// What is decided if the store has not decided, and why it has not.
@@ -190,11 +224,17 @@ impl<B: Backend> FailurePolicy<B> {
                 // What a cache remembers was learnt when the store said it.
                 if outcome.source() == Source::Store {
                     self.local.learn(batch, &outcome);
+                    if !self.local.debts().is_empty() {
+                        self.payback.begin(|| self.payer().run());
+                    }
                 }
                 Ok(outcome)
             }
             Err(error @ BackendError::InvalidNow(_)) => Err(error),
-            Err(_) if may_be_local(batch) => self.meanwhile(batch),
+            Err(error) if may_be_local(batch) => {
+                let certain = !matches!(error, BackendError::Unavailable(_));
+                self.meanwhile(batch, certain)
+            }
             Err(error) => {
                 batch.now.map_or(Ok(()), Timestamp::validate)?;
                 Err(error)
@@ -202,8 +242,8 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// What is decided without the store.
-    fn meanwhile(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+    /// What is decided without the store, of which it may be `certain` that it has charged nothing.
+    fn meanwhile(&self, batch: &Batch<'_>, certain: bool) -> Result<Outcome, BackendError> {
         let policy = |member: &Member<'_>| match member.on_failure_or(self.on_failure) {
             OnFailure::Refuse if member.shadow => OnFailure::Allow,
             on_failure => on_failure,
@@ -214,12 +254,12 @@ impl<B: Backend> FailurePolicy<B> {
             .any(|member| policy(member) == OnFailure::Refuse)
         {
             metrics::fell_back("refuse");
-            return Err(BackendError::unavailable(Refused));
+            return Err(BackendError::not_done(Refused));
         }
         let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
         let locally = batch.members.iter().any(is_local);
         metrics::fell_back(if locally { "local" } else { "allow" });
-        self.local.decide(batch, is_local)
+        self.local.decide(batch, is_local, certain)
     }
 
     fn is_full(&self) -> bool {
@@ -242,27 +282,41 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             return Some(refunded);
         }
         let decided = if self.is_full() {
-            Err(BackendError::unavailable(TooManyInFlight))
-        } else if self.breakers.admits(self.inner.servers(), batch) {
-            self.inner.try_apply(batch)?
+            Err(BackendError::not_done(TooManyInFlight))
+        } else if self.breakers.admits(self.store().servers(), batch) {
+            self.store().try_apply(batch)?
         } else {
-            Err(BackendError::unavailable(CircuitOpen))
+            Err(BackendError::not_done(CircuitOpen))
         };
         Some(self.or_meanwhile(batch, decided))
     }
 
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        self.store().lease(algorithm, share)
+    }
+
+    /// Charges the store with what is owed to it, if it answers, and closes it.
+    async fn close(&self) -> Result<(), BackendError> {
+        self.payer().round().await;
+        self.store().close().await
+    }
+
     fn servers(&self) -> Option<&dyn Servers> {
-        self.inner.servers()
+        self.store().servers()
     }
 
     /// The memory that decides locally must have room too.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
-        self.inner.admits(algorithm)?;
+        self.store().admits(algorithm)?;
         self.local.admits(algorithm)
     }
 
     fn stats(&self) -> Stats {
-        let (inner, local) = (self.inner.stats(), self.local.stats());
+        let (inner, local) = (self.store().stats(), self.local.stats());
         Stats {
             buckets: inner.buckets.or(local.buckets),
             evictions: inner.evictions.or(local.evictions),
@@ -294,22 +348,15 @@ impl Drop for Slot<'_> {
 
 /// The error of a limit that refuses while its store does not answer.
 #[derive(Debug, Error)]
-#[error("the store does not answer, and a limit refuses what it cannot count")]
+#[error("the store does not answer, and a limit refuses requests that it cannot count")]
 struct Refused;
 
 /// The error of a store that is not asked, because it has not answered before.
 #[derive(Debug, Error)]
-#[error(
-    "the store has not answered before and is not asked until it is tried again: repeat this later"
-)]
+#[error("the store has failed before and is not asked until it is probed again: retry later")]
 struct CircuitOpen;
 
 /// The error of a store that is not asked, because too much waits for it.
 #[derive(Debug, Error)]
-#[error("too many decisions wait for the store: repeat this later, or raise `max_in_flight`")]
+#[error("too many decisions are waiting for the store: retry later, or raise `max_in_flight`")]
 struct TooManyInFlight;
-
-/// The error of a store that has not answered in time.
-#[derive(Debug, Error)]
-#[error("no answer within {0:?}: what was asked may have been done")]
-struct Late(Duration);

@@ -25,16 +25,14 @@ use self::{
 use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, BucketView, Outcome, judge_gcra, judge_quota, judge_window},
+    decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
+    gcra::{Gcra, Tat},
+    quota::Quota,
     transaction::{Algorithm, Batch, Member, Operation},
     window::{Units, Window},
 };
 #[cfg(feature = "failure-policy")]
-use crate::{
-    gcra::{Gcra, Tat},
-    quota::{Quota, Usage},
-    transaction::Action,
-};
+use crate::{quota::Usage, transaction::Action};
 
 /// Keeps buckets in this process's memory.
 ///
@@ -85,7 +83,7 @@ impl MemoryBackend {
     /// The default of [`with_max_buckets`](Self::with_max_buckets).
     pub const DEFAULT_MAX_BUCKETS: usize = 1_000_000;
 
-    /// A backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
+    /// Creates a backend for at most [`DEFAULT_MAX_BUCKETS`](Self::DEFAULT_MAX_BUCKETS) buckets.
     #[must_use]
     pub fn new() -> Self {
         Self::with_max_buckets(Self::DEFAULT_MAX_BUCKETS)
@@ -93,8 +91,7 @@ impl MemoryBackend {
 
     /// A backend for at most `max_buckets` buckets by GCRA or with quotas, and for 32 bytes of histories for each of them.
     ///
-    /// The cap is shared out evenly over shards, so that eviction begins a few per cent before it is
-    /// reached.
+    /// The cap is divided evenly among the shards, so that eviction starts a few per cent before it is reached.
     ///
     /// # Panics
     ///
@@ -158,8 +155,8 @@ impl MemoryBackend {
         rows.update(print, now, |stored| {
             let before = stored.tat();
             let after = change(before);
-            let changed = (after != before).then(|| Value::gcra(after, gcra.tolerance()));
-            ((before, after), changed)
+            let changed = Value::gcra(after, gcra.tolerance()).unless_full(now);
+            ((before, after), (after != before).then_some(changed))
         })
     }
 
@@ -177,8 +174,8 @@ impl MemoryBackend {
         rows.update(print, now, |stored| {
             let before = quota.current(stored.usage(), now.as_micros());
             let after = change(before);
-            let changed = (after != before).then(|| Value::quota(quota, after));
-            ((before, after), changed)
+            let changed = Value::quota(quota, after).unless_full(now);
+            ((before, after), (after != before).then_some(changed))
         })
     }
 
@@ -216,8 +213,13 @@ impl MemoryBackend {
             && batch.operation != Operation::Reset
         {
             match member.algorithm {
-                Algorithm::Gcra(_) | Algorithm::Quota(_) => {
-                    return Ok(Outcome::of_one(now, self.decide_row(batch, member, now)));
+                Algorithm::Gcra(gcra) => {
+                    let answer = self.decide_gcra(batch, member, gcra, now);
+                    return Ok(Outcome::of_one(now, answer));
+                }
+                Algorithm::Quota(quota) => {
+                    let answer = self.decide_quota(batch, member, quota, now);
+                    return Ok(Outcome::of_one(now, answer));
                 }
                 Algorithm::Window(window) => {
                     return Ok(self.decide_window(batch, member, window, now));
@@ -228,18 +230,44 @@ impl MemoryBackend {
         Ok(self.decide_all(batch, now))
     }
 
-    /// What [`decide_all`](Self::decide_all) does, for one bucket in a row, in a third of the time.
+    /// What [`decide_all`](Self::decide_all) does, for one GCRA bucket, in a third of the time.
     #[inline(always)]
-    fn decide_row(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Answer {
+    fn decide_gcra(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        gcra: &Gcra,
+        now: Timestamp,
+    ) -> Answer {
         let print = &member.fingerprint;
-        let action = batch.action(member);
         let mut rows = self.rows.lock(self.rows.of(print));
         rows.update(print, now, |stored| {
-            let answer = match member.algorithm {
-                Algorithm::Gcra(gcra) => judge_gcra(action, member, gcra, stored.tat(), now),
-                Algorithm::Quota(quota) => judge_quota(action, member, quota, stored.usage(), now),
-                Algorithm::Tiers(_) | Algorithm::Window(_) => Answer::UNKNOWN,
+            let (before, full) = (stored.tat(), Tat::from_micros(now.as_micros()));
+            let answer = judge_gcra(batch.action(member), member, gcra, before, now);
+            let changed = match answer.state {
+                State::Gcra(tat) if tat != before => Some(match tat > full {
+                    true => Value::gcra(tat, gcra.tolerance()),
+                    false => Value::FULL,
+                }),
+                _ => None,
             };
+            (answer, changed)
+        })
+    }
+
+    /// The same for one bucket with a quota.
+    fn decide_quota(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        quota: &Quota,
+        now: Timestamp,
+    ) -> Answer {
+        let action = batch.action(member);
+        let print = &member.fingerprint;
+        let mut rows = self.rows.lock(self.rows.of(print));
+        rows.update(print, now, |stored| {
+            let answer = judge_quota(action, member, quota, stored.usage(), now);
             (answer, changed(stored, action, member, &answer, now))
         })
     }
@@ -255,13 +283,7 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let answer = judge_window(
-            action,
-            member,
-            window,
-            &records.see(member, now).window(now),
-        );
-        records.write(action, member, &answer, now);
+        let answer = records.decide_window(action, member, window, now);
         drop(records);
         self.histories.trim(batch.members, now);
         Outcome::of_window(now, action, answer)
@@ -276,8 +298,11 @@ impl MemoryBackend {
                 members.map(|member| locked.see(member, now)).collect();
             Outcome::judge(batch, now, &seen)
         };
-        for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-            locked.write(batch.action(member), member, answer, now);
+        // A denial writes nothing.
+        if outcome.passes(batch) {
+            for (member, answer) in batch.members.iter().zip(outcome.answers()) {
+                locked.write(batch.action(member), member, answer, now);
+            }
         }
         drop(locked);
         if batch.operation == Operation::Reset {
@@ -333,16 +358,19 @@ impl Backend for MemoryBackend {
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
-        let needed = match algorithm {
+        let (needed, what) = match algorithm {
             Algorithm::Gcra(_) | Algorithm::Quota(_) => return Ok(()),
-            Algorithm::Tiers(tiers) => Histories::largest(tiers.max_heap_bytes()),
-            Algorithm::Window(window) => Histories::largest(Units::heap_bytes_of(window.limit())),
+            Algorithm::Tiers(tiers) => (tiers.max_heap_bytes(), "limits of its tiers"),
+            Algorithm::Window(window) => {
+                (Units::heap_bytes_of(window.limit()), "limit of its window")
+            }
         };
+        let needed = Histories::largest(needed);
         match self.histories.max_bytes() {
             max if needed <= max => Ok(()),
             max => Err(NotAdmitted::new(format!(
                 "the history of one bucket takes up to {needed} bytes, and the memory backend keeps at most {max} bytes \
-                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the limit of its window or tiers"
+                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the {what}"
             ))),
         }
     }

@@ -26,19 +26,19 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// A server that has owed two answers in a row for so long is left.
 pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
-/// What a [`RedisBackend`](super::RedisBackend) reaches its servers through: a URL, or a client or a pool that
-/// there is already.
+/// How a [`RedisBackend`](super::RedisBackend) reaches its servers: a URL, a configuration, or an existing client or
+/// pool. [`RedisBackend::new`](super::RedisBackend::new) takes one.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ConnectionSource {
     /// A URL, as [`RedisBackend::from_url`](super::RedisBackend::new) takes it.
     Url(String),
-    /// A configuration that the URL cannot express. Its `fail_fast` and the connection's options are ours.
+    /// A configuration that a URL cannot express. The backend replaces its `fail_fast` and connection options.
     Config(Box<Config>),
-    /// A client, which its owner connects. While decisions are sent to it, it does not notice that a server is
-    /// silent, and may wait for minutes where one of ours looks for another after three seconds.
+    /// A client, which its owner connects. It does not notice a silent server while decisions are sent to it, and may
+    /// wait for minutes where a client of the backend would look for another server after three seconds.
     Client(Client),
-    /// Several clients that take turns.
+    /// Several clients that are used in turn.
     Pool(Pool),
 }
 

@@ -8,35 +8,33 @@ use thiserror::Error as ThisError;
 
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
-/// Why Redis has not decided a batch. It is the source of a [`BackendError::Unavailable`].
+/// Why Redis did not decide a batch. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`].
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
-    /// There was no answer in time. What was asked may have been done.
-    #[error("Redis has not answered in time")]
+    /// There was no answer in time. The charge may have been made.
+    #[error("Redis did not answer in time")]
     Timeout,
-    /// There is no connection. If one broke while the answer was on its way, what was asked may have been
-    /// done.
+    /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({})", .0.details())]
     Disconnected(Error),
-    /// More decisions wait than may.
-    #[error("too many decisions wait for Redis: it is slower than they come in")]
+    /// Too many decisions are waiting.
+    #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
-    /// Redis has answered with an error, and nothing has been done. Only if it is `CLUSTERDOWN`, `LOADING`
-    /// or `MASTERDOWN`, it may have been the answer to an earlier call: these end the connection, and whatever
-    /// waits on it fails for the same reason.
-    #[error("Redis has refused: {0}")]
+    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
+    /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
+    #[error("Redis refused: {0}")]
     Refused(String),
-    /// The answer means nothing.
+    /// The answer is not one of the script's.
     #[error(
-        "Redis has answered with {0}: do all processes that share these buckets run the same version of \
-         tollgate, and nothing else writes to its keys?"
+        "Redis gave an unexpected answer, {0}: check that all processes that share these buckets run the same version of \
+         tollgate, and that nothing else writes to its keys"
     )]
     Garbled(String),
-    /// The URL or the configuration is not one that a client can be made of.
-    #[error("no Redis client can be made of this configuration: {0}")]
+    /// The URL or the configuration is not valid for a client.
+    #[error("cannot create a Redis client from this configuration: {0}")]
     Config(String),
-    /// A [check](crate::check) has found something, and they are strict.
+    /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(#[from] Finding),
 }
@@ -52,6 +50,17 @@ impl RedisError {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused(text) if code(text) == "READONLY")
+    }
+
+    /// Whether it is certain that nothing was done.
+    fn is_certain(&self) -> bool {
+        // These end the connection, and what waits on it fails for the same reason.
+        const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
+        match self {
+            Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
+            Self::Busy | Self::Config(_) | Self::Check(_) => true,
+            Self::Timeout | Self::Disconnected(_) | Self::Garbled(_) => false,
+        }
     }
 
     /// Whether waiting will not help: the password is wrong, or the server is of another kind.
@@ -165,6 +174,8 @@ pub(super) enum Failure {
     /// The keys are on their way to another server.
     Ask(Redirect),
     InvalidNow(InvalidNow),
+    /// Nothing was sent.
+    Unsent(RedisError),
     Redis(RedisError),
 }
 
@@ -246,7 +257,7 @@ impl From<Failure> for RedisError {
                 Self::Refused(explained("MOVED to another server"))
             }
             Failure::InvalidNow(error) => Self::Refused(error.to_string()),
-            Failure::Redis(error) => error,
+            Failure::Unsent(error) | Failure::Redis(error) => error,
         }
     }
 }
@@ -255,10 +266,14 @@ impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::InvalidNow(error) => error.into(),
-            failure => match RedisError::from(failure) {
-                error if error.is_read_only() => Self::Moving(error.into()),
-                error => Self::unavailable(error),
-            },
+            failure => {
+                let is_unsent = matches!(failure, Failure::Unsent(_));
+                match RedisError::from(failure) {
+                    error if error.is_read_only() => Self::Moving(error.into()),
+                    error if is_unsent || error.is_certain() => Self::not_done(error),
+                    error => Self::unavailable(error),
+                }
+            }
         }
     }
 }

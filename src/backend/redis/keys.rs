@@ -1,4 +1,4 @@
-//! What buckets are called in Redis.
+//! The keys of buckets in Redis.
 
 use std::fmt::{self, Write};
 
@@ -8,14 +8,14 @@ use thiserror::Error;
 
 use crate::transaction::Member;
 
-/// How the keys of buckets are formed.
+/// The form of bucket keys.
 ///
-/// A form is a text with three places: `<limit>` for the limit's number (or its name, if it has
-/// none), `<id>` for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*
-/// by which Redis Cluster chooses a key's slot: keys with the same tag live on one node.
+/// A form is a text with three placeholders: `<limit>` for the limit's number (or its name, if it has none), `<id>`
+/// for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*, which decides the slot
+/// of a key in Redis Cluster: keys with the same tag are on the same node.
 ///
-/// The form of [`default`](Self::default) is `tollgate:{<tag>}:<limit>:<id>`. Its tag keeps the limits of one
-/// client together, so that they are decided in one step, and spreads clients over the cluster:
+/// The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`. Its tag keeps the limits of one client
+/// together, so that they are decided in one step, and spreads clients over the cluster:
 ///
 /// | id | tag |
 /// |---|---|
@@ -31,8 +31,8 @@ use crate::transaction::Member;
 /// # Ok::<_, tollgate::backend::redis::KeyFormError>(())
 /// ```
 ///
-/// No id can leave its place: braces, `%`, spaces and control characters are percent-encoded, and an id of
-/// more than 128 bytes is replaced by its SHA-256.
+/// An id cannot change the structure of its key: braces, `%`, spaces and control characters are percent-encoded, and
+/// an id of more than 128 bytes is replaced by its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyForm {
     parts: Vec<Part>,
@@ -57,13 +57,13 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'{').add(b'}');
 const HASH: &str = "%sha256:";
 
 impl KeyForm {
-    /// A form of one's own.
+    /// Parses a form.
     ///
     /// # Errors
     ///
-    /// If `<limit>` or `<id>` is not in it, so that clients or limits would share a bucket; if it has
-    /// no hash tag, more than one, or one that is the same for all clients; if it has another place than the
-    /// three; or if `<limit>` runs into what is beside it.
+    /// If `<limit>` or `<id>` is missing, because clients or limits would share a bucket; if there is no hash tag,
+    /// more than one, or one that is the same for all clients; if there is an unknown placeholder; or if `<limit>` is
+    /// not separated from its neighbours.
     pub fn new(form: &str) -> Result<Self, KeyFormError> {
         let error = |problem| KeyFormError {
             form: form.to_owned(),
@@ -77,17 +77,17 @@ impl KeyForm {
         })
     }
 
-    /// The default form with another prefix than `tollgate`.
+    /// The default form with another prefix instead of `tollgate`.
     ///
     /// # Errors
     ///
-    /// If the prefix has a brace in it, or `<`.
+    /// If the prefix contains a brace or `<`.
     pub fn with_prefix(prefix: &str) -> Result<Self, KeyFormError> {
         Self::new(&format!("{prefix}:{{<tag>}}:<limit>:<id>"))
     }
 
-    /// Writes the SHA-256 of every id in its place, so that Redis holds no API keys or other ids that are
-    /// secrets. It hides only what cannot be guessed: all IPv4 addresses are hashed within minutes.
+    /// Replaces every id by its SHA-256, so that Redis holds no API keys or other secrets. This only hides ids that
+    /// cannot be guessed: all IPv4 addresses can be hashed within minutes.
     #[must_use]
     pub fn hash_ids(mut self) -> Self {
         self.hashed = true;
@@ -203,9 +203,9 @@ fn runs_into_its_neighbour(parts: &[Part]) -> bool {
     })
 }
 
-/// The error of a text that is no [`KeyForm`].
+/// The error for a text that is not a [`KeyForm`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{form}` is not a form of keys: {problem}")]
+#[error("`{form}` is not a valid key form: {problem}")]
 pub struct KeyFormError {
     form: String,
     problem: FormProblem,
@@ -214,24 +214,24 @@ pub struct KeyFormError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum FormProblem {
     #[error(
-        "`{0}` is missing, without which buckets would be shared: use `tollgate:{{<tag>}}:<limit>:<id>`"
+        "`{0}` is missing, so several buckets would share a key: use `tollgate:{{<tag>}}:<limit>:<id>`"
     )]
     Missing(&'static str),
-    #[error("`<{0}>` is no place: use `<limit>`, `<id>` and `<tag>`")]
+    #[error("`<{0}>` is not a placeholder: use `<limit>`, `<id>` and `<tag>`")]
     Place(String),
     #[error("a `<` is not closed: use `<limit>`, `<id>` and `<tag>`, and no other `<`")]
     Open,
     #[error(
-        "it has no hash tag, so that a client's limits would be scattered: put `<tag>` in braces"
+        "it has no hash tag, so a client's limits would be scattered over the cluster: put `<tag>` in braces"
     )]
     NoTag,
-    #[error("it has more braces than those of one hash tag: leave the others out")]
+    #[error("it has braces outside of its hash tag: remove them")]
     Braces,
     #[error(
-        "its hash tag is the same for all clients, who would be on one node: put `<tag>` or `<id>` in it"
+        "its hash tag is the same for all clients, so they would all be on one node: put `<tag>` or `<id>` in it"
     )]
     OneTag,
-    #[error("`<limit>` runs into what is beside it: put a colon between them")]
+    #[error("`<limit>` is not separated from its neighbour: put a colon between them")]
     Runs,
 }
 
@@ -312,14 +312,14 @@ mod tests {
             ("tollgate:{<tag>}:<limit>", "`<id>` is missing"),
             ("<limit>:<id>", "no hash tag"),
             ("}<limit>{:<id>", "no hash tag"),
-            ("{a}{<tag>}:<limit>:<id>", "more braces"),
+            ("{a}{<tag>}:<limit>:<id>", "braces outside"),
             ("{tollgate}:<limit>:<id>", "same for all clients"),
-            ("{<tag>}:<number>:<id>", "`<number>` is no place"),
-            ("{<tag>}:<limit:<id>", "is no place"),
+            ("{<tag>}:<number>:<id>", "`<number>` is not a placeholder"),
+            ("{<tag>}:<limit:<id>", "is not a placeholder"),
             ("{<tag>}:<limit>:<id", "not closed"),
-            ("{<tag>}:<limit><id>", "runs into"),
-            ("{<tag>}<id>-<limit>", "runs into"),
-            ("<limit>x{<id>}", "runs into"),
+            ("{<tag>}:<limit><id>", "not separated"),
+            ("{<tag>}<id>-<limit>", "not separated"),
+            ("<limit>x{<id>}", "not separated"),
         ];
         for (form, expected) in refused {
             let error = KeyForm::new(form).unwrap_err().to_string();

@@ -9,8 +9,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A batch is one round trip: a script reads, decides and stores, all or nothing, by the server's clock, in
-//! the same arithmetic as memory. A denial stores nothing, and a bucket that has filled up is gone.
+//! A batch takes one round trip: a script reads, decides and stores, all or nothing, by the server's clock and with
+//! the same arithmetic as in memory. A denial stores nothing, and a full bucket does not exist.
 //!
 //! # Guarantees
 //!
@@ -21,16 +21,16 @@
 //! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | whoever comes while a batch of the same clients is being given back, for one round trip |
 //! | after a failover | | what the old master had taken and not yet replicated | nobody, if the servers' clocks agree |
 //!
-//! A request of which the answer is lost stays charged: every decision is sent once, since one that is sent
-//! again after a connection broke would be charged twice. The only exceptions are answers that say that nothing was
-//! done.
+//! A request whose answer is lost stays charged. Commands are never resent, because a request that is resent after a
+//! connection broke could be charged twice. The only exceptions are answers that say that nothing was done.
 //!
 //! # Keys
 //!
-//! A bucket is one string key, `tollgate:{<tag>}:<limit>:<id>` unless a [`KeyForm`] says otherwise. Its value is the
-//! theoretical arrival time in microseconds, `us` or `us:frac`, and it expires when that is past. That of a bucket with
-//! tiers is binary, and expires when nothing depends on it any more. That of a window is `W` and the instants of its units,
-//! and expires with the newest. That of a quota is `Q<start>:<used>`, and expires when the period ends.
+//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is
+//! the theoretical arrival time in microseconds, `us` or `us:frac`. It expires at that time. The value of a bucket
+//! with tiers is binary, and expires when nothing depends on it any more. The value of a
+//! window is `W` and the instants of its units; it expires with the newest unit. The value of a quota is
+//! `Q<start>:<used>`; it expires when the period ends.
 //!
 //! # Simultaneous decisions
 //!
@@ -99,9 +99,10 @@ use crate::{
 /// All calls to a single server may travel together.
 const ONE_LANE: u16 = 0;
 
-/// Keeps buckets in Redis or Valkey: a single server, one behind sentinels, or a cluster.
+/// Keeps buckets in Redis or Valkey: on a single server, behind sentinels, or in a cluster.
 ///
-/// See the [module's documentation](self) for what it guarantees.
+/// The [module docs](self) state its guarantees. The [guide](crate::guide::redis) covers URLs, sizing, permissions
+/// and clusters.
 pub struct RedisBackend {
     watched: Arc<Watched>,
     form: KeyForm,
@@ -110,7 +111,7 @@ pub struct RedisBackend {
 }
 
 impl RedisBackend {
-    /// A backend on the servers that a URL names, or on those of a [`fred`] client or pool.
+    /// Creates a backend on the servers of a URL, or on those of a [`fred`] client or pool.
     ///
     /// | URL | servers |
     /// |---|---|
@@ -120,23 +121,22 @@ impl RedisBackend {
     /// | `redis+unix:///path/to.sock` | one, by a unix socket |
     /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | the same with TLS |
     ///
-    /// From a URL it connects in the background, and again whenever a connection is lost, for as long as it
-    /// lives; [`connected`](Self::connected) waits for it. It can be built before there is a tokio runtime: it connects in
-    /// the one that it is built in or else in the first one that asks it to decide, and again in the next one when that has
-    /// ended. The first decisions wait for the connection, within their timeout.
+    /// With a URL, it connects in the background and reconnects whenever a connection is lost.
+    /// [`connected`](Self::connected) waits for that. It can be built before there is a tokio runtime: it uses the
+    /// runtime in which it is built or, if there is none, the first one that asks it for a decision, and the next one
+    /// when that has ended. The first decisions wait for the connection, within their timeout.
     ///
-    /// A client or a pool is connected by its
-    /// owner; what it does worse than one of ours is logged. Of a client of a cluster only the configuration is used: the
-    /// backend makes connections of its own to the masters.
+    /// A client or a pool is connected by its owner. Settings that could delay decisions are logged. Of a cluster
+    /// client, only the configuration is used: the backend opens its own connections to the masters.
     ///
     /// # Errors
     ///
-    /// If the URL is not one of these.
+    /// If the URL is not valid.
     pub fn new(source: impl Into<ConnectionSource>) -> Result<Self, RedisError> {
         Self::builder(source).build()
     }
 
-    /// Sets more than the servers.
+    /// Returns a builder, for settings beyond the servers.
     pub fn builder(source: impl Into<ConnectionSource>) -> RedisBackendBuilder {
         RedisBackendBuilder {
             source: source.into(),
@@ -151,8 +151,8 @@ impl RedisBackend {
     ///
     /// # Errors
     ///
-    /// If they are not there in time, with the last reason why, or as soon as waiting will not help: if the
-    /// password is wrong, or the server is of another kind.
+    /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
+    /// password is wrong or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         self.begin()?;
         let connected = async {
@@ -245,10 +245,12 @@ impl Backend for RedisBackend {
         let result = match &decided {
             Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
             Err(BackendError::Moving(_)) => "moving",
-            Err(BackendError::Unavailable(error)) => match error.downcast_ref() {
-                Some(RedisError::Timeout) => "timeout",
-                _ => "error",
-            },
+            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
+                match error.downcast_ref() {
+                    Some(RedisError::Timeout) => "timeout",
+                    _ => "error",
+                }
+            }
         };
         call.ended(result);
         decided
@@ -262,7 +264,7 @@ impl Backend for RedisBackend {
     }
 }
 
-/// Builds a [`RedisBackend`].
+/// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
 #[derive(Clone, Debug)]
 pub struct RedisBackendBuilder {
     source: ConnectionSource,
@@ -273,30 +275,30 @@ pub struct RedisBackendBuilder {
 }
 
 impl RedisBackendBuilder {
-    /// Sets how the keys of buckets are formed.
+    /// Sets the form of bucket keys.
     #[must_use]
     pub fn keys(mut self, form: KeyForm) -> Self {
         self.form = form;
         self
     }
 
-    /// Sets how long a decision may take, with all its round trips; 250 ms if not set. What has not been
-    /// answered by then is an error, and may have been charged. More than a year counts as a year.
+    /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
+    /// answer by then is an error, and may have been charged. Durations above a year count as a year.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how many connections are made to a single server, or to one behind sentinels; one if not set. One
-    /// serves many thousand decisions a second, since those that arrive together travel together.
+    /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
+    /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Sets what mistakes are looked for, and what is made of them. See [`check`](crate::check).
+    /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
     #[must_use]
     pub fn checks(mut self, checks: Checks) -> Self {
         self.checks = checks;
@@ -307,8 +309,8 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisBackend::new`], or if there shall be no connections, if the timeout is zero, or if the checks are strict
-    /// and find something.
+    /// As [`RedisBackend::new`], and if the number of connections or the timeout is zero, or if the checks are strict
+    /// and find a mistake.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
             let problem =

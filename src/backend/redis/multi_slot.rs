@@ -226,7 +226,7 @@ impl SpendPhase {
         for answer in run(&self.cluster, &self.back, Deadline::after(self.timeout)).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
-                tracing::debug!(%error, "a charge could not be given back");
+                tracing::debug!(%error, "a charge could not be refunded");
             }
         }
         (voted, None)

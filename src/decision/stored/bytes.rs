@@ -95,8 +95,8 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// If the bytes are nothing that this version of the crate writes. No bytes make it panic or allocate more than a
-    /// history takes that has been written in as many bytes.
+    /// If this version of the crate does not write such bytes. No input makes it panic, or allocate more than a valid
+    /// state of the same length.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoredError> {
         let (header, mut rest) = bytes.split_first().ok_or(StoredError::Truncated)?;
         let (version, kind) = (header >> 4, header & 0xf);
@@ -174,7 +174,7 @@ fn read_units(bytes: &mut &[u8]) -> Result<Units, Malformed> {
     Ok(Units::from_instants(instants))
 }
 
-/// Why bytes are not the state of a bucket.
+/// Why bytes are not the state of a bucket. Returned by [`Stored::from_bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoredError {
@@ -186,7 +186,7 @@ pub enum StoredError {
     UnknownVersion(u8),
     /// The algorithm is not known.
     #[error(
-        "the bucket is stored in kind {0}, which is not known: use the version of tollgate that has written it, or \
+        "the bucket is stored as kind {0}, which is unknown: use the version of tollgate that has written it, or \
          delete the bucket"
     )]
     UnknownKind(u8),
@@ -197,7 +197,7 @@ pub enum StoredError {
     #[error("{0} bytes follow the stored bucket: store its bytes only, or delete the bucket")]
     TrailingBytes(usize),
     /// A value is there that no decision leads to.
-    #[error("the stored bucket has {0}: something else has written it, so delete the bucket")]
+    #[error("the stored bucket has {0}: another program has written it, so delete the bucket")]
     Impossible(&'static str),
 }
 

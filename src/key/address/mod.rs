@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use self::peer::Peer;
-pub(super) use self::ranges::Ranges;
+pub(super) use self::ranges::{Ranges, range};
 pub use self::{
     proxies::Proxies,
     proxy_header::ProxyHeader,

@@ -11,9 +11,18 @@ use super::{
 };
 use crate::key::extracted::Missing;
 
-/// The proxies between clients and the server, and how far they are believed about who the client is.
+/// The proxies between clients and the server, and how far they are trusted to name the client.
 ///
-#[doc = include_str!("../../../docs/proxies.md")]
+/// ```
+/// use tollgate::{ClientIp, Rule, key::{Proxies, ProxiesError, ProxyHeader}};
+///
+/// fn rule() -> Result<Rule, ProxiesError> {
+///     let proxies = Proxies::trusted(["10.0.0.0/24", "fd00:0:0:1::/64"], ProxyHeader::XForwardedFor)?;
+///     Ok(Rule::new("requests", ClientIp::behind(proxies)))
+/// }
+/// ```
+///
+/// The [guide](crate::guide::proxies) says which constructor fits nginx, Cloudflare, AWS, Google Cloud and Kubernetes.
 #[derive(Clone, Debug)]
 pub struct Proxies {
     trust: Trust,
@@ -23,21 +32,21 @@ pub struct Proxies {
 
 #[derive(Clone, Debug)]
 enum Trust {
-    /// Proxies in these ranges are believed.
+    /// Proxies in these ranges are trusted.
     Ranges(Ranges, ProxyHeader),
-    /// The last so many hops are believed, whoever they are.
+    /// This number of hops is trusted, whatever their addresses.
     Hops(usize, ProxyHeader),
-    /// Everyone is believed, as the container registry does.
+    /// Every peer is trusted, as in the container registry.
     Registry,
 }
 
 impl Proxies {
-    /// Believes proxies in these ranges, in CIDR notation; an address alone is that one address.
+    /// Trusts proxies in these ranges, given in CIDR notation or as single addresses.
     ///
-    /// A peer that is in none of them is the client, whatever it sends. For one that is, the client
-    /// is the first address in the header, from the right, that is in none. At most 64 items are
-    /// looked at. A request whose header is missing, or holds something other than an address where
-    /// the client's should be, or trusted addresses only, has no id.
+    /// For a peer in none of the ranges, the peer is the client, whatever headers it sends. For a peer in one of
+    /// them, the client is the first address in the header, from the right, that is in none of the ranges. At most 64
+    /// items are read. The request has no id if the header is missing, if the client's place holds something other
+    /// than an address, or if all addresses are trusted.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule, key::{Proxies, ProxyHeader}};
@@ -50,9 +59,9 @@ impl Proxies {
     ///
     /// # Errors
     ///
-    /// If the list is empty, or an entry is neither address nor range, has bits set beyond its
-    /// prefix, is IPv4-mapped, or holds every address; or if the header is a [`ProxyHeader::Single`] of a name that has
-    /// a variant of its own.
+    /// If the list is empty; if an entry is not an address or a range, has bits set beyond its prefix, is
+    /// IPv4-mapped, or contains every address; or if the header is a [`ProxyHeader::Single`] whose name has its own
+    /// variant.
     pub fn trusted<T: AsRef<str>>(
         ranges: impl IntoIterator<Item = T>,
         header: ProxyHeader,
@@ -64,12 +73,12 @@ impl Proxies {
         Ok(Self::new(Trust::Ranges(ranges, header)))
     }
 
-    /// Believes the last `hops` proxies, whatever their addresses: the client is at this place in the
-    /// header, counted from the right. (A header that holds one address is believed as it is.)
+    /// Trusts the last `hops` proxies, whatever their addresses. The client is at this position in the header,
+    /// counted from the right. (A header that holds a single address is used as it is.)
     ///
-    /// Each of these proxies must append exactly one item, and no request may come past them: one
-    /// that does chooses its client's address. A request whose header is missing, has fewer items,
-    /// or holds something other than an address at this place has no id.
+    /// Each of these proxies must append exactly one item, and no request may bypass them: a client that does can
+    /// choose its address. The request has no id if the header is missing or has fewer items, or if the item at this
+    /// position is not an address.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule, key::{Proxies, ProxyHeader}};
@@ -81,8 +90,7 @@ impl Proxies {
     ///
     /// # Panics
     ///
-    /// If `hops` is 0 or above 64, or if the header is a [`ProxyHeader::Single`] of a name that has a variant of its
-    /// own.
+    /// If `hops` is 0 or above 64, or if the header is a [`ProxyHeader::Single`] whose name has its own variant.
     #[must_use]
     #[track_caller]
     pub fn hops(hops: usize, header: ProxyHeader) -> Self {
@@ -98,34 +106,32 @@ impl Proxies {
         Self::new(Trust::Hops(hops, header))
     }
 
-    /// Believes everyone, by the rule of GitLab's container registry: the client is the second entry
-    /// of `X-Forwarded-For`; else, if that is not there or no address, the one in `X-Real-IP`; else
-    /// the peer.
+    /// Trusts every peer, by the rule of GitLab's container registry: the client is the second entry of
+    /// `X-Forwarded-For`, else the address in `X-Real-IP`, else the peer.
     ///
     /// # A client can choose its address
     ///
-    /// Whoever reaches the server directly, or through a proxy that appends to what it is sent, sends
-    /// two entries of its own and so has as many buckets as it likes, or empties another's. One
-    /// `X-Real-IP` does the same where the proxy leaves that header alone. The rule is right only if no
-    /// request comes past the proxy, and the proxy throws away what it is sent under *both* names
-    /// and then writes either the client as the second entry, or one entry at most and the client as
-    /// `X-Real-IP`.
+    /// A client that reaches the server directly, or through a proxy that appends to the header, can send two entries
+    /// of its own. It then has as many buckets as it likes, or can exhaust the bucket of another client. The same
+    /// holds for `X-Real-IP` if the proxy forwards it unchanged. The rule is only safe if no request bypasses the
+    /// proxy, and if the proxy discards *both* headers and then writes either the client as the second entry, or at
+    /// most one entry and the client as `X-Real-IP`.
     ///
-    /// Use it to count as a registry does that is already set up in this way. Everywhere else use
-    /// [`trusted`](Self::trusted), or [`hops`](Self::hops), which counts from the end that clients cannot
+    /// Use it to count exactly as an existing registry does. Everywhere else, use [`trusted`](Self::trusted), or
+    /// [`hops`](Self::hops), which counts from the end that clients cannot write.
     /// write.
     #[must_use]
     pub fn registry() -> Self {
         Self::new(Trust::Registry)
     }
 
-    /// Whether whoever sends a header is believed.
+    /// Whether the header of any peer is trusted.
     pub(super) fn trust_anyone(&self) -> bool {
         matches!(self.trust, Trust::Registry)
     }
 
-    /// Finds the peer's address by a function, as
-    /// [`ClientIp::from_fn`](crate::ClientIp::from_fn) does. [`hops`](Self::hops) need no peer.
+    /// Finds the peer's address with a function, like [`ClientIp::from_fn`](crate::ClientIp::from_fn).
+    /// [`hops`](Self::hops) does not use the peer.
     #[must_use]
     pub fn peer_from_fn(
         mut self,
@@ -135,12 +141,11 @@ impl Proxies {
         self
     }
 
-    /// Takes a request whose peer has no address, or the unspecified one (`0.0.0.0`, `::`), as one from a trusted proxy,
-    /// over a unix socket.
+    /// Treats a request whose peer has no address, or the unspecified one (`0.0.0.0`, `::`), as one from a trusted
+    /// proxy on a unix socket.
     ///
-    /// It is for [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that are
-    /// known to pass on the addresses of their other peers: a server that does not would believe every
-    /// client.
+    /// Use it with [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that do report
+    /// the addresses of their other peers. Any other server would trust every client.
     #[must_use]
     pub fn trust_unix_socket(mut self) -> Self {
         self.unix_socket = true;

@@ -11,36 +11,36 @@ use super::{
 };
 use crate::key::extracted::Missing;
 
-/// The header in which proxies say who the client is. No other is looked at.
+/// The header in which proxies name the client. No other header is read. [`Proxies`](super::Proxies) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProxyHeader {
     /// `X-Forwarded-For`: a list, to which each proxy appends the address of its peer.
     XForwardedFor,
-    /// `Forwarded` ([RFC 7239](https://www.rfc-editor.org/rfc/rfc7239)): a list, to which each proxy
-    /// appends an element that names its peer by `for`.
+    /// `Forwarded` ([RFC 7239](https://www.rfc-editor.org/rfc/rfc7239)): a list, to which each proxy appends an
+    /// element with its peer's address in `for`.
     Forwarded,
-    /// `CloudFront-Viewer-Address`, which CloudFront sets to the address and the port of its peer, an IPv6 address
-    /// without brackets: `198.51.100.10:46532`, `2001:db8::7:46532`.
+    /// `CloudFront-Viewer-Address`, which CloudFront sets to the address and port of its peer. IPv6 addresses have no
+    /// brackets: `198.51.100.10:46532`, `2001:db8::7:46532`.
     ///
-    /// CloudFront adds it if an origin request policy names it. No other form of address is read from it.
+    /// CloudFront adds it if an origin request policy names it. No other address format is accepted in it.
     ///
     /// Source: Amazon CloudFront Developer Guide, "Add CloudFront request headers".
     CloudFrontViewerAddress,
-    /// A header that holds one address, such as `CF-Connecting-IP` or `X-Real-IP`. The proxy must
-    /// replace what a client sends under this name.
+    /// A header that holds a single address, such as `CF-Connecting-IP` or `X-Real-IP`. The proxy must replace the
+    /// value that a client sends.
     ///
-    /// [`Proxies`](super::Proxies) refuses it for the headers that have a variant of their own.
+    /// [`Proxies`](super::Proxies) rejects it for headers that have their own variant.
     Single(HeaderName),
 }
 
 impl ProxyHeader {
-    /// The header `name`, which holds one address.
+    /// The header `name`, which holds a single address.
     ///
     /// # Panics
     ///
-    /// If `name` is no header name, or that of a header that does not hold one address: `X-Forwarded-For`,
-    /// `Forwarded` and `CloudFront-Viewer-Address` have variants of their own.
+    /// If `name` is not a valid header name, or if the header has its own variant: `X-Forwarded-For`, `Forwarded` and
+    /// `CloudFront-Viewer-Address`.
     #[must_use]
     #[track_caller]
     pub fn single(name: &str) -> Self {
@@ -95,7 +95,7 @@ impl ProxyHeader {
 
 /// A header that does not hold one address, and the variant that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
+#[error("`{name}` does not hold a single address: use `ProxyHeader::{variant}`")]
 pub(super) struct Misread {
     pub(super) name: &'static str,
     pub(super) variant: &'static str,

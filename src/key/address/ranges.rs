@@ -5,27 +5,27 @@ use std::{net::IpAddr, sync::Arc};
 use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
-/// Why no [`Proxies`](super::Proxies) are to be made of a list of addresses and ranges.
+/// Why a list of addresses and ranges cannot be used for [`Proxies`](super::Proxies).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProxiesError {
     /// The list is empty.
-    #[error("the list of trusted proxies is empty: name them, or use `ClientIp::peer()`")]
+    #[error("the list of trusted proxies is empty: add your proxies, or use `ClientIp::peer()`")]
     Empty,
     /// An entry is not a range.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// A range holds every address.
+    /// A range contains every address.
     #[error(
-        "`{entry}` trusts everyone, so that clients choose their address: name the ranges of the \
+        "`{entry}` trusts everyone, so clients could choose their address: list the ranges of the \
          proxies, or use `Proxies::hops`"
     )]
     Everyone {
         /// The entry.
         entry: String,
     },
-    /// The header does not hold one address alone, which [`ProxyHeader::Single`](super::ProxyHeader::Single) reads.
-    #[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
+    /// The header does not hold a single address, which [`ProxyHeader::Single`](super::ProxyHeader::Single) requires.
+    #[error("`{name}` does not hold a single address: use `ProxyHeader::{variant}`")]
     NotSingle {
         /// The header's name.
         name: &'static str,
@@ -34,58 +34,59 @@ pub enum ProxiesError {
     },
 }
 
-/// Why a text is not a range of addresses.
+/// Why a text is not a range of addresses. Returned by [`ClientIp::within`](crate::ClientIp::within).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RangeError {
     /// It is neither an address nor a range.
-    #[error("`{entry}` is no address or range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`")]
+    #[error(
+        "`{entry}` is not an address or a range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`"
+    )]
     Syntax {
         /// The entry.
         entry: String,
     },
-    /// It has bits set where its addresses differ.
-    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or the one address alone")]
+    /// It has bits set beyond its prefix.
+    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or a single address")]
     HostBits {
         /// The entry.
         entry: String,
         /// The range that it lies in.
         range: String,
     },
-    /// It is of IPv4-mapped addresses, which are IPv4 ones before they are compared.
+    /// It is IPv4-mapped. Such addresses are converted to IPv4 before they are compared.
     #[error("`{entry}` is IPv4-mapped: write `{range}`")]
     Mapped {
         /// The entry.
         entry: String,
-        /// The same in IPv4.
+        /// The same range in IPv4.
         range: String,
     },
 }
 
-/// Ranges of addresses, in canonical form.
-#[derive(Clone, Debug)]
+/// Ranges of addresses, in order, and none within another.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::key) struct Ranges(Arc<[IpNet]>);
 
 impl Ranges {
-    /// The ranges that are written in CIDR notation, or as an address for that alone.
+    /// Parses ranges in CIDR notation, or single addresses.
     pub(in crate::key) fn parse<T: AsRef<str>>(
         entries: impl IntoIterator<Item = T>,
     ) -> Result<Self, RangeError> {
         let entries = entries.into_iter().map(|entry| range(entry.as_ref()));
-        entries.collect::<Result<_, _>>().map(Self)
+        entries.collect()
     }
 
-    /// The ranges of proxies, which are not everyone's.
+    /// Parses the ranges of proxies, and rejects one that contains every address.
     pub(super) fn of_proxies<T: AsRef<str>>(
         entries: impl IntoIterator<Item = T>,
     ) -> Result<Self, ProxiesError> {
         let entries = entries.into_iter().map(|entry| of_proxies(entry.as_ref()));
-        let ranges = Self(entries.collect::<Result<_, _>>()?);
+        let ranges: Self = entries.collect::<Result<_, ProxiesError>>()?;
         if ranges.0.is_empty() {
             return Err(ProxiesError::Empty);
         }
-        let whole = IpNet::aggregate(&ranges.0.to_vec());
-        if let Some(whole) = whole.iter().find(|range| range.prefix_len() == 0) {
+        if let Some(whole) = ranges.0.iter().find(|range| range.prefix_len() == 0) {
             let entry = whole.to_string();
             return Err(ProxiesError::Everyone { entry });
         }
@@ -93,7 +94,21 @@ impl Ranges {
     }
 
     pub(in crate::key) fn contains(&self, ip: IpAddr) -> bool {
-        self.0.iter().any(|range| range.contains(&ip))
+        // The last one that does not begin after it.
+        let after = self.0.partition_point(|range| range.network() <= ip);
+        after
+            .checked_sub(1)
+            .is_some_and(|i| self.0[i].contains(&ip))
+    }
+
+    pub(in crate::key) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl FromIterator<IpNet> for Ranges {
+    fn from_iter<T: IntoIterator<Item = IpNet>>(ranges: T) -> Self {
+        Self(IpNet::aggregate(&ranges.into_iter().collect()).into())
     }
 }
 
@@ -106,7 +121,7 @@ fn of_proxies(text: &str) -> Result<IpNet, ProxiesError> {
     Ok(range(text)?)
 }
 
-fn range(text: &str) -> Result<IpNet, RangeError> {
+pub(in crate::key) fn range(text: &str) -> Result<IpNet, RangeError> {
     let entry = text.to_owned();
     let Some(written) = parse(text) else {
         return Err(RangeError::Syntax { entry });
@@ -147,6 +162,48 @@ fn unmapped(range: IpNet) -> IpNet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What holds an address by looking at all ranges.
+    #[test]
+    fn ranges_hold_what_any_of_them_holds() {
+        let entries = [
+            "0.0.0.0/32",
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "10.128.0.0/9",
+            "11.0.0.0/9",
+            "192.0.2.0/25",
+            "192.0.2.128/25",
+            "198.51.100.7",
+            "255.255.255.255",
+            "::/128",
+            "2001:db8::/32",
+            "2001:db8:1::/48",
+            "ffff::/16",
+        ];
+        let each: Vec<_> = entries
+            .map(|entry| range(entry).expect("a test's range"))
+            .into();
+        let ranges = Ranges::parse(entries).expect("a test's ranges");
+        assert!(ranges.len() < entries.len(), "some are parts of others");
+        let edges = each
+            .iter()
+            .flat_map(|range| [range.network(), range.broadcast()]);
+        let near = edges.flat_map(|ip| match ip {
+            IpAddr::V4(ip) => [-1_i32, 0, 1].map(|step| {
+                std::net::Ipv4Addr::from_bits(ip.to_bits().wrapping_add_signed(step)).into()
+            }),
+            IpAddr::V6(ip) => [-1_i128, 0, 1].map(|step| {
+                std::net::Ipv6Addr::from_bits(ip.to_bits().wrapping_add_signed(step)).into()
+            }),
+        });
+        for ip in near {
+            let holds = each.iter().any(|range| range.contains(&ip));
+            assert_eq!(ranges.contains(ip), holds, "{ip}");
+        }
+        let none = Ranges::parse::<&str>([]).expect("there is no mistake in it");
+        assert!(!none.contains([10, 0, 0, 1].into()));
+    }
 
     #[test]
     fn range_holds_its_addresses_and_no_others() {

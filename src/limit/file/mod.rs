@@ -1,5 +1,6 @@
 //! Files of limits: from their languages to one tree, and from that to definitions.
 
+mod config;
 mod defaults;
 mod entry;
 mod json;
@@ -26,15 +27,16 @@ pub(super) use self::{
 };
 use super::mistake::{LimitsError, Location, Mistake};
 
-/// The language of a text of limits. A file's is told by its extension.
+/// The language of a limit file. For files, the extension selects it.
+/// [`LimitsBuilder::defaults_text`](super::LimitsBuilder::defaults_text) takes one explicitly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Language {
-    /// YAML 1.2: `.yml` and `.yaml`. Needs the feature `yaml`.
+    /// YAML 1.2: `.yml` and `.yaml`. Requires the feature `yaml`.
     Yaml,
     /// JSON: `.json`.
     Json,
-    /// TOML 1.0: `.toml`. Needs the feature `toml`.
+    /// TOML 1.0: `.toml`. Requires the feature `toml`.
     Toml,
 }
 

@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
         granit_parser::options! { emit_comments: false, simple_key_max_lookahead: MAX_KEY };
     let mut tree = Tree::default();
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event?;
+        let (event, span) = event.map_err(|scan| indented(text, &scan).unwrap_or(scan.into()))?;
         tree.grow(event, span)?;
     }
     Ok(tree.root.unwrap_or(Node {
@@ -149,6 +149,19 @@ fn size(node: &Node<'_>) -> usize {
             .map(|(key, node)| 1 + long(&key.text) + size(node))
             .sum(),
     }
+}
+
+/// What to say of a mistake in a line, or before a line, that a tab indents.
+fn indented(text: &str, scan: &ScanError) -> Option<SyntaxError> {
+    let near = scan.marker().line().saturating_sub(1);
+    let mut lines = text.lines().enumerate().skip(near).take(2);
+    let by_tab = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        line[..indent].contains('\t')
+    };
+    let (index, _) = lines.find(|(_, line)| by_tab(line))?;
+    let message = "a tab indents this line: YAML takes spaces only";
+    Some(error(1 + index as u64, message))
 }
 
 fn error(line: u64, message: &str) -> SyntaxError {

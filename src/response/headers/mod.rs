@@ -8,9 +8,9 @@ pub(crate) use self::draft10::Policy;
 use self::x_ratelimit::{Reset, XRateLimit};
 use crate::decision::Decision;
 
-/// The dialect in which responses say how much is left.
+/// Selects the headers that show how much is left. The [module docs](super) have an example.
 ///
-/// Limits in shadow mode are in none of them.
+/// Limits in shadow mode are never shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Headers {
@@ -24,13 +24,13 @@ pub enum Headers {
     XRateLimitEpoch,
     /// The same with a reset in seconds from now.
     XRateLimitDelta,
-    /// Nothing.
+    /// No headers.
     None,
 }
 
 impl Headers {
-    /// The names of all fields that a browser must be allowed to read for this dialect, for tower-http's
-    /// `CorsLayer::expose_headers`.
+    /// The names of the headers that a browser must be allowed to read, for `expose_headers` of tower-http's
+    /// `CorsLayer`. The [guide](crate::guide::responses#cors) has an example.
     #[must_use]
     pub fn exposed(self) -> Vec<HeaderName> {
         let fields: &[HeaderName] = match self {

@@ -7,6 +7,7 @@ use crate::{
     decision::{BatchDecision, Decision},
     limit::{Limit, LimitName, Limits},
     limiter::{LimitHandle, Limiter},
+    quota::Per,
     transaction::{Mode, Receipt, Transaction},
 };
 
@@ -150,6 +151,49 @@ pub async fn batch_waits_for_its_longest_delay(world: World) {
         let next = limit.spend(id).await.unwrap();
         assert_eq!(next.reset_after().as_micros(), secs * SECOND, "{id}");
     }
+}
+
+pub async fn line_next_to_a_window_and_a_quota_in_one_batch(world: World) {
+    let minute = Duration::from_secs(60);
+    let quota = Limit::quota(4, Per::first_use(minute));
+    let window = Limit::window(4, minute);
+    let limiter = world.limiter([("l", LINE), ("window", window), ("quota", quota)]);
+    let id = world.id("a");
+    let batch = ["l", "window", "quota"].map(|limit| Transaction::new(limit, &id));
+    let mut receipts = Vec::new();
+    for waits in [0, 0, 1, 2] {
+        let passed = limiter.spend_batch(&batch).await.unwrap();
+        assert!(passed.allowed());
+        assert_eq!(delays(&passed), [waits * SECOND, 0, 0]);
+        assert_eq!(passed.delay().as_micros(), waits * SECOND);
+        receipts = passed
+            .members()
+            .iter()
+            .filter_map(Decision::receipt)
+            .collect();
+    }
+    let left = async || {
+        let probes = batch.map(|member| member.cost(0).mode(Mode::CheckOnly));
+        let checked = limiter.check_batch(&probes).await.unwrap();
+        let taken = checked.members()[0].reset_after().as_micros();
+        (
+            taken,
+            checked.members()[1].remaining(),
+            checked.members()[2].remaining(),
+        )
+    };
+    let denied = limiter.spend_batch(&batch).await.unwrap();
+    assert_eq!((denied.allowed(), denied.delay()), (false, Duration::ZERO));
+    assert_eq!(
+        left().await,
+        (4 * SECOND, Some(0), Some(0)),
+        "no place is taken"
+    );
+    for (member, receipt) in batch.iter().zip(receipts) {
+        let limit = limiter.limit(member.limit.as_str()).unwrap();
+        assert!(limit.refund_receipt(&id, receipt).await.unwrap().refunded());
+    }
+    assert_eq!(left().await, (3 * SECOND, Some(1), Some(1)));
 }
 
 pub async fn denied_batch_takes_no_place_in_line(world: World) {

@@ -5,11 +5,15 @@
 mod accept;
 mod cors;
 mod dialects;
+#[cfg(feature = "axum")]
+mod into_response;
 mod problems;
 mod structured;
+mod unauthorized;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, Version, header};
 use http_body::Body;
 use tollgate::{
@@ -194,7 +198,7 @@ async fn custom_response_keeps_what_it_sets() {
         Response::builder()
             .status(StatusCode::SERVICE_UNAVAILABLE)
             .header(header::CACHE_CONTROL, "private")
-            .body(text.into())
+            .body(Bytes::from(text))
             .unwrap()
     });
     send(&layer, "203.0.113.7").await;
@@ -212,7 +216,8 @@ async fn custom_response_keeps_what_it_sets() {
 #[tokio::test]
 async fn grpc_request_is_told_by_grpc_status() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
-    let layer = layer(&limiter).respond_with(|_: &Refusal<'_>| panic!("not for gRPC"));
+    let layer = layer(&limiter)
+        .respond_with(|_: &Refusal<'_>| -> Response<Bytes> { panic!("not for gRPC") });
     send(&layer, "203.0.113.7").await;
     for content_type in [
         "application/grpc",

@@ -62,14 +62,14 @@ struct Case {
 
 const CASES: [Case; 9] = [
     Case {
-        alert: "the store is away",
+        alert: "the store is down",
         series: &[("rate_limiting_circuit_state", "0x20 1x20")],
         silent: &["5m", "6m"],
         fires: "7m",
         policy: None,
     },
     Case {
-        alert: "the store comes and goes",
+        alert: "the store is flapping",
         series: &[(
             r#"rate_limiting_circuit_transitions_total{to="open"}"#,
             "0x20 1+1x6 7x80",
@@ -79,7 +79,7 @@ const CASES: [Case; 9] = [
         policy: None,
     },
     Case {
-        alert: "requests are refused because nothing can be decided",
+        alert: "requests cannot be decided",
         series: &[(
             r#"rate_limiting_requests_total{policy="exports", result="error"}"#,
             "0x20 1+1x60",
@@ -109,7 +109,7 @@ const CASES: [Case; 9] = [
         policy: None,
     },
     Case {
-        alert: "calls are given up",
+        alert: "calls to Redis fail",
         series: &[
             (
                 r#"rate_limiting_store_duration_seconds_count{call="spend", result="ok"}"#,
@@ -125,7 +125,7 @@ const CASES: [Case; 9] = [
         policy: None,
     },
     Case {
-        alert: "limits refuse more than they should",
+        alert: "a limit refuses many requests",
         series: &[
             (
                 r#"rate_limiting_requests_total{policy="requests", result="acquired"}"#,
@@ -145,14 +145,14 @@ const CASES: [Case; 9] = [
         policy: Some("requests"),
     },
     Case {
-        alert: "limits are forgotten",
+        alert: "buckets are evicted",
         series: &[("rate_limiting_evictions_total", "0x20 1+1x80")],
         silent: &["5m", "14m"],
         fires: "16m",
         policy: None,
     },
     Case {
-        alert: "new limits were not taken",
+        alert: "a reload has failed",
         series: &[
             (
                 r#"rate_limiting_config_reloads_total{outcome="refused"}"#,
@@ -168,7 +168,7 @@ const CASES: [Case; 9] = [
         policy: None,
     },
     Case {
-        alert: "a client with an override needs a higher one",
+        alert: "an override is nearly used up",
         series: &[
             (
                 r#"rate_limiting_override_utilization_bucket{policy="requests", le="0.9"}"#,

@@ -145,9 +145,9 @@ pub(crate) fn new_home() -> PathBuf {
     }
 }
 
-const NOT_TAKEN: &str = "new limits were not taken";
-const AWAY: &str = "the store is away";
-const REFUSED: &str = "requests are refused because nothing can be decided";
+const NOT_TAKEN: &str = "a reload has failed";
+const AWAY: &str = "the store is down";
+const REFUSED: &str = "requests cannot be decided";
 
 /// Looks again and again until something is so.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {

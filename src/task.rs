@@ -6,10 +6,10 @@ use std::{future::Future, pin::Pin};
 use tracing::Instrument;
 
 /// Corrections that have to be waited for.
-pub(super) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Lets corrections go on by themselves.
-pub(super) fn detach(closing: Closing) {
+pub(crate) fn detach(closing: Closing) {
     #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(closing.in_current_span());
@@ -17,12 +17,12 @@ pub(super) fn detach(closing: Closing) {
     }
     drop(closing);
     tracing::warn!(
-        "what a request was charged is not corrected: there is no tokio runtime to do it in"
+        "the charge of a request is not corrected: there is no tokio runtime to do it in"
     );
 }
 
 /// Runs a future to its end, even if nobody waits for it any more.
-pub(super) fn detached<T: Send + 'static>(
+pub(crate) fn detached<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {
     #[cfg(feature = "tokio")]

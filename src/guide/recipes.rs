@@ -1,0 +1,105 @@
+//! Complete solutions to common problems. The code of each page is compiled, and a test runs it.
+//!
+//! Most recipes have two functions: `limits`, which could also be [files](crate::guide::limits_in_files), and `app`, which takes a
+//! limiter. To serve such an application:
+//!
+//! ```
+//! # #[cfg(feature = "axum")] {
+//! use std::net::SocketAddr;
+//!
+//! use axum::{Router, routing::get};
+//! use tokio::net::TcpListener;
+//! use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, limit::LimitsError};
+//!
+//! fn limits() -> Result<Limits, LimitsError> {
+//!     Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()
+//! }
+//!
+//! fn app(limiter: Limiter) -> Router {
+//!     let rule = Rule::new("requests", ClientIp::peer());
+//!     Router::new()
+//!         .route("/", get(|| async { "hello" }))
+//!         .layer(RateLimitLayer::with_limiter(limiter).rule(rule))
+//! }
+//!
+//! async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//!     // For several servers: `RedisBackend::new("redis://127.0.0.1:6379")?`, with the feature `redis`.
+//!     let limiter = Limiter::new(limits()?, MemoryBackend::new());
+//!     let listener = TcpListener::bind("127.0.0.1:3000").await?;
+//!     let service = app(limiter).into_make_service_with_connect_info::<SocketAddr>();
+//!     axum::serve(listener, service).await?;
+//!     Ok(())
+//! }
+//! # let _ = serve; }
+//! ```
+//!
+//! | recipe | problem |
+//! |---|---|
+//! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
+//! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
+//! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
+//! | [`graphql`] | charge a query by its cost |
+//! | [`logins`] | limit failed logins by address and by user, with a JSON body |
+//! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
+//! | [`plans`] | tenants with plans, contracts of their own, and a limit for each user |
+//! | [`routes`] | different limits per route and method, in axum and tonic |
+//! | [`shadow_mode`] | try a limit before you enforce it |
+//! | [`testing`] | test your application without sleeping |
+//! | [`usage`] | charge uploads by their size, and generated answers by their tokens |
+//! | [`waiting`] | let requests wait for their turn instead of refusing them |
+//! | [`webhooks`] | send webhooks at a rate that each receiver can bear |
+//! | [`websockets`] | limit the messages of a connection |
+
+#[doc = include_str!("../../docs/recipes/api-keys.md")]
+#[cfg(feature = "axum")]
+pub mod api_keys {}
+
+#[doc = include_str!("../../docs/recipes/behind-proxies.md")]
+pub mod behind_proxies {}
+
+#[doc = include_str!("../../docs/recipes/calling-apis.md")]
+#[cfg(feature = "pace")]
+pub mod calling_apis {}
+
+#[doc = include_str!("../../docs/recipes/graphql.md")]
+#[cfg(feature = "axum")]
+pub mod graphql {}
+
+#[doc = include_str!("../../docs/recipes/logins.md")]
+#[cfg(feature = "axum")]
+pub mod logins {}
+
+#[doc = include_str!("../../docs/recipes/migrating.md")]
+pub mod migrating {}
+
+#[doc = include_str!("../../docs/recipes/plans.md")]
+#[cfg(feature = "axum")]
+pub mod plans {}
+
+#[doc = include_str!("../../docs/recipes/routes.md")]
+#[cfg(feature = "axum")]
+pub mod routes {}
+
+#[doc = include_str!("../../docs/recipes/shadow-mode.md")]
+#[cfg(feature = "axum")]
+pub mod shadow_mode {}
+
+#[doc = include_str!("../../docs/recipes/testing.md")]
+#[cfg(feature = "axum")]
+pub mod testing {}
+
+#[doc = include_str!("../../docs/recipes/usage.md")]
+#[cfg(feature = "axum")]
+pub mod usage {}
+
+#[doc = include_str!("../../docs/recipes/waiting.md")]
+#[cfg(feature = "axum")]
+pub mod waiting {}
+
+#[doc = include_str!("../../docs/recipes/webhooks.md")]
+#[cfg(feature = "tokio")]
+pub mod webhooks {}
+
+#[doc = include_str!("../../docs/recipes/websockets.md")]
+#[cfg(feature = "axum")]
+pub mod websockets {}

@@ -1,0 +1,43 @@
+//! A gRPC status in the head of a response, with `RetryInfo` and the pushback.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName};
+
+use super::{
+    reading::{Refusal, single, whole},
+    retry_after,
+};
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` if it says when to come back.
+pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
+    let status = single(headers, &STATUS)?;
+    let pushback = single(headers, &PUSHBACK);
+    // One that is no number tells a client not to retry, as a negative one does.
+    let ms = pushback.map(|text| whole(text).map(Duration::from_millis));
+    let wait = retry_info(headers).or(ms.flatten());
+    match (status, ms) {
+        ("8" | "14", Some(None)) => Some(Refusal::Final),
+        ("8", _) => Some(Refusal::Later(
+            wait.or_else(|| retry_after::read(headers, now)),
+        )),
+        ("14", _) => wait.map(|wait| Refusal::Later(Some(wait))),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "tonic")]
+fn retry_info(headers: &HeaderMap) -> Option<Duration> {
+    use tonic_types::StatusExt;
+
+    let status = tonic::Status::from_header_map(headers)?;
+    status.get_details_retry_info()?.retry_delay
+}
+
+#[cfg(not(feature = "tonic"))]
+fn retry_info(_: &HeaderMap) -> Option<Duration> {
+    None
+}

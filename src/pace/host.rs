@@ -1,0 +1,188 @@
+//! One server: how many more requests it takes, and from when on.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{self, Notify},
+    time::{self, Instant},
+};
+
+use super::reading::Reading;
+
+/// A server, and the line of requests to it.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    /// Held by the request that is the first in line.
+    first: sync::Mutex<()>,
+    room: Mutex<Room>,
+    /// Tells the first in line that there may be room.
+    changed: Notify,
+}
+
+/// How much room a server has.
+#[derive(Debug)]
+struct Room {
+    /// The server asks for no request before.
+    held_until: Option<Instant>,
+    /// How many requests may be sent before a response says more; `None` if the server does not say.
+    budget: Option<u64>,
+    /// The least that responses have said remains, since no request was on its way.
+    least: Option<u64>,
+    /// Requests that have not been answered.
+    in_flight: u64,
+}
+
+/// Whether a request may be sent.
+enum Admission {
+    Now,
+    /// Not before.
+    At(Instant),
+    /// Not before a response has come.
+    AfterAnother,
+}
+
+impl Host {
+    /// Waits until there is room for a request, but not beyond the deadline.
+    pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> Turn {
+        match time::timeout_at(deadline, self.in_line()).await {
+            Ok(turn) => turn,
+            Err(_) => {
+                self.room().in_flight += 1;
+                Turn::new(self)
+            }
+        }
+    }
+
+    async fn in_line(self: &Arc<Self>) -> Turn {
+        let _first = self.first.lock().await;
+        loop {
+            let admission = self.room().admit(Instant::now());
+            match admission {
+                Admission::Now => return Turn::new(self),
+                Admission::At(instant) => tokio::select! {
+                    () = time::sleep_until(instant) => {}
+                    () = self.changed.notified() => {}
+                },
+                Admission::AfterAnother => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// Whether the server asks for no request now.
+    pub(super) fn is_held(&self) -> bool {
+        let until = self.room().held_until;
+        until.is_some_and(|until| until > Instant::now())
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first request to a server goes alone.
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            held_until: None,
+            budget: Some(1),
+            least: None,
+            in_flight: 0,
+        }
+    }
+}
+
+impl Room {
+    fn admit(&mut self, now: Instant) -> Admission {
+        match self.held_until {
+            Some(until) if now < until => return Admission::At(until),
+            Some(_) => {
+                // There is room for one at least, whose response says for how many more.
+                self.held_until = None;
+                self.budget = Some(1);
+                self.least = None;
+            }
+            None => {}
+        }
+        if self.budget == Some(0) {
+            return Admission::AfterAnother;
+        }
+        self.budget = self.budget.map(|budget| budget - 1);
+        self.in_flight += 1;
+        Admission::Now
+    }
+
+    /// Takes note of a response.
+    fn hear(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if let Some(wait) = reading.wait.filter(|wait| !wait.is_zero()) {
+            let until = now + wait.min(max_wait);
+            self.held_until = self.held_until.max(Some(until));
+        }
+        match reading.remaining {
+            // A server that has said nothing ever does not limit, as far as anybody can tell.
+            None if self.least.is_none() && self.in_flight == 0 => self.budget = None,
+            None => self.budget = self.budget.map(|budget| budget.saturating_add(1)),
+            Some(remaining) => self.learn(remaining),
+        }
+        self.when_quiet();
+    }
+
+    /// Responses may overtake each other, and what is on its way may not have been counted yet. So the least counts that
+    /// has been said, until nothing is on its way.
+    fn learn(&mut self, remaining: u64) {
+        let least = self.least.map_or(remaining, |least| least.min(remaining));
+        self.least = Some(least);
+        let free = least.saturating_sub(self.in_flight);
+        self.budget = match self.in_flight {
+            0 => Some(free),
+            _ => Some(self.budget.map_or(free, |budget| budget.min(free))),
+        };
+    }
+
+    /// If nothing is on its way that could say more, one request finds out.
+    fn when_quiet(&mut self) {
+        if self.in_flight == 0 {
+            self.least = None;
+            self.budget = self.budget.map(|budget| budget.max(1));
+        }
+    }
+}
+
+/// A request that is on its way. Dropped, it got no response.
+#[derive(Debug)]
+pub(super) struct Turn {
+    host: Arc<Host>,
+    is_heard: bool,
+}
+
+impl Turn {
+    fn new(host: &Arc<Host>) -> Self {
+        Self {
+            host: Arc::clone(host),
+            is_heard: false,
+        }
+    }
+
+    /// Takes note of the response, and returns when there is room again.
+    pub(super) fn heard(mut self, reading: &Reading, max_wait: Duration) -> Instant {
+        self.is_heard = true;
+        let now = Instant::now();
+        let mut room = self.host.room();
+        room.hear(reading, now, max_wait);
+        room.held_until.unwrap_or(now)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_heard {
+            let mut room = self.host.room();
+            room.in_flight = room.in_flight.saturating_sub(1);
+            room.when_quiet();
+        }
+        self.host.changed.notify_one();
+    }
+}

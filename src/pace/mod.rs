@@ -1,0 +1,63 @@
+//! The client side: a layer that follows what servers say about their rate limits.
+//!
+//! [`PaceLayer`] wraps a client: hyper-util's, tonic's channel, or any other tower service over `http`. It reads from
+//! each response how much more the server takes, and holds further requests to that server back until it has room
+//! again. So a client that would be refused waits instead. The first request to a server goes alone, and the others
+//! follow once its response has said how many may.
+//!
+//! ```
+//! use std::time::Duration;
+//! use http_body_util::Full;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use tollgate::pace::PaceLayer;
+//! use tower::ServiceBuilder;
+//!
+//! let client = Client::builder(TokioExecutor::new()).build_http::<Full<bytes::Bytes>>();
+//! // No request is held back for longer than ten seconds, and a refused one is sent twice more.
+//! let pace = PaceLayer::new().max_wait(Duration::from_secs(10)).retry(2);
+//! let client = ServiceBuilder::new().layer(pace).service(client);
+//! # let _ = client;
+//! ```
+//!
+//! To keep to a rate that is known beforehand, put a [`RateLimitLayer`](crate::RateLimitLayer) with the extractor
+//! [`Host`](crate::key::Host) around it, and give its limit a [line](crate::Limit::max_wait).
+//!
+//! # What it reads
+//!
+//! | from | what |
+//! |---|---|
+//! | any response | `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10: the least `r` of all items and, of those at 0, the longest `t` |
+//! | else | `X-RateLimit-Remaining` and `X-RateLimit-Reset`, this in seconds from now or since 1970 (also in milliseconds) |
+//! | 429, and 503 with a wait | `retry-after-ms`, else `Retry-After` in seconds or as a date, else the fields above, else one second |
+//! | gRPC: `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` with a wait | `RetryInfo` (feature `tonic`), else `grpc-retry-pushback-ms`, else as 429 |
+//!
+//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. gRPC's fields are read from
+//! the response's head, where a call that is refused before it begins has them. Each request is taken for one unit of what
+//! remains.
+//!
+//! # What it believes
+//!
+//! What a server says is not trusted further than it goes: no request is held back for longer than
+//! [`max_wait`](PaceLayer::max_wait), whatever responses say. It is then sent all the same. Values that cannot be read are
+//! ignored. Of values that contradict each other, the more careful one counts, but `Retry-After` has precedence over the
+//! other fields of a refusal, as the draft says.
+//!
+//! State is kept for each authority of a URI, for up to 1024 of them. Requests whose URI has none share one state, as
+//! those of a tonic channel, which has one server anyway.
+
+mod draft10;
+mod grpc;
+mod host;
+mod hosts;
+mod layer;
+mod reading;
+mod resend;
+mod retry_after;
+mod service;
+mod x_ratelimit;
+
+pub use self::{
+    layer::PaceLayer,
+    resend::{Cloned, Never, Resend},
+    service::Pace,
+};

@@ -1,0 +1,86 @@
+//! What a response says of how much more its server takes.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName, StatusCode, header};
+
+use super::{draft10, grpc, retry_after, x_ratelimit};
+
+/// The wait after a refusal that says nothing.
+const DEFAULT_WAIT: Duration = Duration::from_secs(1);
+
+/// What one response says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    refusal: Option<Refusal>,
+    /// How many more requests there is room for, if it says.
+    pub(super) remaining: Option<u64>,
+    /// How long until there is room for one more, if there is none.
+    pub(super) wait: Option<Duration>,
+}
+
+/// What a refusal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Come back, after a wait if that is known.
+    Later(Option<Duration>),
+    /// It would be in vain.
+    Final,
+}
+
+/// What the fields say that any response may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) remaining: u64,
+    /// If nothing remains, how long until something does.
+    pub(super) wait: Option<Duration>,
+}
+
+impl Reading {
+    /// Reads the head of a response that has come at `now`.
+    pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
+        let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
+        let left = draft10::read(headers).or_else(|| x_ratelimit::read(headers, now));
+        let wait = left.and_then(|left| left.wait);
+        let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
+        let (remaining, wait) = match refusal {
+            None => (left.map(|left| left.remaining), wait),
+            Some(Refusal::Later(said)) => (Some(0), said.or(wait).or(Some(DEFAULT_WAIT))),
+            // It is about this request, and says nothing of others.
+            Some(Refusal::Final) => (left.map(|left| left.remaining), None),
+        };
+        Self {
+            refusal,
+            remaining,
+            wait,
+        }
+    }
+
+    /// Whether the request was refused, and may pass later.
+    pub(super) fn asks_to_retry(&self) -> bool {
+        matches!(self.refusal, Some(Refusal::Later(_)))
+    }
+}
+
+/// 429, and 503 if it says when to come back: other failures have nothing to do with rates.
+fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
+    let wait = retry_after::read(headers, now);
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => Some(Refusal::Later(wait)),
+        StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| Refusal::Later(Some(wait))),
+        _ => None,
+    }
+}
+
+/// The only line of a field, if it is text.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut lines = headers.get_all(name).iter();
+    let line = lines.next()?.to_str().ok()?;
+    lines.next().is_none().then(|| line.trim())
+}
+
+/// A whole number in digits only. One beyond all integers is the largest.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole.then(|| text.parse().unwrap_or(u64::MAX))
+}

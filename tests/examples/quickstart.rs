@@ -1,0 +1,18 @@
+//! The example `quickstart`: it says what it serves, and what to try.
+
+use crate::programs::Program;
+
+#[test]
+fn it_says_what_to_try() {
+    let program = Program::start_at("quickstart", "127.0.0.1:0");
+    let server = program.next_server();
+    let serves = program.next_line();
+    assert!(serves.contains("10 per 1s, 20 at once"), "{serves}");
+    let command = program.next_line();
+    let command = command.strip_prefix("try: ").expect(&command);
+    assert!(command.contains(&server.url()) && command.contains("seq 30"));
+    assert!(command.contains("%{http_code}"), "{command}");
+    for response in server.get_often(20, "/", "") {
+        assert_eq!((response.status, &*response.body), (200, "hello"));
+    }
+}

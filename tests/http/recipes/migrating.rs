@@ -1,0 +1,61 @@
+include!("pages/migrating.rs");
+
+use http::StatusCode;
+use tollgate::{Limiter, Limits, MemoryBackend, clock::ManualClock};
+
+use crate::support::send;
+
+#[test]
+fn page_shows_this_code() {
+    super::expect_shown(
+        include_str!("../../../docs/recipes/migrating.md"),
+        include_str!("pages/migrating.rs"),
+    );
+}
+
+/// How many requests at once a limit admits.
+async fn at_once(limiter: &Limiter) -> usize {
+    let limit = limiter.limit("requests").unwrap();
+    let mut admitted = 0;
+    while limit.spend("client").await.unwrap().allowed() {
+        admitted += 1;
+    }
+    admitted
+}
+
+/// How many requests a limit admits at once, and again after a while.
+async fn admits(limit: Limit, wait: Duration) -> (usize, usize) {
+    let clock = ManualClock::default();
+    let limits = Limits::builder().limit("requests", limit).build().unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+    let first = at_once(&limiter).await;
+    clock.advance(wait);
+    (first, at_once(&limiter).await)
+}
+
+#[tokio::test]
+async fn limits_admit_what_the_others_do() {
+    let second = Duration::from_secs(1);
+    assert_eq!(admits(governor(), second).await, (10, 10));
+    assert_eq!(admits(nginx(), second).await, (21, 10));
+    let window = Duration::from_secs(15 * 60);
+    let express = express_rate_limit();
+    assert_eq!(admits(express.clone(), window - second).await, (100, 0));
+    assert_eq!(admits(express, window).await, (100, 100));
+}
+
+/// How many of ten requests pass, two from each address.
+async fn passed(layer: &RateLimitLayer) -> usize {
+    let mut passed = 0;
+    for i in 0..10 {
+        let response = send(layer, &format!("203.0.113.{}", i / 2)).await;
+        passed += usize::from(response.status() == StatusCode::OK);
+    }
+    passed
+}
+
+#[tokio::test]
+async fn layers_count_for_whom_the_others_do() {
+    assert_eq!(passed(&tower_governor()).await, 10);
+    assert_eq!(passed(&tower()).await, 5);
+}

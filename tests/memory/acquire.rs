@@ -1,0 +1,211 @@
+//! Callers that wait until it is their turn, and callers that leave before.
+
+#![cfg(feature = "tokio")]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+use tollgate::{
+    Decision, Limit, Limiter, Limits, MemoryBackend, backend::Backend, limiter::LimitHandle,
+    transaction::Mode,
+};
+
+use crate::support::patience::{Slow, TokioClock, poll, settle};
+
+/// T is 100 ms, and twenty may wait.
+const LINE: Limit = Limit::per_second(10)
+    .burst(2)
+    .max_wait(Duration::from_secs(2));
+const T: Duration = Duration::from_millis(100);
+
+fn line(backend: impl Backend) -> LimitHandle {
+    let limits = Limits::builder().limit("l", LINE).build().unwrap();
+    let limiter = Limiter::new(limits, backend).with_clock(TokioClock::start());
+    limiter.limit("l").unwrap()
+}
+
+/// How long until the bucket is full.
+async fn taken(limit: &LimitHandle) -> Duration {
+    let probe = limit.cost(0).mode(Mode::CheckOnly);
+    probe.check("a").await.unwrap().reset_after()
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_start_in_order_each_at_its_instant() {
+    let limit = line(MemoryBackend::new());
+    let (began, mut callers) = (Instant::now(), JoinSet::new());
+    for caller in 0..30_u32 {
+        let limit = limit.clone();
+        callers.spawn(async move {
+            let decision = limit.acquire("a").await.unwrap();
+            (caller, decision.allowed(), began.elapsed())
+        });
+    }
+    let mut started = Vec::new();
+    while let Some(caller) = callers.join_next().await {
+        let (caller, allowed, at) = caller.unwrap();
+        match allowed {
+            true => started.push((caller, at)),
+            false => assert!(at.is_zero() && caller >= 22, "the line holds twenty"),
+        }
+    }
+    let expected = (0..22_u32).map(|caller| (caller, T * caller.saturating_sub(1)));
+    assert_eq!(started, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn decision_says_what_was_waited_for_and_stays_charged() {
+    let limit = line(MemoryBackend::new());
+    let delays = async |limit: LimitHandle| {
+        let decision: Decision = limit.acquire("a").await.unwrap();
+        (decision.allowed(), decision.delay())
+    };
+    assert_eq!(delays(limit.cost(2)).await, (true, Duration::ZERO));
+    assert_eq!(delays(limit.clone()).await, (true, T));
+    assert_eq!(taken(&limit).await, 2 * T, "it has waited for a token");
+    assert_eq!(delays(limit.no_wait()).await, (false, Duration::ZERO));
+    assert_eq!(delays(limit.cost(0)).await, (true, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_leaves_gives_its_slot_back_if_it_is_the_last() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    let mut line = [0; 3].map(|_| Box::pin(limit.acquire("a")));
+    for caller in &mut line {
+        assert!(poll(caller.as_mut()).is_pending());
+    }
+    assert_eq!(taken(&limit).await, 5 * T);
+    let [first, second, third] = line;
+    drop(third);
+    assert_eq!(taken(&limit).await, 4 * T);
+    drop(first);
+    assert_eq!(taken(&limit).await, 4 * T, "its slot is lost");
+    let again = limit.acquire("a").await.unwrap();
+    assert_eq!(again.delay(), 3 * T, "behind the second");
+    assert!(second.await.unwrap().allowed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_gives_up_in_time_is_refunded_once() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    for _ in 0..3 {
+        limit.acquire("a").await.unwrap();
+    }
+    // Its slot is the next but one.
+    limit.spend("a").await.unwrap();
+    assert!(timeout(T, limit.acquire("a")).await.is_err());
+    assert_eq!(taken(&limit).await, 2 * T, "2 + 4 charges less 4 intervals");
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_is_refunded_wherever_it_is_dropped() {
+    // Before, during and after the store's decision; polled so often before it is dropped.
+    for (decides, answers, spends) in [(false, false, 1), (true, false, 1), (true, true, 1)] {
+        let store = Slow::default();
+        let gates = Arc::clone(&store.gates);
+        let limit = line(store);
+        let two = limit.cost(2);
+        let mut caller = Box::pin(two.acquire("a"));
+        assert!(poll(caller.as_mut()).is_pending());
+        settle().await;
+        gates.decide.add_permits(usize::from(decides));
+        gates.answer.add_permits(usize::from(answers));
+        settle().await;
+        drop(caller);
+        gates.open();
+        settle().await;
+        assert_eq!(gates.counts(), (spends, 1), "exactly once");
+        assert_eq!(taken(&limit).await, Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_in_line_at_a_store_that_waits_is_refunded_once() {
+    let store = Slow::default();
+    let gates = Arc::clone(&store.gates);
+    gates.open();
+    let limit = line(store);
+    limit.cost(2).spend("a").await.unwrap();
+    limit.spend("a").await.unwrap();
+    assert!(timeout(T, limit.acquire("a")).await.is_err());
+    settle().await;
+    assert_eq!(gates.counts(), (3, 1));
+    let left = taken(&limit).await;
+    assert!(left <= 2 * T, "{left:?}");
+    let started = limit.acquire("a").await.unwrap();
+    assert!(started.allowed());
+    settle().await;
+    assert_eq!(gates.counts(), (4, 1), "who has started stays charged");
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_was_never_polled_has_charged_nothing() {
+    let limit = line(MemoryBackend::new());
+    drop(limit.acquire("a"));
+    assert_eq!(taken(&limit).await, Duration::ZERO);
+    let mut done = pin!(limit.acquire("a"));
+    assert!(poll(done.as_mut()).is_ready());
+    assert_eq!(taken(&limit).await, T);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reload_moves_nobody_who_waits() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    let began = Instant::now();
+    let mut waits = pin!(limit.acquire("a"));
+    assert!(poll(waits.as_mut()).is_pending());
+    let mut leaves = Box::pin(limit.acquire("a"));
+    assert!(poll(leaves.as_mut()).is_pending());
+    let without = Limits::builder().limit("l", LINE.max_wait(Duration::ZERO));
+    limit.limiter().reload(without.build().unwrap()).unwrap();
+    assert!(!limit.acquire("a").await.unwrap().allowed(), "no line now");
+    drop(leaves);
+    assert_eq!(taken(&limit).await, 3 * T, "refunded as usual");
+    assert!(waits.await.unwrap().allowed());
+    assert_eq!(began.elapsed(), T);
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_waits_when_its_limit_is_removed_starts_at_its_instant() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    let began = Instant::now();
+    let mut waits = pin!(limit.acquire("a"));
+    assert!(poll(waits.as_mut()).is_pending());
+    let gone = Limits::builder().limit("other", LINE).build().unwrap();
+    limit.limiter().reload(gone).unwrap();
+    assert!(waits.await.unwrap().allowed());
+    assert_eq!(began.elapsed(), T);
+}
+
+#[test]
+fn shutdown_with_callers_in_line_ends() {
+    for backend in [true, false] {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let slow = Slow::default();
+        let gates = Arc::clone(&slow.gates);
+        let limit = runtime.block_on(async {
+            match backend {
+                true => line(MemoryBackend::new()),
+                false => line(slow),
+            }
+        });
+        for _ in 0..20 {
+            let limit = limit.clone();
+            runtime.spawn(async move { limit.acquire("a").await.map(drop) });
+        }
+        gates.decide.add_permits(10);
+        runtime.shutdown_background();
+    }
+}

@@ -1,0 +1,179 @@
+//! The README: short, with the figures of `benches/README.md`, and with links that work wherever it is shown. And the links
+//! between the pages of the guide.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+/// Where docs.rs shows the documentation, and the files of the package.
+const DOCUMENTATION: &str = "https://docs.rs/tollgate/latest/tollgate/";
+const SOURCE: &str = "https://docs.rs/crate/tollgate/latest/source/";
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(path).expect("it can be read")
+}
+
+/// The cells of a table's rows.
+fn rows(text: &str) -> impl Iterator<Item = Vec<String>> {
+    let rows = text.lines().filter_map(|line| line.strip_prefix('|'));
+    rows.map(|row| {
+        let cells = row.trim_end_matches('|').split('|');
+        cells
+            .map(|cell| cell.replace("**", "").trim().into())
+            .collect()
+    })
+}
+
+/// The cell of the row that begins with a label.
+#[track_caller]
+fn cell(text: &str, label: &str, column: usize) -> String {
+    let mut found = rows(text).filter(|cells| cells[0] == label);
+    let row = found.next().unwrap_or_else(|| panic!("no row `{label}`"));
+    assert!(found.next().is_none(), "two rows `{label}`");
+    row[column].clone()
+}
+
+#[test]
+fn readme_has_at_most_900_words() {
+    let words = read("README.md").split_whitespace().count();
+    assert!(words <= 900, "{words} words");
+}
+
+#[test]
+fn figures_are_those_of_the_benches() {
+    let (readme, benches) = (read("README.md"), read("benches/README.md"));
+    let (_, performance) = readme.split_once("## Performance").expect("a section");
+    let pairs = [
+        ("time of a decision, to governor", "hot, allowed: backend"),
+        ("the same by limit name", "hot, allowed: limiter"),
+        (
+            "decisions per second, a million clients, two threads, to governor",
+            "many: backend",
+        ),
+        (
+            "overhead of the layer without headers, to tower_governor with headers",
+            "layer overhead, allowed, plain",
+        ),
+        (
+            "overhead of the layer with headers and extensions, to the same",
+            "layer overhead, allowed, headers and extensions",
+        ),
+        (
+            "memory per client (governor: 55.4 B)",
+            "bytes per bucket, short ids",
+        ),
+    ];
+    for (ours, theirs) in pairs {
+        let (shown, measured) = (cell(performance, ours, 1), cell(&benches, theirs, 4));
+        assert!(measured.contains(|c: char| c.is_ascii_digit()), "{theirs}");
+        assert_eq!(shown, measured, "{ours}");
+    }
+    assert_eq!(cell(&benches, "bytes per bucket, short ids", 2), "55.4");
+    // The heading, the line below it, and nothing that is not compared.
+    let shown = rows(performance).filter(|cells| cells.len() == 2).count();
+    assert_eq!(shown, pairs.len() + 2);
+}
+
+/// The addresses of links and images.
+fn links(text: &str) -> BTreeSet<String> {
+    let inline = text
+        .split("](")
+        .skip(1)
+        .filter_map(|link| link.split(')').next());
+    let defined = text.lines().filter_map(|line| line.strip_prefix('['));
+    let defined = defined.filter_map(|line| line.split_once("]: ").map(|(_, link)| link));
+    inline.chain(defined).map(str::to_owned).collect()
+}
+
+/// The page of each module of the guide, by the path that links to it.
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    for (file, parent) in [
+        ("src/guide.rs", "crate::guide::"),
+        ("src/guide/recipes.rs", "crate::guide::recipes::"),
+    ] {
+        let mut page = None;
+        for line in read(file).lines() {
+            if let Some((_, path)) = line.split_once("include_str!(\"") {
+                let path = path.trim_start_matches("../").trim_end_matches("\")]");
+                page = Some(read(path));
+            }
+            let module = line.strip_prefix("pub mod ");
+            if let Some(module) = module.and_then(|module| module.strip_suffix(" {}")) {
+                pages.insert(format!("{parent}{module}"), page.take().expect("a page"));
+            }
+        }
+    }
+    pages
+}
+
+/// The anchor that rustdoc gives a heading.
+fn anchor(heading: &str) -> String {
+    let title = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = title
+        .chars()
+        .filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_between_pages_lead_to_headings() {
+    let pages = pages();
+    let mut seen = 0;
+    for (name, page) in &pages {
+        for link in links(page) {
+            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { name } else { path };
+            let (false, Some(target)) = (heading.is_empty(), pages.get(target)) else {
+                continue;
+            };
+            let mut headings = target.lines().filter(|line| line.starts_with('#'));
+            assert!(
+                headings.any(|line| anchor(line) == heading),
+                "{name}: {link}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 3, "{seen}");
+}
+
+/// Whether `src/guide.rs` or `src/guide/recipes.rs` has the page that a path in the documentation names.
+fn is_page(path: &str) -> bool {
+    let (path, _) = path.split_once("index.html").expect("a module");
+    let declares = |file: &str, module: &str| {
+        let (page, folder) = (
+            format!("pub mod {module} {{}}"),
+            format!("pub mod {module};"),
+        );
+        read(file)
+            .lines()
+            .any(|line| line == page || line == folder)
+    };
+    match path.trim_end_matches('/').split('/').collect::<Vec<_>>()[..] {
+        [""] | ["guide"] => true,
+        ["guide", page] => declares("src/guide.rs", page),
+        ["guide", "recipes", page] => declares("src/guide/recipes.rs", page),
+        _ => false,
+    }
+}
+
+#[test]
+fn links_work_wherever_the_readme_is_shown() {
+    let links = links(&read("README.md"));
+    let mut pages = 0;
+    for link in links {
+        assert!(link.starts_with("https://"), "{link} is relative");
+        if let Some(path) = link.strip_prefix(DOCUMENTATION) {
+            assert!(is_page(path), "{link}");
+            pages += 1;
+        } else if let Some(file) = link.strip_prefix(SOURCE) {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+            assert!(path.is_file(), "{file} is not in the package");
+        }
+    }
+    assert!(pages > 5, "{pages}");
+}

@@ -1,0 +1,101 @@
+//! Clocks and stores for tests of callers that wait.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{sync::Semaphore, task::yield_now, time::Instant};
+use tollgate::{
+    MemoryBackend,
+    backend::{Backend, BackendError, async_trait},
+    clock::{Clock, Timestamp},
+    decision::Outcome,
+    transaction::{Batch, Operation},
+};
+
+/// tokio's clock, which stands still until everybody waits.
+#[derive(Debug)]
+pub(crate) struct TokioClock(Instant);
+
+impl TokioClock {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        let since = u64::try_from(self.0.elapsed().as_micros()).unwrap();
+        Timestamp::from_micros(1_767_225_600_000_000 + since)
+    }
+}
+
+/// A store that answers when it is let, and counts what it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Slow {
+    memory: MemoryBackend,
+    pub(crate) gates: Arc<Gates>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Gates {
+    /// Before it decides, and before it says so.
+    pub(crate) decide: Semaphore,
+    pub(crate) answer: Semaphore,
+    spends: AtomicUsize,
+    refunds: AtomicUsize,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            decide: Semaphore::new(0),
+            answer: Semaphore::new(0),
+            spends: AtomicUsize::new(0),
+            refunds: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Gates {
+    pub(crate) fn open(&self) {
+        self.decide.add_permits(1000);
+        self.answer.add_permits(1000);
+    }
+
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        (count(&self.spends), count(&self.refunds))
+    }
+}
+
+#[async_trait]
+impl Backend for Slow {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.gates.decide.acquire().await.unwrap().forget();
+        match batch.operation {
+            Operation::Spend => self.gates.spends.fetch_add(1, Ordering::SeqCst),
+            Operation::Refund => self.gates.refunds.fetch_add(1, Ordering::SeqCst),
+            _ => 0,
+        };
+        let outcome = self.memory.apply(batch).await;
+        self.gates.answer.acquire().await.unwrap().forget();
+        outcome
+    }
+}
+
+/// Polls once.
+pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+pub(crate) async fn settle() {
+    for _ in 0..100 {
+        yield_now().await;
+    }
+}
