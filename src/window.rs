@@ -114,12 +114,7 @@ impl Units {
 
     /// Changes the units that count at `now` (µs since the epoch), and forgets the others.
     pub(crate) fn change(&mut self, window: &Window, now: u64, change: Change) {
-        let outdated = {
-            let (older, newer) = self.instants.as_slices();
-            let live = live(older, window, now).len() + live(newer, window, now).len();
-            self.instants.len() - live
-        };
-        self.instants.drain(..outdated);
+        self.forget_outdated(window, now);
         match change {
             Change::Nothing => {}
             Change::Take { after, units } => self.insert(after, now, units, window),
@@ -130,18 +125,30 @@ impl Units {
         }
     }
 
+    fn forget_outdated(&mut self, window: &Window, now: u64) {
+        let is_over = |instant: &u64| window.end(*instant) <= now;
+        while self.instants.front().is_some_and(is_over) {
+            self.instants.pop_front();
+        }
+    }
+
     fn insert(&mut self, after: u32, now: u64, units: u32, window: &Window) {
-        let wanted = self.instants.len() + units as usize;
+        let (len, units) = (self.instants.len(), units as usize);
+        let wanted = len + units;
         if self.instants.capacity() < wanted {
             let most = (window.limit as usize).max(wanted);
             let room = (2 * wanted).min(most);
-            self.instants.reserve_exact(room - self.instants.len());
+            self.instants.reserve_exact(room - len);
         }
-        let rotates = self.instants.len() - after as usize;
-        self.instants.rotate_right(rotates);
-        self.instants
-            .extend(std::iter::repeat_n(now, units as usize));
-        self.instants.rotate_left(rotates);
+        match units {
+            1 => self.instants.push_back(now),
+            units => self.instants.extend(std::iter::repeat_n(now, units)),
+        }
+        // Those that are later than now, because the clock has stepped back, come last.
+        let later = len - after as usize;
+        if later > 0 {
+            self.instants.make_contiguous()[after as usize..].rotate_left(later);
+        }
     }
 
     /// When none of them counts any more (µs since the epoch), if none is added.

@@ -331,16 +331,19 @@ async fn what_has_changed_is_logged_once() {
     assert_eq!(log.count("limits"), 0, "nothing has changed");
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits are not reloaded: those in force stay"), 1);
+    assert_eq!(
+        log.count("limits were not reloaded: the current ones stay in force"),
+        1
+    );
     assert_eq!(log.count("expected a map, found `5`"), 1);
     files.write("overrides.yml", "");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits are reloaded limits=1 overrides=0"), 1);
+    assert_eq!(log.count("limits were reloaded limits=1 overrides=0"), 1);
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits are not reloaded"), 2, "it is told anew");
+    assert_eq!(log.count("limits were not reloaded"), 2, "it is told anew");
     files.write("overrides.yml", "");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("the files say again what is in force"), 1);
+    assert_eq!(log.count("the files match the limits in force again"), 1);
     running.abort();
 }

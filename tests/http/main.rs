@@ -20,3 +20,4 @@ mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
+mod windows;

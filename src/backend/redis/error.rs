@@ -13,26 +13,26 @@ use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 #[non_exhaustive]
 pub enum RedisError {
     /// There was no answer in time. The charge may have been made.
-    #[error("Redis has not answered in time")]
+    #[error("Redis did not answer in time")]
     Timeout,
     /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({})", .0.details())]
     Disconnected(Error),
     /// Too many decisions are waiting.
-    #[error("too many decisions wait for Redis: it is slower than they come in")]
+    #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
     /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
     /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
-    #[error("Redis has refused: {0}")]
+    #[error("Redis refused: {0}")]
     Refused(String),
     /// The answer is not one of the script's.
     #[error(
-        "Redis has answered with {0}: do all processes that share these buckets run the same version of \
-         tollgate, and nothing else writes to its keys?"
+        "Redis gave an unexpected answer, {0}: check that all processes that share these buckets run the same version of \
+         tollgate, and that nothing else writes to its keys"
     )]
     Garbled(String),
     /// The URL or the configuration is not valid for a client.
-    #[error("no Redis client can be made of this configuration: {0}")]
+    #[error("cannot create a Redis client from this configuration: {0}")]
     Config(String),
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]

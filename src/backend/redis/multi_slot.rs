@@ -254,7 +254,7 @@ impl SpendPhase {
         for answer in run(&self.cluster, &self.back(&voted), deadline).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
-                tracing::debug!(%error, "a charge could not be given back");
+                tracing::debug!(%error, "a charge could not be refunded");
             }
         }
         (voted, None)

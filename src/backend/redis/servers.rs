@@ -182,7 +182,7 @@ impl Servers {
                 tracing::warn!(
                     client = client.id(),
                     differences = differences.join("; "),
-                    "this Redis client lets decisions wait for longer than one of tollgate's own"
+                    "this Redis client lets decisions wait longer than tollgate's own client would"
                 );
             }
         }
