@@ -14,6 +14,7 @@ pub mod debt;
 pub mod exceptions;
 pub mod history;
 pub mod limits;
+mod side_by_side;
 pub mod single;
 pub mod tiers;
 pub mod tiers_batch;
