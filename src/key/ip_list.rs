@@ -135,7 +135,7 @@ pub enum IpListError {
         source: io::Error,
     },
     /// It is not text.
-    #[error("{}: it is not UTF-8: save it as that", .path.display())]
+    #[error("{}: it is not UTF-8: save it as UTF-8", .path.display())]
     Encoding {
         /// The file.
         path: PathBuf,

@@ -84,6 +84,6 @@ impl SideBySide {
 }
 
 /// How the buckets of a limit are decided, if it is not off.
-fn algorithm<'a>(limits: &'a Limits, name: &str) -> Option<&'a Algorithm> {
+pub(super) fn algorithm<'a>(limits: &'a Limits, name: &str) -> Option<&'a Algorithm> {
     limits.get(name)?.limit.as_ref()?.algorithm()
 }
