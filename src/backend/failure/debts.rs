@@ -14,6 +14,7 @@ use ahash::RandomState;
 use crate::{
     clock::Timestamp,
     gcra::Tat,
+    quota::Usage,
     transaction::{Fingerprint, Member, OwnedMember},
 };
 
@@ -35,6 +36,8 @@ pub(super) struct Debtor {
     pub(super) member: OwnedMember,
     /// When it was charged last, if that was by a client's clock.
     pub(super) at: Option<Timestamp>,
+    /// What was charged here of a quota.
+    pub(super) used: Usage,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +67,7 @@ impl Debts {
         &self,
         member: &Member<'_>,
         at: Option<Timestamp>,
+        charge: impl Fn(Usage) -> Usage,
         amount: impl Fn(&Debtor) -> u32,
     ) {
         if self.kept == 0 {
@@ -73,17 +77,26 @@ impl Debts {
         let owing = &mut tables.owing;
         if let Some(debtor) = owing.get_mut(&member.fingerprint) {
             debtor.at = at.max(debtor.at);
+            debtor.used = charge(debtor.used);
             return;
         }
         let debtor = Debtor {
             member: OwnedMember::from(member),
             at,
+            used: charge(Usage::NOTHING),
         };
         owing.insert(member.fingerprint, debtor);
         if owing.len() >= self.kept.saturating_mul(2) {
             keep_largest(owing, self.kept, amount);
         }
         self.owing.store(owing.len(), Ordering::Relaxed);
+    }
+
+    /// Changes what was charged here of a quota, if it owes something.
+    pub(super) fn change(&self, bucket: Fingerprint, change: impl Fn(Usage) -> Usage) {
+        if let Some(debtor) = self.lock().owing.get_mut(&bucket) {
+            debtor.used = change(debtor.used);
+        }
     }
 
     /// The buckets that owe something at present.
