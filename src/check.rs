@@ -105,14 +105,14 @@ impl Check {
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::ForwardingHeaderIgnored => {
-                "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, have clients' \
-                 headers removed, or switch this check off"
+                "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, remove clients' \
+                 headers, or switch this check off"
             }
             Self::OneId => {
-                "behind a proxy, use `ClientIp::behind(..)`; if all shall share a bucket, use `key::Everyone`"
+                "behind a proxy, use `ClientIp::behind(..)`; if all clients should share a bucket, use `key::Everyone`"
             }
             Self::IdPerRequest => {
-                "use an id that a client cannot choose anew for each request, such as an account that is \
+                "use an id that a client cannot change with each request, such as an account that is \
                  authenticated, or `ClientIp`"
             }
             Self::ChargedTwice => "add the layer, or the rule, in one place only",
@@ -131,10 +131,10 @@ impl Check {
             Self::BucketsEvicted => {
                 "set `maxmemory-policy noeviction` on the server, or keep buckets on one of their own"
             }
-            Self::ClockSkew => "have the clocks of both machines set by NTP",
+            Self::ClockSkew => "synchronize the clocks of both machines with NTP",
             Self::ClientReplays => {
-                "set `max_command_attempts` of its `ConnectionConfig` to 1: a decision is sent once whatever it says, \
-                 and other writes are not"
+                "set `max_command_attempts` of its `ConnectionConfig` to 1: decisions are never resent, \
+                 but other writes are"
             }
         }
     }

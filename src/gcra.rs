@@ -92,7 +92,7 @@ pub enum GcraError {
     #[error("count is 0, so no token would ever come back: use at least 1")]
     ZeroCount,
     /// The period is zero.
-    #[error("period is 0: use the time in which `count` tokens come back, as `1s` or `3h`")]
+    #[error("period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`")]
     ZeroPeriod,
     /// The period has a fraction of a microsecond.
     #[error("period is not a whole number of microseconds: round it to one")]

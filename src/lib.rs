@@ -26,12 +26,14 @@
 //! | to | use |
 //! |---|---|
 //! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractorExt::or_else), or a closure |
-//! | set limits | [`Limit`] in code, [files](guide::limits_in_files) of defaults and overrides, or [burst tiers](guide::tiers) |
+//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, or [burst tiers](guide::tiers); in code or in [files](guide::limits_in_files) of defaults and overrides |
+//! | delay requests instead of refusing them | [`Limit::max_wait`] |
 //! | choose requests, costs and plans | [`Rule`]s, several per [`RateLimitLayer`], charged together or not at all ([guide](guide::rules)) |
 //! | charge by outcome | [`refund_if`](Rule::refund_if), [`charge_if`](Rule::charge_if), [`settle_by`](Rule::settle_by), or a handler with its [`Assessment`](layer::Assessment) |
 //! | shape refusals and headers | [response formats](response), for HTTP and gRPC ([guide](guide::responses)) |
 //! | share limits between servers | [`RedisBackend`] ([guide](guide::redis)) with a [`FailurePolicy`](backend::FailurePolicy) and a [`DenyCache`](backend::DenyCache) |
 //! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund and reset, for one bucket or a batch |
+//! | respect the limits of other servers | `pace::PaceLayer`, for clients (feature `pace`) |
 //! | operate it | metrics, events, spans and alerts ([guide](guide::operating)); [checks](check) of the configuration |
 //! | test it | [`ManualClock`](clock::ManualClock): no test has to sleep ([recipe](guide::recipes::testing)) |
 //!
@@ -43,7 +45,7 @@
 //!
 //! ```text
 //! testing         the conformance suite for backends
-//! pace            the client side: follows what servers say about their limits
+//! pace            tower for clients: follows what servers say
 //! reload          limits and lists that are read again when their files change
 //! layer           tower: a request comes in, a response goes out
 //!   response        refusals and headers
@@ -55,7 +57,7 @@
 //!     metrics         what is counted
 //!     decision        judges a batch, and computes its figures
 //!     transaction     what a backend is asked
-//!       tiers, window, quota, gcra     the arithmetic, pure
+//!       window, quota, tiers, gcra     the arithmetic, pure
 //!       check           mistakes that only show while requests run
 //!       id              ids and their formats
 //!       clock           time
@@ -72,10 +74,10 @@
 //! | `redis` | | [`RedisBackend`]: Redis or Valkey, on single servers, behind sentinels, or as a cluster |
 //! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail, on tokio; part of `redis` |
 //! | `metrics` | | counters and histograms, through the `metrics` facade |
+//! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits, on tokio |
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
-//! | `pace` | | follows what servers say about their limits: the client side, on tokio |
 //! | `tonic-tls` | | the same on TLS connections |
-//! | `tokio` | by others | refunds and settlement in a background task, for backends that wait |
+//! | `tokio` | by others | waiting in line; refunds and settlement in a background task, for backends that wait |
 //! | `testing` | | the conformance suite, for tests of your own backend |
 //!
 //! Features only add. With `default-features = false`, neither axum nor an asynchronous runtime is a dependency.

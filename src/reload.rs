@@ -101,8 +101,8 @@ impl Reloader {
         self
     }
 
-    /// Reads a list of addresses again whenever it looks at the files. Each list is put in force by itself: a mistake in
-    /// one of them, or in the limits, keeps back only what it is in.
+    /// Also reads a list of addresses again whenever it looks at the files. Each list takes effect by itself: a mistake in
+    /// one affects neither the other lists nor the limits.
     ///
     /// ```no_run
     /// use tollgate::{ClientIp, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::IpList, reload::Reloader};
@@ -144,7 +144,10 @@ impl Reloader {
                 if let Some(error) = &error
                     && (asked || last_error.as_ref() != Some(error))
                 {
-                    tracing::error!(error, "limits are not reloaded: those in force stay");
+                    tracing::error!(
+                        error,
+                        "limits were not reloaded: the current ones stay in force"
+                    );
                 }
                 last_error = error;
             }
@@ -244,14 +247,14 @@ impl Reloader {
         }
         match limits {
             Ok(Look::Known) => {}
-            Ok(Look::Back) => tracing::info!("the files say again what is in force"),
+            Ok(Look::Back) => tracing::info!("the files match the limits in force again"),
             Ok(Look::New) => {
                 let limits = self.limiter.limits();
                 let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
                 tracing::info!(
                     limits = limits.iter().count(),
                     overrides,
-                    "limits are reloaded"
+                    "limits were reloaded"
                 );
             }
             Err(error) => return Err(error.to_string()),
@@ -282,7 +285,7 @@ impl Hangups {
     fn listen(on_hangup: bool) -> Self {
         let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
         Self(listened.unwrap_or_else(|error| {
-            tracing::error!(%error, "limits are not reloaded on SIGHUP: it cannot be listened to");
+            tracing::error!(%error, "limits are not reloaded on SIGHUP: cannot listen to the signal");
             None
         }))
     }

@@ -17,7 +17,7 @@ pub(crate) fn detach(closing: Closing) {
     }
     drop(closing);
     tracing::warn!(
-        "what a request was charged is not corrected: there is no tokio runtime to do it in"
+        "the charge of a request is not corrected: there is no tokio runtime to do it in"
     );
 }
 

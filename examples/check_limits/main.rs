@@ -14,6 +14,8 @@
 //! looked up as it stands: where a rule counts IPv6 clients by their /64, ask for its first address.
 
 mod args;
+#[path = "../shared/bound.rs"]
+mod bound;
 #[path = "../shared/client.rs"]
 mod client;
 mod report;

@@ -33,6 +33,8 @@
 //! five seconds after a reset.
 
 mod admin;
+#[path = "../shared/bound.rs"]
+mod bound;
 mod bucket;
 #[path = "../shared/client.rs"]
 mod client;

@@ -248,7 +248,7 @@ pub enum BackendError {
     NotDone(#[source] Box<dyn StdError + Send + Sync>),
     /// The store has moved and is being located: a master has become a replica. A circuit breaker does not count this
     /// as a failure.
-    #[error("the rate limit store is being found again")]
+    #[error("the rate limit store has moved, and is being located")]
     Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
 

@@ -112,12 +112,12 @@ impl fmt::Display for CanonicalId<'_> {
 /// What is wrong with a text that shall be an id, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Reason {
-    #[error("it is empty: say whose it is, or leave it out")]
+    #[error("it is empty: use the client's id, or leave it out")]
     Empty,
-    #[error("it is reserved for requests without one: use `Transaction::missing`")]
+    #[error("it is reserved for requests without an id: use `Transaction::missing`")]
     Reserved,
     #[error("{0}")]
     Form(&'static str),
-    #[error("it is a part of `{0}`, which shares one bucket: write that, if it is meant")]
+    #[error("it belongs to `{0}`, which shares one bucket: write that if you mean all of it")]
     Wider(Box<str>),
 }

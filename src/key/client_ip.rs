@@ -132,13 +132,13 @@ impl ClientIp {
         })
     }
 
-    /// Says of requests whether they come from an address of a list, which may change while requests run. Otherwise it is
-    /// like [`within`](Self::within).
+    /// A condition that holds for requests from the addresses on a list, which can change while requests run. Otherwise it
+    /// is like [`within`](Self::within).
     ///
     /// ```no_run
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, key::IpList};
     ///
-    /// // The abusers, one address or range in a line.
+    /// // One address or range per line.
     /// let abusers = IpList::from_file("abusers.txt")?;
     /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
     ///     .deny_if("abusers", ClientIp::peer().listed_in(&abusers));

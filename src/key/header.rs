@@ -72,7 +72,7 @@ impl KeyExtractor for HeaderId {
             return self.missing("is missing");
         };
         if values.next().is_some() {
-            return self.missing("is there more than once");
+            return self.missing("appears more than once");
         }
         match value.to_str().map(str::trim) {
             Ok("") => self.missing("is empty"),

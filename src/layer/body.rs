@@ -109,7 +109,7 @@ impl Drop for Watch {
         let complete = length == Some(self.sent);
         let closed = catch_unwind(AssertUnwindSafe(|| self.close(complete)));
         if closed.is_err() {
-            tracing::error!("a rule's closure has panicked on a response that was dropped");
+            tracing::error!("a rule's closure panicked on a dropped response");
         }
     }
 }

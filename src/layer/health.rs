@@ -46,7 +46,7 @@ impl Health {
             LimiterError::CostAboveBurst { .. } => {}
             error => {
                 if !self.misused.swap(true, Ordering::Relaxed) {
-                    tracing::error!(%error, "requests are refused by a mistake in their rules");
+                    tracing::error!(%error, "requests are refused because their rules are misconfigured");
                 }
             }
         }
@@ -62,7 +62,7 @@ impl Health {
                     let error = error.map(tracing::field::display);
                     tracing::error!(error, source, "rate limits cannot be decided");
                 }
-                Transition::Ends => tracing::info!("rate limits are decided again"),
+                Transition::Ends => tracing::info!("rate limits can be decided again"),
             });
     }
 }

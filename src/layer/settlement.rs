@@ -119,7 +119,7 @@ impl Drop for Settlement {
             // A second panic while the first one unwinds would abort the process.
             match catch_unwind(AssertUnwindSafe(|| self.close(Outcome::Abandoned, true))) {
                 Ok(closing) => closing.into_iter().for_each(detach),
-                Err(_) => tracing::error!("a rule's closure has panicked on an abandoned request"),
+                Err(_) => tracing::error!("a rule's closure panicked on an abandoned request"),
             }
         }
     }
@@ -127,6 +127,6 @@ impl Drop for Settlement {
 
 pub(super) fn told(settled: Result<(), LimiterError>) {
     if let Err(error) = settled {
-        tracing::debug!(%error, "what a request was charged could not be corrected");
+        tracing::debug!(%error, "the charge of a request could not be corrected");
     }
 }

@@ -219,7 +219,7 @@ fn warn(name: &str, limit: &Limit) {
         tracing::warn!(
             limit = name,
             tier,
-            "the cooldown of a tier is shorter than its window, and a tier begins empty each time that it is \
+            "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
              entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
         );
     }

@@ -193,7 +193,7 @@ pub struct DurationError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum ErrorKind {
-    #[error("write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`")]
+    #[error("write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`")]
     Syntax,
     #[error("add a unit, one of ns, us, ms, s, m, h")]
     NoUnit,
@@ -203,7 +203,7 @@ enum ErrorKind {
     Days(Duration),
     #[error("it is too long: shorten it")]
     TooLong,
-    #[error("it has a part of a nanosecond: round it")]
+    #[error("it has a fraction of a nanosecond: round it")]
     TooFine,
 }
 
@@ -266,8 +266,8 @@ mod tests {
             ("1h30", "add a unit"),
             ("99999999999999999999h", "too long"),
             ("18446744073709551615h", "too long"),
-            ("0.1ns", "part of a nanosecond"),
-            ("0.0000000001s", "part of a nanosecond"),
+            ("0.1ns", "fraction of a nanosecond"),
+            ("0.0000000001s", "fraction of a nanosecond"),
         ];
         for (text, reason) in cases {
             let error = parse_duration(text).unwrap_err().to_string();

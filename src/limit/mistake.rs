@@ -168,11 +168,9 @@ impl StdError for LimitsError {
 pub(super) enum Mistake {
     #[error("cannot read it: {0}")]
     Read(#[source] io::Error),
-    #[error("it is not UTF-8: save it as that")]
+    #[error("it is not UTF-8: save it as UTF-8")]
     Encoding,
-    #[error(
-        "its name does not say what language it is in: end it with .yml, .yaml, .json or .toml"
-    )]
+    #[error("its name has no known extension: use .yml, .yaml, .json or .toml")]
     Extension,
     #[cfg_attr(
         all(feature = "yaml", feature = "toml"),
@@ -190,13 +188,15 @@ pub(super) enum Mistake {
     },
     #[error("values are not written as {0}: write `{1}`")]
     OneLine(String, String),
-    #[error("it names no limits, so nothing would be limited: add some, or leave the file out")]
+    #[error(
+        "it contains no limits, so nothing would be limited: add some, or do not load the file"
+    )]
     NoLimits,
     #[error("it has no values: {0}")]
     NoValues(&'static str),
     #[error("unknown field `{field}`: {hint}")]
     UnknownField { field: String, hint: String },
-    #[error("{0} is there twice: remove one of them")]
+    #[error("{0} appears twice: remove one of them")]
     RepeatedField(&'static str),
     #[error("{0} is missing: {1}")]
     MissingField(&'static str, &'static str),
@@ -215,12 +215,12 @@ pub(super) enum Mistake {
     #[error("it is defined twice: remove one of them")]
     DuplicateName,
     #[error(
-        "it has the number {number}, which is that of `{other}`: give one of them another, that no \
+        "it has the number {number}, which `{other}` has too: give one of them a number that no \
          limit has had before"
     )]
     DuplicateNumber { number: u32, other: String },
     #[error(
-        "it was declared as {}, with ids in the format {}: leave number and id out, or write these",
+        "it was declared as {}, with ids in the format {}: remove number and id, or write these values",
         numbered(.0), .0.format()
     )]
     OtherName(LimitName),
@@ -231,12 +231,12 @@ pub(super) enum Mistake {
     )]
     OtherSpelling { near: String, origin: Origin },
     #[error(
-        "no limit has the name `{name}`, which an override in code is for: did you mean `{name}`?"
+        "no limit has the name `{name}`, which an override in code uses: did you mean `{name}`?"
     )]
     OtherInCode { name: String },
     #[error("it has an override already, for `{first}`: remove one of them")]
     DuplicateOverride { first: String },
-    #[error("ids is empty, so it is for nobody: list those whom it is for, or remove it")]
+    #[error("ids is empty, so the override applies to nobody: list its clients, or remove it")]
     NoIds,
     #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
     OverrideKey(String),

@@ -239,8 +239,8 @@ impl fmt::Display for LimitName {
 /// The error for an invalid name. [`LimitsBuilder::build`](super::LimitsBuilder::build) returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a limit name: begin with an ASCII letter, \
-     and go on with letters, digits, `_`, `.` or `-`"
+    "`{0}` is not a limit name: start with an ASCII letter, \
+     and continue with letters, digits, `_`, `.` or `-`"
 )]
 pub struct NameError(String);
 

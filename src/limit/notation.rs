@@ -1,4 +1,4 @@
-//! Limits in one line: `10/s burst 20`, `5 per 15m`, `1000 per day`.
+//! Limits in one line: `10/s burst 20`, `5 per 15m`, `1000 per day`, `5 in any 15m`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -12,6 +12,7 @@ use crate::{
     gcra::{Gcra, GcraError},
     id::shortened,
     transaction::Algorithm,
+    window::{Window, WindowError},
 };
 
 /// Words for periods. Others are durations, such as `15m`.
@@ -27,8 +28,8 @@ impl FromStr for Limit {
 
     /// Reads a count, `/` or `per`, a period, and perhaps `burst` and how many may come at once, which is the count if it
     /// is left out. A period is `second`, `minute`, `hour`, `day`, one of their first letters, or a duration such as `15m`
-    /// or `1h30m`. `unlimited` and `blocked` are limits too, and what [`Limit`] displays of a limit without tiers is read
-    /// again.
+    /// or `1h30m`. That is a token bucket: `1000 per day` passes up to 1999 requests in one day, and [`Limit::quota`] at most
+    /// 1000. Other limits are `5 in any 15m`, which is a [window](Limit::window), `unlimited` and `blocked`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,6 +59,10 @@ impl FromStr for Limit {
 fn rate(line: &str) -> Result<Limit, Problem> {
     let (count, rest) = number(line)?;
     let rest = rest.trim_start();
+    if let Ok(rest) = word(rest, "in") {
+        let window = word(rest.trim_start(), "any")?.trim();
+        return Ok(Limit::from(Window::new(count, period(window)?)?));
+    }
     let rest = match rest.strip_prefix('/') {
         Some(rest) => rest,
         None => word(rest, "per")?,
@@ -141,6 +146,8 @@ enum Problem {
     Period(#[from] DurationError),
     #[error(transparent)]
     Values(#[from] GcraError),
+    #[error(transparent)]
+    Window(#[from] WindowError),
 }
 
 #[cfg(test)]
@@ -163,6 +170,8 @@ mod tests {
             ("5 per 15m", Limit::per(5, secs(15 * 60))),
             ("5/1h30m burst 2", Limit::per(5, secs(90 * 60)).burst(2)),
             ("1 per 100ms", Limit::every(Duration::from_millis(100))),
+            ("5 in any 15m", Limit::window(5, secs(15 * 60))),
+            ("5 in any hour", Limit::window(5, secs(60 * 60))),
             ("unlimited", Limit::UNLIMITED),
             ("blocked", Limit::BLOCKED),
         ] {
@@ -176,6 +185,7 @@ mod tests {
             Limit::per_second(10).burst(20),
             Limit::per_day(u32::MAX),
             Limit::every(Duration::from_micros(1)).burst(u32::MAX),
+            Limit::window(5, Duration::from_secs(15 * 60)),
             Limit::UNLIMITED,
             Limit::BLOCKED,
         ] {
@@ -194,6 +204,10 @@ mod tests {
             ("ten per day", FORM),
             ("10 s", FORM),
             ("10 pers", FORM),
+            ("5 in 15m", FORM),
+            ("5 in any", FORM),
+            ("5 in any 15m burst 2", "`15m burst 2` is not a duration"),
+            ("5000 in any 15m", "4096"),
             ("-1/s", FORM),
             ("1.5/s", FORM),
             ("10/s 20", FORM),

@@ -48,7 +48,7 @@ pub enum LimiterError {
     },
     /// A group request for a limit without tiers.
     #[error(
-        "limit `{limit}` has no tiers, which alone grant a part of a cost: leave the min_cost out"
+        "limit `{limit}` has no tiers, and only tiers can grant part of a cost: remove the min_cost"
     )]
     NoTiers {
         /// The limit.
@@ -56,7 +56,7 @@ pub enum LimiterError {
     },
     /// A group request whose minimum is 0, or above its cost.
     #[error(
-        "limit `{limit}` cannot grant {least} to {cost}: ask for at least 1, and for no min_cost above the cost"
+        "limit `{limit}` cannot grant {least} to {cost}: set min_cost to at least 1 and at most the cost"
     )]
     NoSuchGroup {
         /// The limit.
@@ -68,7 +68,7 @@ pub enum LimiterError {
     },
     /// An operation that tiers do not support.
     #[error(
-        "limit `{limit}` has tiers, which cannot be {verb}: what they grant may have entered a tier, and that \
+        "limit `{limit}` has tiers, which cannot be {verb}: a grant may have entered a tier, which \
          cannot be undone; check first, or give the limit burst, count and period"
     )]
     NotWithTiers {
@@ -90,14 +90,14 @@ pub enum LimiterError {
         cost: u32,
     },
     /// Two transactions of a batch are for one bucket.
-    #[error("the bucket `{key}` is twice in one batch: add the costs up")]
+    #[error("the bucket `{key}` appears twice in one batch: add up the costs")]
     DuplicateBucket {
         /// The bucket's key.
         key: String,
     },
     /// A receipt belongs to another bucket, or a text is not a receipt.
     #[error(
-        "the receipt is not one of limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
+        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
     )]
     ForeignReceipt {
         /// The limit.

@@ -185,7 +185,7 @@ impl RuleRequirement {
             let limit = &*self.limit;
             tracing::warn!(
                 limit,
-                "the limit has no values, so that its rule limits nobody: give it some, or write `{limit}: {{}}`"
+                "the limit has no values, so its rule limits nobody: give it some, or write `{limit}: {{}}`"
             );
         }
         let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));
@@ -194,7 +194,7 @@ impl RuleRequirement {
                 limit = &*self.limit,
                 id = shown(limits, first.id).as_str(),
                 more = unmet.count(),
-                "an override is for an id that a rule of its limit never finds: write it as the \
+                "an override is for an id that a rule of its limit cannot produce: write it as the \
                  rule's extractor does, an IPv6 client by the first address of its /64 unless it is exact"
             );
         }
@@ -302,8 +302,8 @@ pub enum ReloadError {
     Rule(#[source] LimiterError),
     /// A limit that a rule uses was removed from the file that defined it.
     #[error(
-        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` if it is \
-         to be off ({hint})", file = .file.display()
+        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` to turn it off \
+           ({hint})", file = .file.display()
     )]
     Removed {
         /// The limit.
@@ -316,7 +316,7 @@ pub enum ReloadError {
     /// A limit that a rule uses no longer has values.
     #[error(
         "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
-         `{limit}: {{}}` if it is to be off",
+         `{limit}: {{}}` to turn it off",
         In(file)
     )]
     Vanished {
@@ -327,7 +327,7 @@ pub enum ReloadError {
     },
     /// A name has another number or id format, or a number has another id format.
     #[error(
-        "limit `{was}` is {}, and `{is}` would be {}, so that its buckets would be lost: leave that, \
+        "limit `{was}` is {}, and `{is}` would be {}, so its buckets would be lost: keep it, \
          or restart",
         Key(was),
         Key(is)

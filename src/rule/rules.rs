@@ -31,7 +31,7 @@ pub enum RuleError {
     Limiter(LimiterError),
     /// The extractor cannot produce ids in the limit's format.
     #[error(
-        "limit `{limit}` has ids in the format {format}, which the rule's extractor does not find: use \
+        "limit `{limit}` has ids in the format {format}, which the rule's extractor cannot produce: use \
          another extractor, or give the limit another format"
     )]
     Format {
@@ -41,22 +41,24 @@ pub enum RuleError {
         format: IdFormat,
     },
     /// The costs of all rules of one limit add up to more than its burst.
-    #[error("rules of one limit may meet in one bucket, where their costs are added up: {0}")]
+    #[error("rules of one limit can meet in one bucket, where their costs add up: {0}")]
     Sum(LimiterError),
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(Finding),
     /// Several rules of one limit, at least one of which charges by how requests end.
     #[error(
-        "limit `{limit}` has several rules, of which one is charged by how a request ends, so that they cannot be \
-         added up: give it one rule, or two limits"
+        "limit `{limit}` has several rules, and one of them charges by how a request ends, so they cannot be \
+         added up: use one rule, or two limits"
     )]
     MixedCharging {
         /// The limit.
         limit: String,
     },
     /// Two rules of one limit have different modes, so their charges cannot be added up.
-    #[error("two rules of limit `{limit}` have the modes {modes:?}: give them one, or two limits")]
+    #[error(
+        "two rules of limit `{limit}` have the modes {modes:?}: give them one mode, or use two limits"
+    )]
     MixedModes {
         /// The limit.
         limit: String,

@@ -149,12 +149,12 @@ fn duration(us: u64) -> Duration {
 pub enum TierMistake {
     /// The limit is zero.
     #[error(
-        "limit is 0, so no request could ever enter it: use at least 1, which is what the request is granted \
+        "limit is 0, so no request could ever enter the tier: use at least 1, for the request \
          that enters the tier"
     )]
     ZeroLimit,
     /// The window or the active period is zero.
-    #[error("{0} is 0: use a duration as `1s`, or `infinite`")]
+    #[error("{0} is 0: use a duration such as `1s`, or `infinite`")]
     Zero(&'static str),
     /// A duration has a fraction of a microsecond.
     #[error("{0} is not a whole number of microseconds: round it to one")]

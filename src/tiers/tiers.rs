@@ -84,7 +84,7 @@ pub enum TiersError {
     #[error("tiers is empty, so nothing would ever pass: list at least one")]
     None,
     /// There are more than [`Tiers::MAX`].
-    #[error("{0} tiers are more than 16: leave some out")]
+    #[error("{0} tiers are more than 16: remove some")]
     TooMany(usize),
     /// One of them is not valid.
     #[error("tier {tier}: {mistake}")]

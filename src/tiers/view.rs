@@ -138,12 +138,15 @@ impl<'a> View<'a> {
             windows: SmallVec::new(),
             current: None,
         };
+        // Lowest first, so the last active tier that is met is the highest, which is in force.
         for (i, span) in tiers.spans().iter().enumerate() {
             let phase = Phase::of(span, entry(i), now);
             if phase == Phase::Active {
                 view.current = Some(i);
             }
             let mut window = match phase {
+                // A tier above the lowest starts empty when it is entered, so what its window still holds is irrelevant. The
+                // lowest one keeps its window, because its limit holds in any span.
                 Phase::Inactive if i > 0 => Window::default(),
                 _ => window(i, span),
             };
@@ -161,6 +164,7 @@ impl<'a> View<'a> {
 
     fn phase(&self, tiers: &Tiers, tier: usize, at: u64) -> Phase {
         let window = &self.windows[tier];
+        // `after` may have entered the tier: only the stored phase knows. Later instants follow from the entry.
         if at == self.now {
             return window.phase;
         }
@@ -178,12 +182,14 @@ impl<'a> View<'a> {
 
     /// The tiers that a request at some time may take units from, in this order.
     fn path<'b>(&'b self, tiers: &'b Tiers, at: u64) -> impl Iterator<Item = usize> + 'b {
+        // Tiers below the one in force are not asked, even if they have room: that is what makes a higher tier a penalty.
         let mut tier = self.current(tiers, at).unwrap_or(0);
         std::iter::from_fn(move || {
             while let Some(span) = tiers.spans().get(tier) {
                 tier += 1;
                 match self.phase(tiers, tier - 1, at) {
                     Phase::Cooldown if span.skippable => {}
+                    // A cooldown shuts off everything above it, or it would be no obstacle.
                     Phase::Cooldown => return None,
                     _ => return Some(tier - 1),
                 }
@@ -194,6 +200,7 @@ impl<'a> View<'a> {
 
     fn free(&self, tiers: &Tiers, tier: usize) -> u32 {
         let limit = tiers.spans()[tier].limit;
+        // After a reload, more may have been used than the new limit allows.
         limit.saturating_sub(self.windows[tier].used)
     }
 
@@ -208,6 +215,7 @@ impl<'a> View<'a> {
             if passed == 0 {
                 grant.first = units;
             }
+            // A full tier that is passed on the way up is entered too, but only if one above it grants something.
             passed |= 1 << tier;
             if units > 0 {
                 grant.tiers = passed;
@@ -225,6 +233,7 @@ impl<'a> View<'a> {
                 window.entry = Some(self.now);
                 window.phase = Phase::Active;
             }
+            // A counted tier has no times of its own. All its units leave at its end, as if granted on entry.
             if let (false, Some(entry)) = (tiers.spans()[i].slides, window.entry) {
                 (window.known, window.rest) = (u32::MAX, entry);
             }
@@ -249,6 +258,7 @@ impl<'a> View<'a> {
     /// Between two changes of phase the path stays as it is, and only its first tier has anything in its window: so many
     /// of its units have to leave that there is room for what the others cannot take.
     pub(crate) fn wait(&self, tiers: &Tiers, least: u32) -> u64 {
+        // Phases change at most twice per tier, so the loop ends after 33 steps at most.
         let mut from = self.now;
         loop {
             let room = self.first_room(tiers, least, from);
@@ -256,6 +266,7 @@ impl<'a> View<'a> {
                 return 0;
             }
             let next = self.next_change(tiers, from);
+            // Room that comes only after the next change of phase is no room: by then, another tier may be asked.
             if let Some(at) = room.filter(|at| *at < next) {
                 return at - self.asked;
             }
@@ -274,6 +285,7 @@ impl<'a> View<'a> {
             let cold = entry.saturating_add(span.active);
             Some([cold, cold.saturating_add(span.cooldown)])
         });
+        // Intervals include their end, so the new phase starts a microsecond later.
         let changes = ends.flatten().map(|end| end.saturating_add(1));
         changes.filter(|change| *change > at).min().unwrap_or(NEVER)
     }
@@ -283,12 +295,14 @@ impl<'a> View<'a> {
         let mut path = self.path(tiers, from);
         let first = path.next()?;
         let above = path.map(|tier| tiers.spans()[tier].limit);
+        // The tiers above the first are inactive, so they are empty when they are entered and grant their whole limit.
         let needed = least.saturating_sub(above.fold(0, u32::saturating_add));
         let (span, window) = (&tiers.spans()[first], &self.windows[first]);
         if needed > span.limit {
             return None;
         }
         let begins_empty = first > 0 && self.phase(tiers, first, from) == Phase::Inactive;
+        // The oldest units leave first. The wait ends when the last of those that must leave has left.
         let leaving =
             (u64::from(needed) + u64::from(window.used)).saturating_sub(span.limit.into());
         if needed == 0 || begins_empty || leaving == 0 {
@@ -303,6 +317,7 @@ impl<'a> View<'a> {
         let entered = tiers.spans().iter().zip(&self.windows);
         let ends = entered.map(|(span, window)| span.ends(window.entry));
         let (span, lowest) = (&tiers.spans()[0], &self.windows[0]);
+        // The window of the lowest tier counts beyond the tier's own end, as long as its newest unit is in it.
         let outlives = match lowest.used {
             0 => 0,
             _ => end(lowest.newest, span.window),

@@ -18,7 +18,7 @@ fn error_of(name: &str, args: &[&str], variables: &[(&str, &str)]) -> String {
 fn errors_are_sentences() {
     let range = error_of("acme", &[], &[("PROXIES", "10.0.0.0/x")]);
     assert!(
-        range.starts_with("`10.0.0.0/x` is no address or range: write it as `10.1.2.3`"),
+        range.starts_with("`10.0.0.0/x` is not an address or a range: write it as `10.1.2.3`"),
         "{range}"
     );
     let file = error_of("observability", &[], &[("OVERRIDES", "no-such-file.yml")]);

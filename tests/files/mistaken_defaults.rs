@@ -12,7 +12,7 @@ use tollgate::{
 use crate::{Refusal, defaults, names, refused};
 
 const NO_LIMITS: &str =
-    "limits: it names no limits, so nothing would be limited: add some, or leave the file out";
+    "limits: it contains no limits, so nothing would be limited: add some, or do not load the file";
 
 const SHAPES: &[Refusal] = &[
     (Yaml, "", NO_LIMITS),
@@ -116,13 +116,13 @@ const FIELDS: &[Refusal] = &[
     ),
     (
         Toml,
-        "[a]\nlimit = \"5 per 15m burst 2\"",
-        "limits:2: limit `a`: unknown field `limit`: write `burst: 2, count: 5, period: 15m0s` instead",
+        "[a]\nrates = \"5 per 15m burst 2\"",
+        "limits:2: limit `a`: unknown field `rates`: write `burst: 2, count: 5, period: 15m0s` instead",
     ),
     (
         Json,
         r#"{"a": {"rate": "fast"}}"#,
-        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
     ),
     (
         Yaml,
@@ -182,17 +182,17 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {burst: 1, burst: 2}",
-        "limits:1: limit `a`: burst is there twice: remove one of them",
+        "limits:1: limit `a`: burst appears twice: remove one of them",
     ),
     (
         Yaml,
         "a: {number: 1, number: 1}",
-        "limits:1: limit `a`: number is there twice: remove one of them",
+        "limits:1: limit `a`: number appears twice: remove one of them",
     ),
     (
         Json,
         "{\"a\": {\"count\": 1,\n\"count\": 1}}",
-        "limits:2: limit `a`: count is there twice: remove one of them",
+        "limits:2: limit `a`: count appears twice: remove one of them",
     ),
     (
         Yaml,
@@ -295,7 +295,7 @@ const NUMBERS: &[Refusal] = &[
     (
         Toml,
         "[a]\nburst = 1\ncount = 1\nperiod = '0s'",
-        "limits:4: limit `a`: period is 0: use the time in which `count` tokens come back, as `1s` or `3h`",
+        "limits:4: limit `a`: period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`",
     ),
     (
         Yaml,
@@ -333,12 +333,12 @@ const DURATIONS: &[Refusal] = &[
     (
         Yaml,
         "a: {period: ''}",
-        "limits:1: limit `a`: `` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:1: limit `a`: `` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Yaml,
         "a: {period: -1s}",
-        "limits:1: limit `a`: `-1s` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:1: limit `a`: `-1s` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Yaml,
@@ -353,7 +353,7 @@ const DURATIONS: &[Refusal] = &[
     (
         Json,
         r#"{"a": {"period": "infinite"}}"#,
-        "limits:1: limit `a`: `infinite` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:1: limit `a`: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Toml,
@@ -373,7 +373,7 @@ const DURATIONS: &[Refusal] = &[
     (
         Yaml,
         "a: {period: 0.1ns}",
-        "limits:1: limit `a`: `0.1ns` is not a duration: it has a part of a nanosecond: round it",
+        "limits:1: limit `a`: `0.1ns` is not a duration: it has a fraction of a nanosecond: round it",
     ),
 ];
 
@@ -391,42 +391,42 @@ const NAMES: &[Refusal] = &[
     (
         Yaml,
         "\na b: {}",
-        "limits:2: limit `a b`: `a b` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+        "limits:2: limit `a b`: `a b` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
     ),
     (
         Yaml,
         "ip:10.0.0.2: {}",
-        "limits:1: limit `ip:10.0.0.2`: `ip:10.0.0.2` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+        "limits:1: limit `ip:10.0.0.2`: `ip:10.0.0.2` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
     ),
     (
         Json,
         r#"{"": {}}"#,
-        "limits:1: limit ``: `` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+        "limits:1: limit ``: `` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
     ),
     (
         Json,
         r#"{"6": {}}"#,
-        "limits:1: limit `6`: `6` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+        "limits:1: limit `6`: `6` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
     ),
     (
         Toml,
         "['ä']",
-        "limits:1: limit `ä`: `ä` is not a limit name: begin with an ASCII letter, and go on with letters, digits, `_`, `.` or `-`",
+        "limits:1: limit `ä`: `ä` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
     ),
     (
         Yaml,
         "a: {number: 1}\nb: {number: 1}",
-        "limits:2: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+        "limits:2: limit `b`: it has the number 1, which `a` has too: give one of them a number that no limit has had before",
     ),
     (
         Json,
         "{\"a\": {\"number\": 1},\n\"b\": {\"number\": 1}}",
-        "limits:2: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+        "limits:2: limit `b`: it has the number 1, which `a` has too: give one of them a number that no limit has had before",
     ),
     (
         Toml,
         "[a]\nnumber = 1\n[b]\nnumber = 1",
-        "limits:3: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+        "limits:3: limit `b`: it has the number 1, which `a` has too: give one of them a number that no limit has had before",
     ),
     (
         Yaml,
@@ -465,22 +465,22 @@ const DECLARED: &[Refusal] = &[
     (
         Yaml,
         "ip:\n  number: 5",
-        "limits:1: limit `ip`: it was declared as a name without a number, with ids in the format ipAddress: leave number and id out, or write these",
+        "limits:1: limit `ip`: it was declared as a name without a number, with ids in the format ipAddress: remove number and id, or write these values",
     ),
     (
         Json,
         r#"{"account": {"id": "opaque", "number": 0}}"#,
-        "limits:1: limit `account`: it was declared as a name without a number, with ids in the format regId: leave number and id out, or write these",
+        "limits:1: limit `account`: it was declared as a name without a number, with ids in the format regId: remove number and id, or write these values",
     ),
     (
         Toml,
         "\n[any]\nid = 'regId'",
-        "limits:2: limit `any`: it was declared as a name without a number, with ids in the format opaque: leave number and id out, or write these",
+        "limits:2: limit `any`: it was declared as a name without a number, with ids in the format opaque: remove number and id, or write these values",
     ),
     (
         Yaml,
         "numbered: {number: 7}",
-        "limits:1: limit `numbered`: it was declared as number 6, with ids in the format regId: leave number and id out, or write these",
+        "limits:1: limit `numbered`: it was declared as number 6, with ids in the format regId: remove number and id, or write these values",
     ),
     (
         Yaml,
@@ -530,7 +530,7 @@ fn names_in_two_files() {
             (
                 Toml,
                 "\n\n[b]\nnumber = 1",
-                "limits:3: limit `b`: it has the number 1, which is that of `a`: give one of them another, that no limit has had before",
+                "limits:3: limit `b`: it has the number 1, which `a` has too: give one of them a number that no limit has had before",
             ),
         ],
     );

@@ -15,12 +15,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "any",
         "",
-        "`` is not an id in the format opaque: it is empty: say whose it is, or leave it out",
+        "`` is not an id in the format opaque: it is empty: use the client's id, or leave it out",
     ),
     (
         "ip",
         "",
-        "`` is not an id in the format ipAddress: it is empty: say whose it is, or leave it out",
+        "`` is not an id in the format ipAddress: it is empty: use the client's id, or leave it out",
     ),
     (
         "ip",
@@ -45,7 +45,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "ip",
         "fe80::1%eth0",
-        "`fe80::1%eth0` is not an id in the format ipAddress: it is a part of `fe80::1`, which shares one bucket: write that, if it is meant",
+        "`fe80::1%eth0` is not an id in the format ipAddress: it belongs to `fe80::1`, which shares one bucket: write that if you mean all of it",
     ),
     (
         "range",
@@ -55,12 +55,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "range",
         "2001:db8::1",
-        "`2001:db8::1` is not an id in the format ipv6RangeCIDR: it is a part of `2001:db8::/48`, which shares one bucket: write that, if it is meant",
+        "`2001:db8::1` is not an id in the format ipv6RangeCIDR: it belongs to `2001:db8::/48`, which shares one bucket: write that if you mean all of it",
     ),
     (
         "range",
         "2001:db8:0:1::/48",
-        "`2001:db8:0:1::/48` is not an id in the format ipv6RangeCIDR: it is a part of `2001:db8::/48`, which shares one bucket: write that, if it is meant",
+        "`2001:db8:0:1::/48` is not an id in the format ipv6RangeCIDR: it belongs to `2001:db8::/48`, which shares one bucket: write that if you mean all of it",
     ),
     (
         "range",
@@ -95,12 +95,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "domain",
         "www.example.com",
-        "`www.example.com` is not an id in the format domain: it is a part of `example.com`, which shares one bucket: write that, if it is meant",
+        "`www.example.com` is not an id in the format domain: it belongs to `example.com`, which shares one bucket: write that if you mean all of it",
     ),
     (
         "domain",
         "*.example.com",
-        "`*.example.com` is not an id in the format domain: it is a part of `example.com`, which shares one bucket: write that, if it is meant",
+        "`*.example.com` is not an id in the format domain: it belongs to `example.com`, which shares one bucket: write that if you mean all of it",
     ),
     (
         "domain",
@@ -155,7 +155,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "account_domain",
         "7:www.example.com",
-        "`7:www.example.com` is not an id in the format regId:domain: it is a part of `7:example.com`, which shares one bucket: write that, if it is meant",
+        "`7:www.example.com` is not an id in the format regId:domain: it belongs to `7:example.com`, which shares one bucket: write that if you mean all of it",
     ),
     (
         "account_set",

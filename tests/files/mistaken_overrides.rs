@@ -119,7 +119,7 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         "{\"any\": {\"ids\": [\"x\"],\n\"ids\": [\"y\"]}}",
-        "limits:2: limit `any`: ids is there twice: remove one of them",
+        "limits:2: limit `any`: ids appears twice: remove one of them",
     ),
     (
         Yaml,
@@ -192,7 +192,7 @@ const VALUES: &[Refusal] = &[
     (
         Toml,
         "[any]\nburst = 1\ncount = 1\nperiod = '0s'\nids = ['x']",
-        "limits:4: limit `any`: period is 0: use the time in which `count` tokens come back, as `1s` or `3h`",
+        "limits:4: limit `any`: period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`",
     ),
     (
         Yaml,
@@ -253,22 +253,22 @@ const LISTS: &[Refusal] = &[
     (
         Yaml,
         "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids: []\n",
-        "limits:5: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+        "limits:5: limit `any`: ids is empty, so the override applies to nobody: list its clients, or remove it",
     ),
     (
         Yaml,
         "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n",
-        "limits:5: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+        "limits:5: limit `any`: ids is empty, so the override applies to nobody: list its clients, or remove it",
     ),
     (
         Json,
         "{\"any\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"ids\": []}}",
-        "limits:2: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+        "limits:2: limit `any`: ids is empty, so the override applies to nobody: list its clients, or remove it",
     ),
     (
         Toml,
         "[any]\nburst = 1\ncount = 1\nperiod = '1s'\nids = []",
-        "limits:5: limit `any`: ids is empty, so it is for nobody: list those whom it is for, or remove it",
+        "limits:5: limit `any`: ids is empty, so the override applies to nobody: list its clients, or remove it",
     ),
     (
         Yaml,
@@ -308,7 +308,7 @@ const LISTS: &[Refusal] = &[
     (
         Yaml,
         "any: {burst: 1, count: 1, period: 1s, ids: [{id: x, id: y}]}",
-        "limits:1: limit `any`: id is there twice: remove one of them",
+        "limits:1: limit `any`: id appears twice: remove one of them",
     ),
     (
         Yaml,

@@ -106,7 +106,7 @@ fn other_names_say_no_language() {
         let path = folder.write(name, "{}");
         assert_eq!(
             refusal(&path),
-            ": its name does not say what language it is in: end it with .yml, .yaml, .json or .toml",
+            ": its name has no known extension: use .yml, .yaml, .json or .toml",
             "{name}"
         );
     }
@@ -149,7 +149,7 @@ fn other_encodings_than_utf8_are_refused() {
         .collect();
     for content in [&b"{\"\xe4\": {}}"[..], &utf16, b"\xff"] {
         let path = folder.write("a.json", content);
-        assert_eq!(refusal(&path), ": it is not UTF-8: save it as that");
+        assert_eq!(refusal(&path), ": it is not UTF-8: save it as UTF-8");
     }
 }
 
@@ -256,7 +256,7 @@ fn name_that_is_misspelt_in_the_defaults_and_not_in_code_is_shown_there() {
     assert_eq!(error.path(), Some(&*defaults));
     assert_eq!((error.line(), error.limit()), (Some(2), Some("reqests")));
     let expected = format!(
-        "{}:2: limit `reqests`: no limit has the name `requests`, which an override in code is for: \
+        "{}:2: limit `reqests`: no limit has the name `requests`, which an override in code uses: \
          did you mean `requests`?",
         defaults.display()
     );

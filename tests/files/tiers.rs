@@ -115,7 +115,7 @@ const MISTAKES: [Refusal; 25] = [
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"1s\",\n\"limit\": 6}]}}",
-        "limits:4: limit `a`: limit is there twice: remove one of them",
+        "limits:4: limit `a`: limit appears twice: remove one of them",
     ),
     (
         Json,
@@ -145,7 +145,7 @@ const MISTAKES: [Refusal; 25] = [
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"forever\"}]}}",
-        "limits:3: limit `a`: `forever` is not a duration: write numbers with units, as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:3: limit `a`: `forever` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Json,
@@ -155,17 +155,17 @@ const MISTAKES: [Refusal; 25] = [
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\":\n0, \"window\": \"1s\"}]}}",
-        "limits:3: limit `a`: tier 0: limit is 0, so no request could ever enter it: use at least 1, which is what the request is granted that enters the tier",
+        "limits:3: limit `a`: tier 0: limit is 0, so no request could ever enter the tier: use at least 1, for the request that enters the tier",
     ),
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 1,\n\"window\": \"0s\"}]}}",
-        "limits:3: limit `a`: tier 0: window is 0: use a duration as `1s`, or `infinite`",
+        "limits:3: limit `a`: tier 0: window is 0: use a duration such as `1s`, or `infinite`",
     ),
     (
         Json,
         "{\"a\": {\"tiers\": [{\"limit\": 1, \"window\": \"1s\"},\n{\"limit\": 1, \"window\": \"1s\",\n\"active\": \"0s\"}]}}",
-        "limits:3: limit `a`: tier 1: active is 0: use a duration as `1s`, or `infinite`",
+        "limits:3: limit `a`: tier 1: active is 0: use a duration such as `1s`, or `infinite`",
     ),
     (
         Json,
@@ -215,7 +215,7 @@ fn more_than_sixteen_are_too_many() {
     let error = of(17).unwrap_err().to_string();
     assert_eq!(
         error,
-        "limits:3: limit `a`: 17 tiers are more than 16: leave some out"
+        "limits:3: limit `a`: 17 tiers are more than 16: remove some"
     );
 }
 

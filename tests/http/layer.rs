@@ -121,7 +121,7 @@ fn rules_that_do_not_fit_are_errors() {
         .try_rule(Rule::new("requests", ClientIp::peer()).cost(10));
     let sum = sum.unwrap_err().to_string();
     assert!(
-        sum.starts_with("rules of one limit may meet in one bucket"),
+        sum.starts_with("rules of one limit can meet in one bucket"),
         "{sum}"
     );
     let mixed = layer()

@@ -75,7 +75,7 @@ fn extractor_that_finds_no_ids_in_the_format_is_an_error_at_start() {
     assert!(matches!(error, RuleError::Format { .. }));
     assert_eq!(
         error.to_string(),
-        "limit `l` has ids in the format regId, which the rule's extractor does not find: use another \
+        "limit `l` has ids in the format regId, which the rule's extractor cannot produce: use another \
          extractor, or give the limit another format"
     );
 }

@@ -28,12 +28,12 @@ fn mistaken_names_say_what_to_change() {
             .name(orders())
             .name("b")
             .name(LimitName::new("d", 6, IdFormat::Opaque)),
-        "limit `d`: it has the number 6, which is that of `orders`: give one of them another, that no \
+        "limit `d`: it has the number 6, which `orders` has too: give one of them a number that no \
          limit has had before",
     );
     expect(
         &Limits::builder().name("b c"),
-        "limit `b c`: `b c` is not a limit name: begin with an ASCII letter, and go on with letters, \
+        "limit `b c`: `b c` is not a limit name: start with an ASCII letter, and go on with letters, \
          digits, `_`, `.` or `-`",
     );
     expect(

@@ -149,8 +149,8 @@ fn reload_that_would_break_a_rule_is_refused() {
     expect_refusal(
         &limiter,
         limits(&Limits::builder().name("a").limit("b", TWENTY)),
-        "limit `a` has no values any more, and a rule uses it: give it some, or write `a: {}` if it is \
-         to be off",
+        "limit `a` has no values any more, and a rule uses it: give it some, or write `a: {}` to turn it \
+         off",
     );
     // What is off on purpose cannot be exceeded, and need not have been on.
     let off = Limits::builder().defaults_text(Language::Json, r#"{"a": {}, "b": {}}"#);
@@ -194,7 +194,7 @@ fn reload_that_would_lose_buckets_is_refused() {
         &limiter,
         named(7, IdFormat::RegId),
         "limit `a` is number 6 with ids in the format regId, and `a` would be number 7 with ids in \
-         the format regId, so that its buckets would be lost: leave that, or restart",
+         the format regId, so its buckets would be lost: keep it, or restart",
     );
     // Under another name too.
     let renamed = LimitName::new("b", 6, IdFormat::Opaque);
@@ -202,7 +202,7 @@ fn reload_that_would_lose_buckets_is_refused() {
         &limiter,
         limits(&Limits::builder().limit(renamed, TWENTY)),
         "limit `a` is number 6 with ids in the format regId, and `b` would be number 6 with ids in \
-         the format opaque, so that its buckets would be lost: leave that, or restart",
+         the format opaque, so its buckets would be lost: keep it, or restart",
     );
     let error = limiter.reload(named(6, IdFormat::Opaque)).unwrap_err();
     assert!(matches!(error, ReloadError::OtherKey { .. }));

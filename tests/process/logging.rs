@@ -96,7 +96,7 @@ fn override_that_a_rule_never_meets_is_told() {
         ids.iter().fold(recipe, add).build().unwrap()
     };
     let (log, _guard) = Log::capture();
-    let told = "an override is for an id that a rule of its limit never finds";
+    let told = "an override is for an id that a rule of its limit cannot produce";
     let met = recipe(&["10.0.0.2", "2001:db8:1:2::", Id::MISSING]);
     let limiter = Limiter::new(met, MemoryBackend::new());
     let _layer =
@@ -144,7 +144,7 @@ async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
     for told in [
         "rate limits cannot be decided",
         "connection refused",
-        "rate limits are decided again",
+        "rate limits can be decided again",
     ] {
         assert_eq!(log.count(told), 1, "{told}");
     }
@@ -199,7 +199,7 @@ fn layer_that_limits_nobody_is_told_once() {
     );
     let _ = RateLimitLayer::with_limiter(limiter()).rule(Rule::new("off", ClientIp::peer()));
     assert_eq!(
-        log.count("the limit has no values, so that its rule limits nobody"),
+        log.count("the limit has no values, so its rule limits nobody"),
         1
     );
 }

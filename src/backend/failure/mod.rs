@@ -351,17 +351,15 @@ impl Drop for Slot<'_> {
 
 /// The error of a limit that refuses while its store does not answer.
 #[derive(Debug, Error)]
-#[error("the store does not answer, and a limit refuses what it cannot count")]
+#[error("the store does not answer, and a limit refuses requests that it cannot count")]
 struct Refused;
 
 /// The error of a store that is not asked, because it has not answered before.
 #[derive(Debug, Error)]
-#[error(
-    "the store has not answered before and is not asked until it is tried again: repeat this later"
-)]
+#[error("the store has failed before and is not asked until it is probed again: retry later")]
 struct CircuitOpen;
 
 /// The error of a store that is not asked, because too much waits for it.
 #[derive(Debug, Error)]
-#[error("too many decisions wait for the store: repeat this later, or raise `max_in_flight`")]
+#[error("too many decisions are waiting for the store: retry later, or raise `max_in_flight`")]
 struct TooManyInFlight;

@@ -4,6 +4,9 @@
 //! the first that is not full. If both are full, one of their buckets moves to its other row, at most after a bucket of
 //! that row has moved to its own other row. That needs no tombstones and lets the table fill to nine tenths before it
 //! grows.
+//!
+//! Two rows instead of one probe sequence bound the work: a look-up reads two rows at most, hit or miss. Under a flood
+//! of new ids, almost every look-up is a miss.
 
 use std::fmt;
 
@@ -27,7 +30,7 @@ pub(super) struct Table {
     rows: Vec<Row>,
     occupied: usize,
     cap: usize,
-    /// The row that was swept last.
+    /// The row that was swept last. Sweeps continue from there, so that all rows get their turn however the ids are spread.
     hand: usize,
     /// How many buckets were forgotten to make room.
     evictions: u64,
@@ -78,10 +81,12 @@ impl Table {
         let place = self.find(print);
         let stored = place.map_or(Value::FULL, |place| self.bucket(place).value());
         let (decided, changed) = decide(stored);
+        // A denial changes nothing, and an attack is mostly denials: they return before anything is written.
         let Some(value) = changed else {
             return decided;
         };
         match place {
+            // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
             Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
             _ => self.add_or_forget(place, print, value, now),
         }
@@ -120,10 +125,12 @@ impl Table {
         now: Timestamp,
     ) {
         match place {
+            // A refund or a reset has filled the bucket. A full bucket is a missing one, so its place is free at once.
             Some(place) => {
                 *self.bucket_mut(place) = Bucket::default();
                 self.occupied -= 1;
             }
+            // Vacating may move buckets, so the place is only known after it.
             None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
                 *self.bucket_mut(place) = Bucket::new(print, value);
@@ -141,6 +148,7 @@ impl Table {
     /// Another row than the first, of which there is one.
     #[inline]
     fn second_row(&self, low: u64, first: usize) -> usize {
+        // Chosen among the others, and shifted past the first: the two never coincide, which would halve the room.
         let second = pick((low >> 32) as u32, self.rows.len() - 1);
         second + usize::from(second >= first)
     }
@@ -155,6 +163,8 @@ impl Table {
     /// larger table or, at the cap, that of the bucket nearest to full.
     fn vacate(&mut self, low: u64, now: Timestamp) -> BucketSlot {
         loop {
+            // Buckets that are full again are only noticed when somebody looks at them. At the cap, it is cheaper to look
+            // for some than to evict a client that has spent something.
             if self.occupied >= self.cap {
                 self.sweep(now);
             }
@@ -166,6 +176,8 @@ impl Table {
                 if self.occupied >= self.cap {
                     return self.evict(rows, now);
                 }
+                // Below nine tenths, the two rows are full by bad luck, and moving a bucket helps. Above that, moves rarely
+                // succeed, and the table grows instead, unless it cannot.
                 let largest = self.rows.len() >= self.max_rows();
                 if (largest || !self.is_dense())
                     && let Some(place) = self.make_way(rows)
@@ -222,10 +234,12 @@ impl Table {
     /// Moves a bucket of two rows that have no free place to the other of its own two, and returns the place that it
     /// leaves. If no such row has a free place either, a bucket of one of those moves first.
     fn make_way(&mut self, rows: [usize; 2]) -> Option<BucketSlot> {
+        // Two moves at most. A longer chain would fill the table a little more, and make the slowest insertion slower.
         if let Some((place, free)) = self.way_out(rows) {
             self.copy(place, free);
             return Some(place);
         }
+        // The farther bucket moves first, so that no bucket is overwritten before it has been copied.
         let (place, (next, free)) = self.occupied_in(rows).find_map(|(place, low)| {
             let row = self.other_row(low, place.row);
             Some((place, self.way_out([row])?))
@@ -259,6 +273,8 @@ impl Table {
         let Some(free) = self.free(rows) else {
             return self.evict_beside(rows, now);
         };
+        // The sample starts at rows that the new id's hash has chosen. The hash is keyed, so a client cannot choose whom its
+        // ids evict.
         let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
         let sample = self.occupied_in(rows.into_iter().chain(following));
         let victim = sample
@@ -272,6 +288,8 @@ impl Table {
 
     /// Does so where both rows are full. The sample is of their buckets and of those in whose place one of them can be.
     fn evict_beside(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
+        // A victim elsewhere makes room only if a bucket of these rows can move to its place. That gives a sample of 16 where
+        // the rows themselves hold ten, at the price of one move.
         let ours = self.occupied_in(rows).map(|(place, _)| (place, place));
         let others = self.occupied_in(rows).flat_map(|(leaves, low)| {
             let row = self.other_row(low, leaves.row);
@@ -292,11 +310,14 @@ impl Table {
         let slots = self.rows.iter().flat_map(|row| row.0);
         let buckets: Vec<_> = slots.filter(|bucket| !bucket.is_full(now)).collect();
         let rows = self.rows.len();
+        // If enough buckets have filled up since, the same size will do: a table that only ever grew would keep the rows of
+        // every burst of ids. Without a change it must grow, or the caller would loop.
         let has_shrunk = buckets.len() < self.occupied;
         let mut target = match has_shrunk && buckets.len() * 5 <= rows * SLOTS * 4 {
             true => rows,
             false => (rows * 9 / 8 + 1).clamp(MIN_ROWS, self.max_rows()),
         };
+        // Spreading can fail by bad luck of the hashes, though the rows would suffice.
         while !self.spread(&buckets, target) {
             target += target / 8 + 1;
         }

@@ -13,26 +13,26 @@ use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 #[non_exhaustive]
 pub enum RedisError {
     /// There was no answer in time. The charge may have been made.
-    #[error("Redis has not answered in time")]
+    #[error("Redis did not answer in time")]
     Timeout,
     /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({})", .0.details())]
     Disconnected(Error),
     /// Too many decisions are waiting.
-    #[error("too many decisions wait for Redis: it is slower than they come in")]
+    #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
     /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
     /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
-    #[error("Redis has refused: {0}")]
+    #[error("Redis refused: {0}")]
     Refused(String),
     /// The answer is not one of the script's.
     #[error(
-        "Redis has answered with {0}: do all processes that share these buckets run the same version of \
-         tollgate, and nothing else writes to its keys?"
+        "Redis gave an unexpected answer, {0}: check that all processes that share these buckets run the same version of \
+         tollgate, and that nothing else writes to its keys"
     )]
     Garbled(String),
     /// The URL or the configuration is not valid for a client.
-    #[error("no Redis client can be made of this configuration: {0}")]
+    #[error("cannot create a Redis client from this configuration: {0}")]
     Config(String),
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
@@ -40,6 +40,11 @@ pub enum RedisError {
 }
 
 impl RedisError {
+    /// The error that Redis has answered with, and what to change.
+    pub(super) fn refused(reply: &str) -> Self {
+        Self::Refused(explained(reply))
+    }
+
     /// Whether a server refused to write because it is a replica: a master that has failed over, which is left to
     /// find the new one.
     #[must_use]
@@ -86,7 +91,7 @@ impl From<Error> for RedisError {
             ErrorKind::Config if !is_reply(error.details()) => {
                 Self::Config(error.details().to_owned())
             }
-            _ if is_reply(error.details()) => Self::Refused(explained(error.details())),
+            _ if is_reply(error.details()) => Self::refused(error.details()),
             _ => Self::Disconnected(error),
         }
     }
@@ -133,7 +138,7 @@ fn remedy(reply: &str) -> Option<&'static str> {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         // What is stored is no number for the script.
-        "ERR" if reply.contains("user_script") => SOMEBODY_ELSE,
+        "ERR" if reply.contains("user_script") || reply.contains("not a bucket") => SOMEBODY_ELSE,
         _ => return None,
     };
     Some(remedy)
@@ -158,7 +163,7 @@ fn code(reply: &str) -> &str {
 }
 
 /// What a call has come to that did not come to a decision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Failure {
     /// The script is not loaded: it can be sent.
     NoScript,
@@ -175,7 +180,7 @@ pub(super) enum Failure {
 }
 
 /// Where a server has sent us: `host:port`, of which it leaves the host out if that is its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Redirect {
     host: String,
     port: u16,
@@ -201,6 +206,17 @@ impl Redirect {
 }
 
 impl Failure {
+    /// Whether nothing was done because of the keys that were asked for together: one by one, some of them may be.
+    pub(super) fn is_of_the_keys(&self) -> bool {
+        match self {
+            Self::TryAgain => true,
+            Self::Redis(RedisError::Refused(text)) => ["NOPERM", "CROSSSLOT"]
+                .iter()
+                .any(|code| text.starts_with(code)),
+            _ => false,
+        }
+    }
+
     pub(super) fn garbled(reply: &Value) -> Self {
         Self::Redis(RedisError::Garbled(format!("{reply:?}")))
     }

@@ -205,7 +205,7 @@ fn runs_into_its_neighbour(parts: &[Part]) -> bool {
 
 /// The error for a text that is not a [`KeyForm`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{form}` is not a form of keys: {problem}")]
+#[error("`{form}` is not a valid key form: {problem}")]
 pub struct KeyFormError {
     form: String,
     problem: FormProblem,
@@ -214,24 +214,24 @@ pub struct KeyFormError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum FormProblem {
     #[error(
-        "`{0}` is missing, without which buckets would be shared: use `tollgate:{{<tag>}}:<limit>:<id>`"
+        "`{0}` is missing, so several buckets would share a key: use `tollgate:{{<tag>}}:<limit>:<id>`"
     )]
     Missing(&'static str),
-    #[error("`<{0}>` is no place: use `<limit>`, `<id>` and `<tag>`")]
+    #[error("`<{0}>` is not a placeholder: use `<limit>`, `<id>` and `<tag>`")]
     Place(String),
     #[error("a `<` is not closed: use `<limit>`, `<id>` and `<tag>`, and no other `<`")]
     Open,
     #[error(
-        "it has no hash tag, so that a client's limits would be scattered: put `<tag>` in braces"
+        "it has no hash tag, so a client's limits would be scattered over the cluster: put `<tag>` in braces"
     )]
     NoTag,
-    #[error("it has more braces than those of one hash tag: leave the others out")]
+    #[error("it has braces outside of its hash tag: remove them")]
     Braces,
     #[error(
-        "its hash tag is the same for all clients, who would be on one node: put `<tag>` or `<id>` in it"
+        "its hash tag is the same for all clients, so they would all be on one node: put `<tag>` or `<id>` in it"
     )]
     OneTag,
-    #[error("`<limit>` runs into what is beside it: put a colon between them")]
+    #[error("`<limit>` is not separated from its neighbour: put a colon between them")]
     Runs,
 }
 
@@ -312,14 +312,14 @@ mod tests {
             ("tollgate:{<tag>}:<limit>", "`<id>` is missing"),
             ("<limit>:<id>", "no hash tag"),
             ("}<limit>{:<id>", "no hash tag"),
-            ("{a}{<tag>}:<limit>:<id>", "more braces"),
+            ("{a}{<tag>}:<limit>:<id>", "braces outside"),
             ("{tollgate}:<limit>:<id>", "same for all clients"),
-            ("{<tag>}:<number>:<id>", "`<number>` is no place"),
-            ("{<tag>}:<limit:<id>", "is no place"),
+            ("{<tag>}:<number>:<id>", "`<number>` is not a placeholder"),
+            ("{<tag>}:<limit:<id>", "is not a placeholder"),
             ("{<tag>}:<limit>:<id", "not closed"),
-            ("{<tag>}:<limit><id>", "runs into"),
-            ("{<tag>}<id>-<limit>", "runs into"),
-            ("<limit>x{<id>}", "runs into"),
+            ("{<tag>}:<limit><id>", "not separated"),
+            ("{<tag>}<id>-<limit>", "not separated"),
+            ("<limit>x{<id>}", "not separated"),
         ];
         for (form, expected) in refused {
             let error = KeyForm::new(form).unwrap_err().to_string();

@@ -22,11 +22,12 @@ use fred::util::redis_keyslot;
 use futures_util::future::join_all;
 
 use super::{
+    answer::{ScriptAnswer, judge},
+    call::ScriptCall,
     cluster::Cluster,
+    deadline::Deadline,
     error::{Failure, RedisError},
     keys::KeyForm,
-    link::Deadline,
-    script::{ScriptAnswer, ScriptCall, judge},
     stored_reply::StoredReply,
 };
 use crate::{
@@ -146,7 +147,7 @@ impl MultiSlotBatch<'_> {
             (groups, Operation::Spend) => self.spend(groups).await,
             (groups, operation) => {
                 let mut states = States::of(self.batch);
-                states.take(groups, self.run(groups, operation).await)?;
+                states.take(self.batch, groups, self.run(groups, operation).await)?;
                 states.judge(self.batch)
             }
         }
@@ -154,7 +155,7 @@ impl MultiSlotBatch<'_> {
 
     async fn spend(&self, all: &[Group]) -> Result<Outcome, Failure> {
         let mut states = States::of(self.batch);
-        states.take(all, self.run(all, Operation::Check).await)?;
+        states.take(self.batch, all, self.run(all, Operation::Check).await)?;
         let expected = states.judge(self.batch)?;
         if !expected.passes(self.batch) {
             return Ok(expected);
@@ -176,9 +177,13 @@ impl MultiSlotBatch<'_> {
         let taken = self.deadline.limit(tokio::spawn(phase.run())).await?;
         let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
         // An unknown outcome may be a charge, so it becomes an error that nobody retries.
-        states.take(&votes, voted).map_err(RedisError::from)?;
+        states
+            .take(self.batch, &votes, voted)
+            .map_err(RedisError::from)?;
         if let Some(offered) = offered {
-            states.take(&others, offered).map_err(RedisError::from)?;
+            states
+                .take(self.batch, &others, offered)
+                .map_err(RedisError::from)?;
         }
         states.judge(self.batch)
     }
@@ -221,7 +226,7 @@ impl SpendPhase {
         for answer in run(&self.cluster, &self.back, Deadline::after(self.timeout)).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
-                tracing::debug!(%error, "a charge could not be given back");
+                tracing::debug!(%error, "a charge could not be refunded");
             }
         }
         (voted, None)
@@ -248,12 +253,17 @@ impl States {
         }
     }
 
-    fn take(&mut self, groups: &[Group], answers: Answers) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        batch: &Batch<'_>,
+        groups: &[Group],
+        answers: Answers,
+    ) -> Result<(), Failure> {
         for (group, answer) in groups.iter().zip(answers) {
             let answer = answer?;
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
-                self.stored[*place] = state.by_clock(answer.now, now);
+                self.stored[*place] = state.by_clock(&batch.members[*place], answer.now, now);
             }
         }
         Ok(())

@@ -186,7 +186,7 @@ pub enum StoredError {
     UnknownVersion(u8),
     /// The algorithm is not known.
     #[error(
-        "the bucket is stored in kind {0}, which is not known: use the version of tollgate that has written it, or \
+        "the bucket is stored as kind {0}, which is unknown: use the version of tollgate that has written it, or \
          delete the bucket"
     )]
     UnknownKind(u8),
@@ -197,7 +197,7 @@ pub enum StoredError {
     #[error("{0} bytes follow the stored bucket: store its bytes only, or delete the bucket")]
     TrailingBytes(usize),
     /// A value is there that no decision leads to.
-    #[error("the stored bucket has {0}: something else has written it, so delete the bucket")]
+    #[error("the stored bucket has {0}: another program has written it, so delete the bucket")]
     Impossible(&'static str),
 }
 

@@ -5,7 +5,7 @@
 pub(super) enum AddressProblem {
     /// A trusted proxy has not sent it.
     Absent,
-    /// It is there more than once, and should hold one address.
+    /// It appears more than once, and should hold one address.
     Repeated,
     /// Where the client's address should be is something else.
     Invalid,
@@ -36,7 +36,7 @@ macro_rules! reasons {
                  come from the proxy itself, belong outside of the layer"
             ),
             repeated: concat!(
-                $header, " is there more than once: have the proxy replace what clients send, \
+                $header, " appears more than once: have the proxy replace what clients send, \
                  or use a header that it appends to"
             ),
             invalid: concat!(

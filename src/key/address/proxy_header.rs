@@ -95,7 +95,7 @@ impl ProxyHeader {
 
 /// A header that does not hold one address, and the variant that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
+#[error("`{name}` does not hold a single address: use `ProxyHeader::{variant}`")]
 pub(super) struct Misread {
     pub(super) name: &'static str,
     pub(super) variant: &'static str,

@@ -10,14 +10,14 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ProxiesError {
     /// The list is empty.
-    #[error("the list of trusted proxies is empty: name them, or use `ClientIp::peer()`")]
+    #[error("the list of trusted proxies is empty: add your proxies, or use `ClientIp::peer()`")]
     Empty,
     /// An entry is not a range.
     #[error(transparent)]
     Range(#[from] RangeError),
     /// A range contains every address.
     #[error(
-        "`{entry}` trusts everyone, so that clients choose their address: name the ranges of the \
+        "`{entry}` trusts everyone, so clients could choose their address: list the ranges of the \
          proxies, or use `Proxies::hops`"
     )]
     Everyone {
@@ -25,7 +25,7 @@ pub enum ProxiesError {
         entry: String,
     },
     /// The header does not hold a single address, which [`ProxyHeader::Single`](super::ProxyHeader::Single) requires.
-    #[error("`{name}` does not hold one address alone: use `ProxyHeader::{variant}`")]
+    #[error("`{name}` does not hold a single address: use `ProxyHeader::{variant}`")]
     NotSingle {
         /// The header's name.
         name: &'static str,
@@ -39,13 +39,15 @@ pub enum ProxiesError {
 #[non_exhaustive]
 pub enum RangeError {
     /// It is neither an address nor a range.
-    #[error("`{entry}` is no address or range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`")]
+    #[error(
+        "`{entry}` is not an address or a range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`"
+    )]
     Syntax {
         /// The entry.
         entry: String,
     },
     /// It has bits set beyond its prefix.
-    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or the one address alone")]
+    #[error("`{entry}` has bits set beyond its prefix: write `{range}`, or a single address")]
     HostBits {
         /// The entry.
         entry: String,

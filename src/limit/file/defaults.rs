@@ -12,26 +12,8 @@ use super::{
 use crate::{id::IdFormat, transaction::LeaseShare};
 
 const LIMIT: Form = Form {
-    fields: &[
-        "burst",
-        "count",
-        "period",
-        "max_wait",
-        "limit",
-        "window",
-        "quota",
-        "per",
-        "utc_offset",
-        "tiers",
-        "unlimited",
-        "blocked",
-        "number",
-        "id",
-        "shadow",
-        "lease",
-        "description",
-        "docs",
-    ],
+    has_values: true,
+    fields: &["number", "id", "shadow", "lease", "description", "docs"],
     whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };

@@ -203,12 +203,12 @@ fn files_are_read_again_on_sighup() {
     assert_eq!(spend(&service, "Account", "12345678"), 19);
     replace(&overrides, OVERRIDES);
     service.signal("HUP");
-    service.expect_stderr("limits are reloaded");
+    service.expect_stderr("limits were reloaded");
     // What was spent stays spent.
     assert_eq!(spend(&service, "Account", "12345678"), 28);
     replace(&overrides, "- Account: {burst: 1}");
     service.signal("HUP");
-    service.expect_stderr("limits are not reloaded: those in force stay");
+    service.expect_stderr("limits were not reloaded: the current ones stay in force");
     assert_eq!(spend(&service, "Account", "12345678"), 27);
 }
 

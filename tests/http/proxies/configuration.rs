@@ -18,12 +18,12 @@ fn mistakes_name_the_entry_and_the_right_one() {
     let cases = [
         (
             "10.1.2.3/8",
-            "`10.1.2.3/8` has bits set beyond its prefix: write `10.0.0.0/8`, or the one address \
-             alone",
+            "`10.1.2.3/8` has bits set beyond its prefix: write `10.0.0.0/8`, or a single \
+             address",
         ),
         (
             "fd00::1/8",
-            "`fd00::1/8` has bits set beyond its prefix: write `fd00::/8`, or the one address alone",
+            "`fd00::1/8` has bits set beyond its prefix: write `fd00::/8`, or a single address",
         ),
         (
             "::ffff:10.0.0.0/104",
@@ -53,7 +53,7 @@ fn everyone_is_not_to_be_trusted() {
         "::ffff:1.2.3.4/96",
     ] {
         let message = format!(
-            "`{entry}` trusts everyone, so that clients choose their address: name the ranges of \
+            "`{entry}` trusts everyone, so clients could choose their address: list the ranges of \
              the proxies, or use `Proxies::hops`"
         );
         assert_eq!(error(entry), message);
@@ -81,7 +81,7 @@ fn what_is_no_range_is_refused() {
     ];
     for entry in entries {
         let message = format!(
-            "`{entry}` is no address or range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`"
+            "`{entry}` is not an address or a range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`"
         );
         assert_eq!(error(entry), message);
     }
@@ -94,7 +94,7 @@ fn empty_list_is_refused() {
     assert_eq!(error, ProxiesError::Empty);
     assert_eq!(
         error.to_string(),
-        "the list of trusted proxies is empty: name them, or use `ClientIp::peer()`"
+        "the list of trusted proxies is empty: add your proxies, or use `ClientIp::peer()`"
     );
 }
 

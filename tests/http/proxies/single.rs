@@ -6,7 +6,7 @@ use super::{assert_clients, client, from, from_nowhere, trusted};
 
 #[test]
 fn one_address_is_there_once() {
-    let repeated = Err("is there more than once");
+    let repeated = Err("appears more than once");
     let invalid = Err("has no valid IP address where the client's should be");
     let cases: [(&[&str], _); 11] = [
         (&["203.0.113.7"], Ok("203.0.113.7")),
@@ -82,7 +82,7 @@ fn header_with_a_form_of_its_own_is_no_single_one() {
 
 #[test]
 fn cloudfronts_viewer_is_read_with_its_port_and_without_brackets() {
-    let repeated = Err("`cloudfront-viewer-address` is there more than once");
+    let repeated = Err("`cloudfront-viewer-address` appears more than once");
     let invalid = Err("`cloudfront-viewer-address` has no valid IP address");
     let cases: [(&[&str], _); 8] = [
         (&["198.51.100.10:46532"], Ok("198.51.100.10")),

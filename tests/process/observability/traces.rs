@@ -219,9 +219,15 @@ async fn reloads_are_events() {
         .run();
     tokio::pin!(reloader);
     for (burst, said) in [
-        (r#""burst": 2, "#, "limits are reloaded"),
-        ("", "limits are not reloaded: those in force stay"),
-        (r#""burst": 2, "#, "the files say again what is in force"),
+        (r#""burst": 2, "#, "limits were reloaded"),
+        (
+            "",
+            "limits were not reloaded: the current ones stay in force",
+        ),
+        (
+            r#""burst": 2, "#,
+            "the files match the limits in force again",
+        ),
     ] {
         write(burst);
         while trace
