@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -21,7 +22,6 @@ use crate::{
 type Map<T> = HashMap<Fingerprint, T, RandomState>;
 
 /// What is to be charged to the store when it is back: the buckets. The memories know the amounts.
-#[derive(Debug)]
 pub(super) struct Debts {
     tables: Mutex<Tables>,
     /// How many buckets owe something.
@@ -31,7 +31,6 @@ pub(super) struct Debts {
 }
 
 /// A bucket that was charged here.
-#[derive(Debug)]
 pub(super) struct Debtor {
     pub(super) member: OwnedMember,
     /// When it was charged last, if that was by a client's clock.
@@ -40,7 +39,7 @@ pub(super) struct Debtor {
     pub(super) used: Usage,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Tables {
     owing: Map<Debtor>,
     /// Until when the local charges of a bucket have been paid back: their receipts give nothing back.
@@ -137,6 +136,16 @@ impl Debts {
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Prints how many buckets there are, because their ids may be personal.
+impl fmt::Debug for Debts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Debts")
+            .field("owing", &self.owing)
+            .field("kept", &self.kept)
+            .finish_non_exhaustive()
     }
 }
 
