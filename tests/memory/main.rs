@@ -15,6 +15,7 @@ mod handles;
 mod ids;
 mod lease;
 mod limits;
+mod linear;
 mod oracle;
 mod payback;
 mod receipts;
