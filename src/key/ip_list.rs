@@ -12,11 +12,11 @@ use thiserror::Error;
 
 use super::address::{RangeError, Ranges, range};
 
-/// A list of addresses and ranges, for [`ClientIp::listed_in`](super::ClientIp::listed_in): those who are not let in, or
-/// not limited.
+/// A list of addresses and ranges in a file, for [`ClientIp::listed_in`](super::ClientIp::listed_in): clients to deny
+/// or to exempt.
 ///
-/// It is read from a text file with an address or a range in CIDR notation in each line. Empty lines are skipped, and so is
-/// what follows a `#`:
+/// Each line of the file is an address, or a range in CIDR notation. Empty lines, and everything after a `#`, are
+/// skipped:
 ///
 /// ```text
 /// # a scanner
@@ -24,9 +24,9 @@ use super::address::{RangeError, Ranges, range};
 /// 2001:db8:bad::/48  # until the end of June
 /// ```
 ///
-/// Clones are one list. [`Reloader::list`](crate::reload::Reloader::list) reads it again when limits are looked at, and
-/// [`reload`](Self::reload) at once. A file with a mistake changes nothing. Write it under another name and rename it, so
-/// that no half of one is ever read.
+/// Clones share the list. [`Reloader::list`](crate::reload::Reloader::list) reads it again together with the limits,
+/// and [`reload`](Self::reload) reads it at once. A file with a mistake changes nothing. To replace the file, write a
+/// new one under another name and rename it, so that nobody reads half a file.
 ///
 /// A look-up takes a binary search, however many ranges there are.
 #[derive(Clone)]

@@ -25,10 +25,10 @@ const PERIODS: [(&[&str], u64); 4] = [
 impl FromStr for Limit {
     type Err = ParseLimitError;
 
-    /// Reads a count, `/` or `per`, a period, and perhaps `burst` and how many may come at once, which is the count if it
-    /// is left out. A period is `second`, `minute`, `hour`, `day`, one of their first letters, or a duration such as `15m`
-    /// or `1h30m`. `unlimited` and `blocked` are limits too, and what [`Limit`] displays of a limit without tiers is read
-    /// again.
+    /// Parses a count, `/` or `per`, a period, and an optional `burst` with the number of requests that can pass at
+    /// once (the count, by default). A period is `second`, `minute`, `hour`, `day`, one of their first letters, or a
+    /// duration such as `15m` or `1h30m`. `unlimited` and `blocked` are accepted too, and so is the text that
+    /// [`Limit`] displays for a limit without tiers.
     ///
     /// ```
     /// use std::time::Duration;
@@ -41,7 +41,7 @@ impl FromStr for Limit {
     ///
     /// # Errors
     ///
-    /// If the text has another form, or the values make no limit.
+    /// If the text has another form, or the values are not a valid limit.
     fn from_str(text: &str) -> Result<Self, ParseLimitError> {
         let error = |problem| ParseLimitError {
             text: shortened(text),

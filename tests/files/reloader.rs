@@ -232,13 +232,13 @@ fn list_is_what_its_file_says() {
     for (text, reason) in [
         (
             "10.0.0.1\n10.0.0.256\n",
-            "list.txt:2: `10.0.0.256` is no address or range: write",
+            "list.txt:2: `10.0.0.256` is not an address or a range: write",
         ),
         (
             "10.0.0.1/8",
             "list.txt:1: `10.0.0.1/8` has bits set beyond its prefix: write `10.0.0.0/8`",
         ),
-        ("a b", "list.txt:1: `a b` is no address or range"),
+        ("a b", "list.txt:1: `a b` is not an address or a range"),
     ] {
         files.write("list.txt", text);
         let error = clone.reload().unwrap_err().to_string();
@@ -293,7 +293,10 @@ async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
     assert_eq!(statuses("203.0.113.8").await, [403, 403]);
     assert_eq!(statuses("192.0.2.1").await, [200, 429]);
     assert_eq!(burst(&limiter, "7"), 10);
-    assert_eq!(log.count("denied.txt:1: `203.0.113.9/33` is no address"), 1);
+    assert_eq!(
+        log.count("denied.txt:1: `203.0.113.9/33` is not an address"),
+        1
+    );
     let error = reloader.reload().unwrap_err();
     assert!(matches!(error, ReloaderError::List(_)), "{error}");
     running.abort();

@@ -1,8 +1,8 @@
 //! The two scripts: what they are sent, and what their answers mean.
 //!
-//! A script does no more than compare and add: it is told for each bucket a verb, a cost and a tolerance, or tiers,
-//! and answers with what was stored, the time, and whether it has stored anything. What that means is computed by
-//! [`Outcome::judge`], as for every backend, and the two must agree.
+//! A script only compares and adds. For each bucket it gets a verb, a cost and a tolerance, or tiers, and returns
+//! what was stored, the time, and whether it has stored anything. [`Outcome::judge`] computes what that means, as for
+//! every backend, and the two must agree.
 
 use std::sync::LazyLock;
 
@@ -111,7 +111,7 @@ impl ScriptCall {
         self.script
     }
 
-    /// The arguments of an `EVALSHA` or, if the script is told by its text, an `EVAL`.
+    /// The arguments of an `EVALSHA` or, with the text of the script, of an `EVAL`.
     pub(super) fn arguments(&self, script: &'static str) -> Vec<Value> {
         let script = std::iter::once(Value::from_static_str(script));
         script.chain(self.arguments.iter().cloned()).collect()
