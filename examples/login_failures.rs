@@ -9,7 +9,8 @@
 //! The limits are charged in two ways:
 //!
 //! - For each **account**, a login is charged first, and given back if it succeeds (`refund_if`). Of a thousand guesses
-//!   sent at once, five get as far as the password.
+//!   sent at once, five get as far as the password. The limit is a window, which is a hard number: no quarter of an hour
+//!   sees a sixth failure. A token bucket of the same size would admit nine.
 //! - For each **client IP**, a login is checked first, and charged if it has failed (`charge_if`). Logins that succeed
 //!   take no room from each other, though a thousand of them come at once from one office; those who guess at the same
 //!   time may all fail once, and wait the longer for it, because the bucket goes into debt.
@@ -23,7 +24,7 @@
 #[path = "shared/failure.rs"]
 mod failure;
 
-use std::{env, net::SocketAddr};
+use std::{env, net::SocketAddr, time::Duration};
 
 use axum::{
     Router,
@@ -47,6 +48,8 @@ use self::failure::Failure;
 /// whatever is guessed. To compare passwords as here tells by the time it takes how much of them is right.
 const USERS: [(&str, &str); 2] = [("alice", "wonderland"), ("bob", "builder")];
 
+const QUARTER: Duration = Duration::from_secs(15 * 60);
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
@@ -59,7 +62,7 @@ async fn main() -> Result<(), Failure> {
 
 fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
-        .limit("login-failures-per-account", Limit::per_hour(20).burst(5))
+        .limit("login-failures-per-account", Limit::window(5, QUARTER))
         .limit("login-failures-per-ip", Limit::per_hour(20))
         .build()?;
     // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.

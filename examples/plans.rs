@@ -1,9 +1,10 @@
-//! An API with plans: ten requests per hour for free accounts, a hundred for those that pay.
+//! An API with plans: ten requests per month for free accounts, a hundred for those that pay.
 //!
 //! ```sh
 //! cargo run --example plans
 //! curl -i -H 'x-api-key: key-of-alice' http://127.0.0.1:3000/        # free
 //! curl -i -H 'x-api-key: key-of-bob' http://127.0.0.1:3000/          # pro
+//! curl -i -H 'x-api-key: key-of-initech' http://127.0.0.1:3000/      # pro, with a quota of its own
 //! curl -i -H 'x-api-key: key-of-globex' http://127.0.0.1:3000/       # not limited
 //! curl -i -H 'x-api-key: key-of-mallory' http://127.0.0.1:3000/      # 429, whenever
 //! curl -i -H 'x-api-key: key-of-nobody' http://127.0.0.1:3000/       # 401
@@ -13,7 +14,8 @@
 //! request's extensions. A request that has no account ends there with a 401, and is charged to nobody.
 //!
 //! The rule takes from the account whose bucket it is (all keys of an account share one) and which limit, so that the
-//! `RateLimit` and `RateLimit-Policy` fields of each response are those of the caller's own plan. Accounts with a
+//! `RateLimit` and `RateLimit-Policy` fields of each response are those of the caller's own plan. A plan is a quota per
+//! calendar month: it admits exactly what is on the bill, and starts anew on the first, at midnight UTC. Accounts with a
 //! contract of their own, and those that are shut out, need no plan: they have overrides. An override is of one
 //! limit, here that of the account's plan.
 //!
@@ -37,6 +39,7 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     key::ExtensionId,
     limit::{Language, LimitsError},
+    quota::Per,
 };
 
 use self::failure::Failure;
@@ -54,16 +57,21 @@ struct Account {
 }
 
 /// API keys and whose they are. A real server looks them up by their hashes, in its database.
-const KEYS: [(&str, Account); 5] = [
+const KEYS: [(&str, Account); 6] = [
     ("key-of-alice", Account::new("alice", Plan::Free)),
     ("key-of-bob", Account::new("bob", Plan::Pro)),
     ("other-key-of-bob", Account::new("bob", Plan::Pro)),
+    ("key-of-initech", Account::new("initech", Plan::Pro)),
     ("key-of-globex", Account::new("globex", Plan::Pro)),
     ("key-of-mallory", Account::new("mallory", Plan::Free)),
 ];
 
 /// Who may do more or less than the plan says. In a file, with `overrides_file`, they can change while the server runs.
 const OVERRIDES: &str = "
+- pro:
+    quota: 250
+    per: month
+    ids: [{id: initech, comment: bought more}]
 - pro:
     unlimited: true
     ids: [{id: globex, comment: an enterprise with a contract}]
@@ -84,8 +92,8 @@ async fn main() -> Result<(), Failure> {
 
 fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
-        .limit("free", Limit::per_hour(10))
-        .limit("pro", Limit::per_hour(100))
+        .limit("free", Limit::quota(10, Per::Month))
+        .limit("pro", Limit::quota(100, Per::Month))
         .overrides_text(Language::Yaml, OVERRIDES)
         .build()?;
     // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.

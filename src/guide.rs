@@ -7,6 +7,7 @@
 //! | [`rules`] | choosing which requests a limit applies to, what they cost, and when they are charged |
 //! | [`limits_in_files`] | defaults and overrides in YAML, JSON or TOML, and reloading them |
 //! | [`tiers`] | bursts with an active and a cooldown period, and penalties |
+//! | [`waiting`] | letting requests wait for their turn instead of refusing them |
 //! | [`proxies`] | finding the client's address behind nginx, a load balancer or a CDN |
 //! | [`responses`] | refusals, rate limit headers, gRPC and CORS |
 //! | [`redis`] | sharing limits between servers: keys, memory, permissions, clusters |
@@ -40,5 +41,8 @@ pub mod rules {}
 
 #[doc = include_str!("../docs/tiers.md")]
 pub mod tiers {}
+
+#[doc = include_str!("../docs/waiting.md")]
+pub mod waiting {}
 
 pub mod recipes;

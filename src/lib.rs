@@ -45,7 +45,7 @@
 //!
 //! ```text
 //! testing         the conformance suite for backends
-//! pace            the client side: follows what servers say about their limits
+//! pace            tower for clients: follows what servers say
 //! reload          limits and lists that are read again when their files change
 //! layer           tower: a request comes in, a response goes out
 //!   response        refusals and headers
@@ -57,7 +57,7 @@
 //!     metrics         what is counted
 //!     decision        judges a batch, and computes its figures
 //!     transaction     what a backend is asked
-//!       tiers, window, quota, gcra     the arithmetic, pure
+//!       window, quota, tiers, gcra     the arithmetic, pure
 //!       check           mistakes that only show while requests run
 //!       id              ids and their formats
 //!       clock           time
@@ -74,10 +74,10 @@
 //! | `redis` | | [`RedisBackend`]: Redis or Valkey, on single servers, behind sentinels, or as a cluster |
 //! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail, on tokio; part of `redis` |
 //! | `metrics` | | counters and histograms, through the `metrics` facade |
+//! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits, on tokio |
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
 //! | `tonic-tls` | | the same on TLS connections |
-//! | `pace` | | a layer for clients, which follows the limits that servers announce, on tokio |
-//! | `tokio` | by others | refunds and settlement in a background task, for backends that wait |
+//! | `tokio` | by others | waiting in line; refunds and settlement in a background task, for backends that wait |
 //! | `testing` | | the conformance suite, for tests of your own backend |
 //!
 //! Features only add. With `default-features = false`, neither axum nor an asynchronous runtime is a dependency.

@@ -101,8 +101,8 @@ impl Reloader {
         self
     }
 
-    /// Reads a list of addresses again whenever it looks at the files. Each list is put in force by itself: a mistake in
-    /// one of them, or in the limits, keeps back only what it is in.
+    /// Also reads a list of addresses again whenever it looks at the files. Each list takes effect by itself: a mistake in
+    /// one affects neither the other lists nor the limits.
     ///
     /// ```no_run
     /// use tollgate::{ClientIp, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::IpList, reload::Reloader};

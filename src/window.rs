@@ -114,12 +114,7 @@ impl Units {
 
     /// Changes the units that count at `now` (µs since the epoch), and forgets the others.
     pub(crate) fn change(&mut self, window: &Window, now: u64, change: Change) {
-        let outdated = {
-            let (older, newer) = self.instants.as_slices();
-            let live = live(older, window, now).len() + live(newer, window, now).len();
-            self.instants.len() - live
-        };
-        self.instants.drain(..outdated);
+        self.forget_outdated(window, now);
         match change {
             Change::Nothing => {}
             Change::Take { after, units } => self.insert(after, now, units, window),
@@ -130,18 +125,30 @@ impl Units {
         }
     }
 
+    fn forget_outdated(&mut self, window: &Window, now: u64) {
+        let is_over = |instant: &u64| window.end(*instant) <= now;
+        while self.instants.front().is_some_and(is_over) {
+            self.instants.pop_front();
+        }
+    }
+
     fn insert(&mut self, after: u32, now: u64, units: u32, window: &Window) {
-        let wanted = self.instants.len() + units as usize;
+        let (len, units) = (self.instants.len(), units as usize);
+        let wanted = len + units;
         if self.instants.capacity() < wanted {
             let most = (window.limit as usize).max(wanted);
             let room = (2 * wanted).min(most);
-            self.instants.reserve_exact(room - self.instants.len());
+            self.instants.reserve_exact(room - len);
         }
-        let rotates = self.instants.len() - after as usize;
-        self.instants.rotate_right(rotates);
-        self.instants
-            .extend(std::iter::repeat_n(now, units as usize));
-        self.instants.rotate_left(rotates);
+        match units {
+            1 => self.instants.push_back(now),
+            units => self.instants.extend(std::iter::repeat_n(now, units)),
+        }
+        // Those that are later than now, because the clock has stepped back, come last.
+        let later = len - after as usize;
+        if later > 0 {
+            self.instants.make_contiguous()[after as usize..].rotate_left(later);
+        }
     }
 
     /// When none of them counts any more (µs since the epoch), if none is added.
@@ -204,6 +211,24 @@ pub(crate) struct View<'a> {
 enum Instants<'a> {
     /// All of them, in order.
     All([&'a [u64]; 2]),
+    /// Those that matter.
+    #[cfg(feature = "redis")]
+    Sampled(Sample<'a>),
+}
+
+/// What a store knows of units that it keeps elsewhere, as far as one request depends on it.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample<'a> {
+    /// How many units were taken until now.
+    pub(crate) until_now: u32,
+    /// The instant that a refund names.
+    pub(crate) named: u64,
+    /// How many were taken until then, and how many before.
+    pub(crate) until_named: u32,
+    pub(crate) until_before: u32,
+    /// Some units by their places, counted from the oldest that counts.
+    pub(crate) units: &'a [(u32, u64)],
 }
 
 /// What is done to a bucket's units that count.
@@ -222,6 +247,28 @@ impl Change {
         match self {
             Self::Nothing => 0,
             Self::Take { units, .. } | Self::GiveBack { units, .. } => units,
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl<'a> View<'a> {
+    /// That of units with these instants, in ascending order.
+    pub(crate) fn of(instants: &'a [u64], window: &Window, now: u64) -> Self {
+        let live = live(instants, window, now);
+        Self {
+            now,
+            used: count(live.len()),
+            instants: Instants::All([live, &[]]),
+        }
+    }
+
+    /// That of `used` units that count, of which only a sample is known.
+    pub(crate) const fn sampled(now: u64, used: u32, sample: Sample<'a>) -> Self {
+        Self {
+            now,
+            used,
+            instants: Instants::Sampled(sample),
         }
     }
 }
@@ -292,6 +339,12 @@ impl View<'_> {
         };
         match self.instants {
             Instants::All([older, newer]) => count(until(older) + until(newer)),
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) if instant == self.now => sample.until_now,
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) if instant == sample.named => sample.until_named,
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) => sample.until_before,
         }
     }
 
@@ -302,6 +355,13 @@ impl View<'_> {
                 let n = n as usize;
                 let newer = newer.get(n.wrapping_sub(older.len()));
                 older.get(n).or(newer).copied()
+            }
+            #[cfg(feature = "redis")]
+            Instants::Sampled(sample) => {
+                let mut units = sample.units.iter();
+                units
+                    .find(|(place, _)| *place == n)
+                    .map(|(_, instant)| *instant)
             }
         }
     }
@@ -319,18 +379,19 @@ impl View<'_> {
             Change::GiveBack { after, units } if n >= after => self.unit(n + units),
             _ => self.unit(n),
         };
+        let rest = |instant| window.end(instant).saturating_sub(self.now);
         // How long until so many have left that a request of `cost` fits.
         let wait = |cost: u32| match (used.saturating_add(cost)).saturating_sub(window.limit) {
             0 => 0,
             _ if cost > window.limit => NEVER,
-            leaving => unit(leaving - 1).map_or(0, |last| window.end(last) - self.now),
+            leaving => unit(leaving - 1).map_or(0, rest),
         };
         let newest = used.checked_sub(1).and_then(unit);
         WindowSnapshot {
             used,
             change,
             next_after: wait(cost),
-            reset_after: newest.map_or(0, |newest| window.end(newest) - self.now),
+            reset_after: newest.map_or(0, rest),
             more_after: match used {
                 0 => 0,
                 used => wait(window.limit.saturating_sub(used) + 1),

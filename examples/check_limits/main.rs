@@ -14,6 +14,8 @@
 //! as it is: if a rule counts IPv6 clients by /64, use the first address of the range.
 
 mod args;
+#[path = "../shared/bound.rs"]
+mod bound;
 #[path = "../shared/client.rs"]
 mod client;
 mod report;

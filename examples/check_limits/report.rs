@@ -79,7 +79,9 @@ fn text(client: &Client) -> String {
         true => "\n  shadow mode: it refuses nobody",
         false => "",
     };
-    format!("{limit} {id}\n  limit: {summary}\n  from: {from}\n  bucket: {key}{shadow}")
+    let bound = client.bound.as_ref();
+    let bound = bound.map_or_else(String::new, |bound| format!("\n  at most: {bound}"));
+    format!("{limit} {id}\n  limit: {summary}{bound}\n  from: {from}\n  bucket: {key}{shadow}")
 }
 
 /// What is wrong, and where.

@@ -1,9 +1,11 @@
 //! What files hold that are good.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 use tollgate::{Limit, Limits, limit::NamedLimit};
+
+use crate::bound::Bound;
 
 /// How many limits and overrides there are, and which are out of the ordinary.
 #[derive(Debug, Serialize)]
@@ -20,6 +22,8 @@ pub(crate) struct Names {
     unlimited: Vec<String>,
     /// Those without values, which limit only clients with an override.
     not_limited: Vec<String>,
+    /// The most that each admits, apart from those that admit everything or nothing.
+    bounds: BTreeMap<String, Bound>,
 }
 
 /// There can be a million, so these are only counted.
@@ -47,6 +51,7 @@ impl Summary {
                 blocked: of(&|named| named.limit.as_ref().is_some_and(Limit::is_blocked)),
                 unlimited: of(&|named| named.limit.as_ref().is_some_and(is_unlimited)),
                 not_limited: of(&|named| named.limit.is_none()),
+                bounds: limits.iter().filter_map(bound).collect(),
             },
             overrides: Overrides {
                 count: overrides(|_| true),
@@ -55,6 +60,11 @@ impl Summary {
             },
         }
     }
+}
+
+fn bound(named: &NamedLimit) -> Option<(String, Bound)> {
+    let bound = Bound::of(named.limit.as_ref()?)?;
+    Some((named.name.to_string(), bound))
 }
 
 fn is_unlimited(limit: &Limit) -> bool {
@@ -74,6 +84,9 @@ impl fmt::Display for Summary {
             if !names.is_empty() {
                 writeln!(f, "  {what}: {}", names.join(", "))?;
             }
+        }
+        for (name, bound) in &limits.bounds {
+            writeln!(f, "  {name}: at most {bound}")?;
         }
         write!(f, "overrides: {}", overrides.count)?;
         for (what, count) in [

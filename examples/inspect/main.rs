@@ -32,6 +32,8 @@
 //! client for up to five seconds after a reset.
 
 mod admin;
+#[path = "../shared/bound.rs"]
+mod bound;
 mod bucket;
 #[path = "../shared/client.rs"]
 mod client;

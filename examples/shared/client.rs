@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tollgate::{Limit, Limits, id::IdError, limit::NamedLimit, transaction::BucketKey};
 
+use super::bound::Bound;
+
 /// One client of one limit.
 #[derive(Debug, Serialize)]
 pub(crate) struct Client {
@@ -16,6 +18,8 @@ pub(crate) struct Client {
     pub(crate) values: Option<Value>,
     /// The same in one line.
     pub(crate) summary: String,
+    /// The most that it admits, unless that is everything or nothing.
+    pub(crate) bound: Option<Bound>,
     #[serde(rename = "override")]
     pub(crate) own: Option<Own>,
     pub(crate) shadow: bool,
@@ -40,6 +44,7 @@ impl Client {
             key: BucketKey::new(named.name.key(), folded.as_str()).to_string(),
             values: limit.and_then(|limit| serde_json::to_value(limit.as_values()).ok()),
             summary: limit.map_or_else(|| "not limited".to_owned(), Limit::to_string),
+            bound: limit.and_then(Bound::of),
             own: named.override_of(&folded).map(|own| Own {
                 id: own.id.to_owned(),
                 comment: own.comment.map(str::to_owned),

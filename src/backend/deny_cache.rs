@@ -43,7 +43,8 @@ use crate::{
 /// effect at once.
 ///
 /// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until
-/// then, the same or a higher cost is denied. For a [quota](crate::quota), it remembers the amount used until the
+/// then, the same or a higher cost is denied. A charge or refund through this cache removes the entry. For a
+/// [quota](crate::quota), it remembers the amount used until the
 /// period ends.
 ///
 /// For a bucket with [tiers](crate::tiers), it remembers the smallest denied cost and when that would be granted.
@@ -254,8 +255,10 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                // A grant may enter a tier, and open a way that was closed.
-                if matches!(member.algorithm, Algorithm::Tiers(_)) && member.mode.spends() {
+                // A grant may enter a tier, and open a way that was closed. From a window it leaves less than is remembered.
+                let has_figures =
+                    matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
+                if has_figures && member.mode.spends() {
                     self.forget_one(member);
                 }
             } else if member.mode.votes() {

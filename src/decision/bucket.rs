@@ -340,6 +340,15 @@ impl Quota<'_> {
         self.bucket.algorithm()
     }
 
+    /// Whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        match self.bucket {
+            Bucket::Quota { quota, .. } => !quota.per().is_month(),
+            _ => self.tier == 0,
+        }
+    }
+
     /// Whether it was decided by this algorithm.
     #[inline]
     pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {

@@ -128,13 +128,14 @@ impl Stored {
         if change.units() == 0 {
             return;
         }
-        let mut units = match std::mem::take(self) {
-            Self::Window(units) => units,
-            _ => Units::default(),
-        };
-        units.change(window, now.as_micros(), change);
-        if !units.is_empty() {
-            *self = Self::Window(units);
+        if !matches!(self, Self::Window(_)) {
+            *self = Self::Window(Units::default());
+        }
+        if let Self::Window(units) = self {
+            units.change(window, now.as_micros(), change);
+            if units.is_empty() {
+                *self = Self::Nothing;
+            }
         }
     }
 

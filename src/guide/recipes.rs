@@ -37,6 +37,7 @@
 //! |---|---|
 //! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
 //! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
+//! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
 //! | [`graphql`] | charge a query by its cost |
 //! | [`logins`] | limit failed logins by address and by user, with a JSON body |
 //! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
@@ -45,6 +46,8 @@
 //! | [`shadow_mode`] | try a limit before you enforce it |
 //! | [`testing`] | test your application without sleeping |
 //! | [`usage`] | charge uploads by their size, and generated answers by their tokens |
+//! | [`waiting`] | let requests wait for their turn instead of refusing them |
+//! | [`webhooks`] | send webhooks at a rate that each receiver can bear |
 //! | [`websockets`] | limit the messages of a connection |
 
 #[doc = include_str!("../../docs/recipes/api-keys.md")]
@@ -53,6 +56,10 @@ pub mod api_keys {}
 
 #[doc = include_str!("../../docs/recipes/behind-proxies.md")]
 pub mod behind_proxies {}
+
+#[doc = include_str!("../../docs/recipes/calling-apis.md")]
+#[cfg(feature = "pace")]
+pub mod calling_apis {}
 
 #[doc = include_str!("../../docs/recipes/graphql.md")]
 #[cfg(feature = "axum")]
@@ -84,6 +91,14 @@ pub mod testing {}
 #[doc = include_str!("../../docs/recipes/usage.md")]
 #[cfg(feature = "axum")]
 pub mod usage {}
+
+#[doc = include_str!("../../docs/recipes/waiting.md")]
+#[cfg(feature = "axum")]
+pub mod waiting {}
+
+#[doc = include_str!("../../docs/recipes/webhooks.md")]
+#[cfg(feature = "tokio")]
+pub mod webhooks {}
 
 #[doc = include_str!("../../docs/recipes/websockets.md")]
 #[cfg(feature = "axum")]

@@ -88,13 +88,13 @@ impl ClientIp {
         self
     }
 
-    /// Counts IPv4 clients by a network of this many bits: with 24, all addresses from `203.0.113.0` to
-    /// `203.0.113.255` share one bucket, and the id is the first of them. This limits clients that change their
-    /// address within a network, but neighbours share a limit.
+    /// Counts IPv4 addresses by so many bits: with 24, all addresses from `203.0.113.0` to `203.0.113.255` are one client,
+    /// whose id is the first of them. It helps against clients who change their address within a network, and makes
+    /// neighbours share a limit.
     ///
     /// # Panics
     ///
-    /// If `bits` is 0 (use [`Everyone`](super::Everyone) to count all clients together), or above 32.
+    /// If `bits` is 0, by which all would be one client ([`Everyone`](super::Everyone) says that), or above 32.
     #[must_use]
     #[track_caller]
     pub fn v4_prefix(mut self, bits: u8) -> Self {
@@ -132,13 +132,13 @@ impl ClientIp {
         })
     }
 
-    /// A condition that holds for requests from the addresses in a list, which can change while requests run.
-    /// Otherwise it is like [`within`](Self::within).
+    /// A condition that holds for requests from the addresses on a list, which can change while requests run. Otherwise it
+    /// is like [`within`](Self::within).
     ///
     /// ```no_run
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, key::IpList};
     ///
-    /// // The abusers, one address or range in a line.
+    /// // One address or range per line.
     /// let abusers = IpList::from_file("abusers.txt")?;
     /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
     ///     .deny_if("abusers", ClientIp::peer().listed_in(&abusers));

@@ -12,11 +12,11 @@ use thiserror::Error;
 
 use super::address::{RangeError, Ranges, range};
 
-/// A list of addresses and ranges in a file, for [`ClientIp::listed_in`](super::ClientIp::listed_in): clients to deny
-/// or to exempt.
+/// A list of addresses and ranges in a file, such as denied or exempt clients.
+/// [`ClientIp::listed_in`](super::ClientIp::listed_in) makes a condition of it.
 ///
-/// Each line of the file is an address, or a range in CIDR notation. Empty lines, and everything after a `#`, are
-/// skipped:
+/// The file is plain text, with one address or one range in CIDR notation per line. Empty lines and comments (`#` to the end
+/// of the line) are ignored:
 ///
 /// ```text
 /// # a scanner
@@ -24,11 +24,11 @@ use super::address::{RangeError, Ranges, range};
 /// 2001:db8:bad::/48  # until the end of June
 /// ```
 ///
-/// Clones share the list. [`Reloader::list`](crate::reload::Reloader::list) reads it again together with the limits,
-/// and [`reload`](Self::reload) reads it at once. A file with a mistake changes nothing. To replace the file, write a
-/// new one under another name and rename it, so that nobody reads half a file.
+/// The list can change while requests run. [`Reloader::list`](crate::reload::Reloader::list) reads the file again whenever it
+/// looks at the limits, and [`reload`](Self::reload) reads it immediately. If the file contains a mistake, the list stays as
+/// it was. To replace the file, write the new one under another name and rename it, so that nobody reads half a file.
 ///
-/// A look-up takes a binary search, however many ranges there are.
+/// Clones share one list. A lookup is a binary search over the ranges.
 #[derive(Clone)]
 pub struct IpList {
     path: Arc<Path>,
@@ -40,7 +40,7 @@ impl IpList {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or a line is no address or range.
+    /// If the file cannot be read, or a line is neither an address nor a range.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IpListError> {
         let path: Arc<Path> = path.as_ref().into();
         let ranges = read(&path)?;
@@ -50,11 +50,11 @@ impl IpList {
         })
     }
 
-    /// Reads the file again, and answers whether the list has changed.
+    /// Reads the file again. Returns whether the list has changed.
     ///
     /// # Errors
     ///
-    /// As [`from_file`](Self::from_file). The list stays as it was then.
+    /// As [`from_file`](Self::from_file). The list then stays as it was.
     pub fn reload(&self) -> Result<bool, IpListError> {
         let ranges = read(&self.path)?;
         let is_new = **self.ranges.load() != ranges;
@@ -64,19 +64,19 @@ impl IpList {
         Ok(is_new)
     }
 
-    /// Whether an address is on the list. An IPv4-mapped one is looked for as the IPv4 address.
+    /// Whether an address is on the list. An IPv4-mapped address counts as the IPv4 address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.ranges.load().contains(ip.to_canonical())
     }
 
-    /// How many ranges there are, once those that lie within others or next to them are put together.
+    /// The number of ranges. Ranges that overlap or adjoin count as one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.load().len()
     }
 
-    /// Whether no address is on the list.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -140,7 +140,7 @@ pub enum IpListError {
         /// The file.
         path: PathBuf,
     },
-    /// A line is no address or range.
+    /// A line is neither an address nor a range.
     #[error("{}:{line}: {source}", .path.display())]
     Range {
         /// The file.

@@ -26,7 +26,8 @@ impl Limit {
     /// | tiers | the sum over the tiers, each entered as often as it can be |
     /// | unlimited, blocked | `u64::MAX`, 0 |
     ///
-    /// The bound is tight, except that tiers may admit less: they do not grant from all of their tiers at once.
+    /// Some sequence of requests reaches the bound, with two exceptions: tiers may admit less, because they do not grant from
+    /// all of their tiers at once, and so may an interval T that is not a whole number of microseconds.
     ///
     /// ```
     /// use std::time::Duration;

@@ -45,6 +45,9 @@ impl Limit {
 
     /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
+    /// Within a span of time it admits up to burst + ⌈span / T⌉ − 1, where T is the period divided by the count. `1000 per day` with a burst of 1000 admits up to 1999 in a day. For a hard number, use
+    /// a [`window`](Self::window) or a [`quota`](Self::quota); [`most_within`](Self::most_within) says what any limit admits.
+    ///
     /// # Errors
     ///
     /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
@@ -57,6 +60,8 @@ impl Limit {
     }
 
     /// Burst [tiers](crate::tiers), lowest first, instead of burst, count and period.
+    ///
+    /// Within any span they admit at most the sum of what each tier grants, as often as it can be entered.
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,7 +153,7 @@ impl Limit {
         }
     }
 
-    /// `count` per `period`. The burst is `count` too.
+    /// `count` per `period`. The burst is `count` too, so up to 2 × `count` − 1 can pass within one period.
     ///
     /// ```
     /// use std::time::Duration;
@@ -168,7 +173,7 @@ impl Limit {
         Self::checked(count, count, period)
     }
 
-    /// One per `interval`, with a burst of 1.
+    /// One per `interval`, with a burst of 1: at most one within any span `[t, t + interval)`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -188,7 +193,7 @@ impl Limit {
         Self::checked(1, 1, interval)
     }
 
-    /// `count` per second. The burst is `count` too.
+    /// `count` per second. The burst is `count` too, so up to 2 × `count` − 1 can pass within one second.
     ///
     /// # Panics
     ///
@@ -199,7 +204,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(1))
     }
 
-    /// `count` per minute. The burst is `count` too.
+    /// `count` per minute. The burst is `count` too, so up to 2 × `count` − 1 can pass within one minute.
     ///
     /// # Panics
     ///
@@ -210,7 +215,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60))
     }
 
-    /// `count` per hour. The burst is `count` too.
+    /// `count` per hour. The burst is `count` too, so up to 2 × `count` − 1 can pass within one hour.
     ///
     /// # Panics
     ///
@@ -221,8 +226,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(60 * 60))
     }
 
-    /// `count` per 24 hours. The burst is `count` too, so a client can use up to twice as much in one day: the burst,
-    /// and what comes back meanwhile.
+    /// `count` per 24 hours. The burst is `count` too, so up to 2 × `count` − 1 can pass within one day.
     ///
     /// # Panics
     ///
@@ -233,7 +237,7 @@ impl Limit {
         Self::per(count, Duration::from_secs(24 * 60 * 60))
     }
 
-    /// Sets how many requests can pass at once. The rate does not change.
+    /// Sets how many requests can pass at once. The rate does not change. The bound within any span changes with the burst.
     ///
     /// # Panics
     ///

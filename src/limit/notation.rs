@@ -1,4 +1,4 @@
-//! Limits in one line: `10/s burst 20`, `5 per 15m`, `1000 per day`.
+//! Limits in one line: `10/s burst 20`, `5 per 15m`, `1000 per day`, `5 in any 15m`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -12,6 +12,7 @@ use crate::{
     gcra::{Gcra, GcraError},
     id::shortened,
     transaction::Algorithm,
+    window::{Window, WindowError},
 };
 
 /// Words for periods. Others are durations, such as `15m`.
@@ -27,8 +28,9 @@ impl FromStr for Limit {
 
     /// Parses a count, `/` or `per`, a period, and an optional `burst` with the number of requests that can pass at
     /// once (the count, by default). A period is `second`, `minute`, `hour`, `day`, one of their first letters, or a
-    /// duration such as `15m` or `1h30m`. `unlimited` and `blocked` are accepted too, and so is the text that
-    /// [`Limit`] displays for a limit without tiers.
+    /// duration such as `15m` or `1h30m`. The result is a token bucket: `1000 per day` admits up to 1999 requests in
+    /// one day, and [`Limit::quota`] at most 1000. `5 in any 15m`, which is a [window](Limit::window), `unlimited`
+    /// and `blocked` are accepted too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -41,7 +43,7 @@ impl FromStr for Limit {
     ///
     /// # Errors
     ///
-    /// If the text has another form, or the values are not a valid limit.
+    /// If the text has another form, or the values make no limit.
     fn from_str(text: &str) -> Result<Self, ParseLimitError> {
         let error = |problem| ParseLimitError {
             text: shortened(text),
@@ -58,6 +60,10 @@ impl FromStr for Limit {
 fn rate(line: &str) -> Result<Limit, Problem> {
     let (count, rest) = number(line)?;
     let rest = rest.trim_start();
+    if let Ok(rest) = word(rest, "in") {
+        let window = word(rest.trim_start(), "any")?.trim();
+        return Ok(Limit::from(Window::new(count, period(window)?)?));
+    }
     let rest = match rest.strip_prefix('/') {
         Some(rest) => rest,
         None => word(rest, "per")?,
@@ -141,6 +147,8 @@ enum Problem {
     Period(#[from] DurationError),
     #[error(transparent)]
     Values(#[from] GcraError),
+    #[error(transparent)]
+    Window(#[from] WindowError),
 }
 
 #[cfg(test)]
@@ -163,6 +171,8 @@ mod tests {
             ("5 per 15m", Limit::per(5, secs(15 * 60))),
             ("5/1h30m burst 2", Limit::per(5, secs(90 * 60)).burst(2)),
             ("1 per 100ms", Limit::every(Duration::from_millis(100))),
+            ("5 in any 15m", Limit::window(5, secs(15 * 60))),
+            ("5 in any hour", Limit::window(5, secs(60 * 60))),
             ("unlimited", Limit::UNLIMITED),
             ("blocked", Limit::BLOCKED),
         ] {
@@ -176,6 +186,7 @@ mod tests {
             Limit::per_second(10).burst(20),
             Limit::per_day(u32::MAX),
             Limit::every(Duration::from_micros(1)).burst(u32::MAX),
+            Limit::window(5, Duration::from_secs(15 * 60)),
             Limit::UNLIMITED,
             Limit::BLOCKED,
         ] {
@@ -194,6 +205,10 @@ mod tests {
             ("ten per day", FORM),
             ("10 s", FORM),
             ("10 pers", FORM),
+            ("5 in 15m", FORM),
+            ("5 in any", FORM),
+            ("5 in any 15m burst 2", "`15m burst 2` is not a duration"),
+            ("5000 in any 15m", "4096"),
             ("-1/s", FORM),
             ("1.5/s", FORM),
             ("10/s 20", FORM),

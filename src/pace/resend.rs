@@ -23,7 +23,7 @@ impl<B> Resend<B> for Never {
     }
 }
 
-/// Sends a refused request again. Its body can be cloned.
+/// Sends a refused request again, if its body can be cloned. Set by [`PaceLayer::retry`](super::PaceLayer::retry).
 #[derive(Clone, Copy, Debug)]
 pub struct Cloned {
     times: u32,

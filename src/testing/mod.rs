@@ -7,7 +7,7 @@
 //! tollgate = { version = "0.1", features = ["testing"] }
 //! ```
 //!
-//! Then one line generates some ninety tests, in a module with the name that you choose:
+//! Then one line generates more than a hundred tests, in a module with the name that you choose:
 //!
 //! ```
 //! # mod backend {
@@ -165,6 +165,18 @@ macro_rules! __tollgate_conformance {
             tiers_batch: [
                 many_tiers_of_many_buckets_are_one_batch,
             ]
+            windows: [
+                cost_above_a_window_or_a_quota_is_an_error,
+                cost_zero_probes_a_window,
+                refund_of_a_window_removes_the_latest_units,
+                receipt_of_a_window_gives_back_its_own_units_only,
+                debit_of_a_window_has_room_for_4096_units,
+            ]
+            quotas: [
+                first_use_starts_the_period,
+                debit_of_a_quota_is_owed_until_the_period_ends,
+                refund_across_the_end_of_a_period_gives_nothing_back,
+            ]
             waiting: [
                 plain_refund_gives_nothing_back_into_a_line,
                 last_in_line_gives_its_slot_back,
@@ -235,6 +247,20 @@ macro_rules! __tollgate_conformance {
                 own_clock_of_a_backend_decides_on_tiers,
                 simultaneous_requests_fill_each_tier_exactly,
             ]
+            windows: [
+                window_admits_its_limit_and_the_next_exactly_a_window_later,
+                window_tells_when_there_is_more,
+                window_counts_later_units_when_the_clock_steps_back,
+                own_clock_of_a_backend_decides_on_windows_and_quotas,
+                simultaneous_spends_admit_the_window_and_the_quota,
+            ]
+            quotas: [
+                quota_comes_back_when_its_period_ends,
+                leap_day_belongs_to_its_month,
+                clock_that_steps_back_gives_no_second_quota,
+                bucket_whose_algorithm_changes_starts_fresh,
+                batches_of_all_algorithms_pass_or_fail_as_one,
+            ]
             waiting: [
                 callers_wait_in_the_order_in_which_they_came,
                 fractions_of_a_delay_are_rounded_up,
@@ -267,6 +293,9 @@ macro_rules! __tollgate_conformance {
             tiers_batch: [
                 denied_batch_shows_tiers_as_they_stand,
             ]
+            windows: [
+                window_in_a_denied_batch_shows_how_it_stands,
+            ]
         }
     };
     (@histories $backend:expr) => {
@@ -277,6 +306,9 @@ macro_rules! __tollgate_conformance {
             ]
             tiers_history: [
                 random_tiers_are_decided_as_by_a_map,
+            ]
+            windows_history: [
+                random_windows_and_quotas_are_decided_as_by_a_map,
             ]
             waiting_history: [
                 random_lines_are_kept_as_by_a_map,

@@ -23,6 +23,8 @@ Bursts:
   tiers:
     - {limit: 5, window: 1s}
     - {limit: 50, window: 5s, active: 5s, cooldown: 15s}
+Logins: {limit: 5, window: 15m}
+Plan: {quota: 1000, per: month}
 ";
 
 const OVERRIDES: &str = "
@@ -99,14 +101,21 @@ fn expect_refusal(output: &Output, code: i32, texts: &[&str]) {
 fn good_files_are_summed_up() {
     expect_text(
         &check(&[]),
-        "limits: 7\n  in shadow mode: Range\n  blocked: Partners\n  unlimited: Monitoring\n  \
-         without values: Account\noverrides: 6\n  blocked: 1\n  unlimited: 1\n",
+        "limits: 9\n  in shadow mode: Range\n  blocked: Partners\n  unlimited: Monitoring\n  \
+         without values: Account\n  Address: at most 29 in any 1s\n  Bursts: at most 55 in any 1s\n  \
+         Domain: at most 99 in any 168h0m0s\n  Logins: at most 5 in any 15m0s\n  Plan: at most 2000 in any 672h0m0s\n  \
+         Range: at most 999 in any 3h0m0s\noverrides: 6\n  blocked: 1\n  unlimited: 1\n",
     );
     let summed = json!({
         "ok": true,
         "limits": {
-            "count": 7, "shadow": ["Range"], "blocked": ["Partners"], "unlimited": ["Monitoring"],
+            "count": 9, "shadow": ["Range"], "blocked": ["Partners"], "unlimited": ["Monitoring"],
             "not_limited": ["Account"],
+            "bounds": {
+                "Address": {"most": 29, "within": "1s"}, "Bursts": {"most": 55, "within": "1s"},
+                "Domain": {"most": 99, "within": "168h0m0s"}, "Logins": {"most": 5, "within": "15m0s"},
+                "Plan": {"most": 2000, "within": "672h0m0s"}, "Range": {"most": 999, "within": "3h0m0s"},
+            },
         },
         "overrides": {"count": 6, "blocked": 1, "unlimited": 1},
     });
@@ -117,7 +126,10 @@ fn good_files_are_summed_up() {
 fn overrides_need_not_be() {
     let defaults = file("json", r#"{"a": {"burst": 1, "count": 1, "period": "1s"}}"#);
     let output = run(&["--defaults", &defaults]);
-    expect_text(&output, "limits: 1\noverrides: 0\n");
+    expect_text(
+        &output,
+        "limits: 1\n  a: at most 1 in any 1s\noverrides: 0\n",
+    );
 }
 
 #[cfg(feature = "toml")]
@@ -127,7 +139,7 @@ fn toml_is_read() {
     let output = run(&["--defaults", &defaults, "a", "x"]);
     expect_text(
         &output,
-        "a x\n  limit: 1 per 1s, 1 at once\n  from: the default\n  bucket: a:x\n",
+        "a x\n  limit: 1 per 1s, 1 at once\n  at most: 1 in any 1s\n  from: the default\n  bucket: a:x\n",
     );
 }
 
@@ -135,11 +147,11 @@ fn toml_is_read() {
 const CLIENTS: [([&str; 2], &str); 8] = [
     (
         ["Address", "::ffff:10.0.0.3"],
-        "limit: 10 per 1s, 20 at once\n  from: the default\n  bucket: 1:10.0.0.3",
+        "limit: 10 per 1s, 20 at once\n  at most: 29 in any 1s\n  from: the default\n  bucket: 1:10.0.0.3",
     ),
     (
         ["Address", "2001:DB8:0::1"],
-        "limit: 20 per 1s, 30 at once\n  from: the override for `2001:0db8::1` (our own probe)\n  \
+        "limit: 20 per 1s, 30 at once\n  at most: 49 in any 1s\n  from: the override for `2001:0db8::1` (our own probe)\n  \
          bucket: 1:2001:db8::1",
     ),
     (
@@ -149,7 +161,7 @@ const CLIENTS: [([&str; 2], &str); 8] = [
     ),
     (
         ["Domain", "www.Example.com"],
-        "limit: 50 per 168h0m0s, 50 at once\n  from: the default\n  bucket: 5:example.com",
+        "limit: 50 per 168h0m0s, 50 at once\n  at most: 99 in any 168h0m0s\n  from: the default\n  bucket: 5:example.com",
     ),
     (
         ["Account", "666"],
@@ -165,7 +177,7 @@ const CLIENTS: [([&str; 2], &str); 8] = [
     ),
     (
         ["Bursts", "x"],
-        "limit: 5 per 1s for infinite, then 50 per 5s for 5s\n  from: the default\n  bucket: Bursts:x",
+        "limit: 5 per 1s for infinite, then 50 per 5s for 5s\n  at most: 55 in any 1s\n  from: the default\n  bucket: Bursts:x",
     ),
 ];
 
@@ -188,6 +200,7 @@ fn clients_are_told_in_json() {
         "limit": "Address", "id": "10.0.0.2", "key": "1:10.0.0.2",
         "values": {"burst": 30, "count": 20, "period": "1s"},
         "summary": "20 per 1s, 30 at once",
+        "bound": {"most": 49, "within": "1s"},
         "override": {"id": "10.0.0.2", "comment": null},
         "shadow": false,
     });
@@ -195,6 +208,7 @@ fn clients_are_told_in_json() {
         "limit": "Range", "id": "2001:db8:1::1", "key": "2:2001:db8:1::/48",
         "values": {"burst": 500, "count": 500, "period": "3h0m0s"},
         "summary": "500 per 3h0m0s, 500 at once",
+        "bound": {"most": 999, "within": "3h0m0s"},
         "override": null,
         "shadow": true,
     });
@@ -303,7 +317,10 @@ fn warnings_are_on_standard_error() {
     let defaults = file("yml", &format!("Bursts: {{tiers: {tiers}}}\n"));
     let output = run(&["--defaults", &defaults]);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), "limits: 1\noverrides: 0\n");
+    assert_eq!(
+        stdout(&output),
+        "limits: 1\n  a: at most 1 in any 1s\noverrides: 0\n"
+    );
     assert!(stderr(&output).contains("shorter than its window"));
 }
 

@@ -116,13 +116,13 @@ const FIELDS: &[Refusal] = &[
     ),
     (
         Toml,
-        "[a]\nlimit = \"5 per 15m burst 2\"",
-        "limits:2: limit `a`: unknown field `limit`: write `burst: 2, count: 5, period: 15m0s` instead",
+        "[a]\nrates = \"5 per 15m burst 2\"",
+        "limits:2: limit `a`: unknown field `rates`: write `burst: 2, count: 5, period: 15m0s` instead",
     ),
     (
         Json,
         r#"{"a": {"rate": "fast"}}"#,
-        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
     ),
     (
         Yaml,

@@ -9,6 +9,7 @@ mod keys;
 mod layer;
 mod limit_names;
 mod one_limit;
+mod pace;
 mod peers;
 mod proxies;
 mod recipes;
@@ -19,3 +20,4 @@ mod shadow_layer;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
+mod windows;

@@ -5,6 +5,7 @@
 mod acquire;
 mod auto_traits;
 mod backends;
+mod bounds;
 mod concurrency;
 mod deny_cache;
 mod docs;
@@ -22,4 +23,5 @@ mod support;
 mod tiers_model;
 mod vectors;
 mod waiting;
+mod windows_model;
 mod wrong_backends;

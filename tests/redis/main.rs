@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod algorithms;
 #[cfg(feature = "axum")]
 mod charging;
 mod checks;
 mod connection;
 mod docs;
 mod failover;
+mod grouping;
 mod load;
 mod operation;
 #[path = "../redis_support/mod.rs"]
@@ -23,6 +25,7 @@ mod spread;
 mod support;
 mod tiers;
 mod upkeep;
+mod waiting;
 
 use std::{sync::LazyLock, time::Duration};
 

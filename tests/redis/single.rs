@@ -196,11 +196,11 @@ async fn batch_of_four_limits_is_one_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn both_scripts_are_loaded_on_connecting() {
+async fn all_scripts_are_loaded_on_connecting() {
     let server = Server::start();
     let _backend = connect(server.url()).await;
     crate::redis_support::wait_for("the scripts", || {
-        server.info("number_of_cached_scripts") == "2"
+        server.info("number_of_cached_scripts") == "3"
     });
 }
 

@@ -24,6 +24,7 @@ use tollgate::{
         },
     },
     decision::Outcome,
+    quota::Per,
     transaction::Batch,
 };
 use tollgate_benches::penalties;
@@ -124,7 +125,9 @@ fn limiter(backend: impl Backend) -> Limiter {
         .limit("requests", Limit::per_second(1_000_000).burst(1_000_000))
         .limit("open", Limit::per_second(u32::MAX))
         .limit("denied", Limit::per_day(1))
-        .limit("tiers", penalties());
+        .limit("tiers", penalties())
+        .limit("window", Limit::window(5, Duration::from_millis(100)))
+        .limit("quota", Limit::quota(u32::MAX, Per::Month));
     Limiter::new(limits.build().expect("the limits are some"), backend)
 }
 
@@ -136,21 +139,28 @@ struct Sides {
     ids: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Get,
     Plain,
     Tollgate,
     Wrapped,
+    /// All callers spend from ten buckets.
+    Hot,
     Tiers,
+    Window,
+    Quota,
 }
 
-const SIDES: [Side; 5] = [
+const SIDES: [Side; 8] = [
     Side::Get,
     Side::Plain,
     Side::Tollgate,
     Side::Wrapped,
+    Side::Hot,
     Side::Tiers,
+    Side::Window,
+    Side::Quota,
 ];
 
 impl Sides {
@@ -172,10 +182,17 @@ impl Sides {
             }
             Side::Tollgate => spend(&self.limiter, "requests", id).await,
             Side::Wrapped => spend(&self.wrapped, "requests", id).await,
-            Side::Tiers => {
-                let spent = self.limiter.spend(&Transaction::new("tiers", id)).await;
+            Side::Hot => spend(&self.limiter, "requests", &self.ids[n as usize % 10]).await,
+            Side::Tiers | Side::Window => {
+                let limit = if side == Side::Tiers {
+                    "tiers"
+                } else {
+                    "window"
+                };
+                let spent = self.limiter.spend(&Transaction::new(limit, id)).await;
                 spent.expect("Redis answers");
             }
+            Side::Quota => spend(&self.limiter, "quota", id).await,
         }
     }
 }
@@ -208,20 +225,24 @@ async fn throughput(sides: &Arc<Sides>) {
             rates.push(f64::from(CALLS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
         }
     }
-    let [get, plain, tollgate, wrapped, tiers] = rates.map(median);
+    let [get, plain, tollgate, wrapped, hot, tiers, window, quota] = rates.map(median);
     println!("{CALLERS} callers, {KEYS} keys, calls per second:");
     println!(
         "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}, tiers {tiers:.0}"
     );
+    println!("  10 hot keys {hot:.0}, a window of 5 {window:.0}, a quota {quota:.0}");
     println!(
-        "  tollgate is {:.2} of the plain script, {:.2} of GET",
+        "  tollgate is {:.2} of the plain script, {:.2} of GET, and with 10 hot keys {:.2} of GET",
         tollgate / plain,
-        tollgate / get
+        tollgate / get,
+        hot / get
     );
     println!(
-        "  wrapped is {:.2} of tollgate, tiers {:.2}",
+        "  wrapped is {:.2} of tollgate, tiers {:.2}, a window of 5 {:.2}, a quota {:.2}",
         wrapped / tollgate,
-        tiers / tollgate
+        tiers / tollgate,
+        window / tollgate,
+        quota / tollgate
     );
 }
 
@@ -233,16 +254,18 @@ async fn latency(sides: &Sides) {
             latencies.push(took.as_secs_f64() * 1e6);
         }
     }
-    let [get, plain, tollgate, wrapped, tiers] = latencies.map(median);
+    let [get, plain, tollgate, wrapped, _, tiers, window, quota] = latencies.map(median);
     println!("one caller, p50 in microseconds:");
     println!(
         "  GET {get:.0}, plain script {plain:.0}, tollgate {tollgate:.0}, wrapped {wrapped:.0}, tiers {tiers:.0}"
     );
     println!(
-        "  tollgate is {:.2} of GET, wrapped is {:.2} of tollgate, tiers {:.2}",
+        "  tollgate is {:.2} of GET, wrapped is {:.2} of tollgate, tiers {:.2}, a window of 5 {:.2}, a quota {:.2}",
         tollgate / get,
         wrapped / tollgate,
-        tiers / tollgate
+        tiers / tollgate,
+        window / tollgate,
+        quota / tollgate
     );
 }
 

@@ -110,9 +110,9 @@ pub(super) fn changed(
         (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
             (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
         }
+        // What passes and writes comes to another period, or to another amount in it.
         (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() && answer.passed => {
-            let is_new = usage != quota.current(stored.usage(), now.as_micros());
-            is_new.then(|| Value::quota(quota, usage))
+            (usage != stored.usage()).then(|| Value::quota(quota, usage))
         }
         _ => None,
     };

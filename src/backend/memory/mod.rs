@@ -25,7 +25,7 @@ use self::{
 use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota, judge_window},
+    decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
     gcra::{Gcra, Tat},
     quota::Quota,
     transaction::{Algorithm, Batch, Member, Operation},
@@ -283,13 +283,7 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let answer = judge_window(
-            action,
-            member,
-            window,
-            &records.see(member, now).window(now),
-        );
-        records.write(action, member, &answer, now);
+        let answer = records.decide_window(action, member, window, now);
         drop(records);
         self.histories.trim(batch.members, now);
         Outcome::of_window(now, action, answer)
@@ -304,8 +298,11 @@ impl MemoryBackend {
                 members.map(|member| locked.see(member, now)).collect();
             Outcome::judge(batch, now, &seen)
         };
-        for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-            locked.write(batch.action(member), member, answer, now);
+        // A denial writes nothing.
+        if outcome.passes(batch) {
+            for (member, answer) in batch.members.iter().zip(outcome.answers()) {
+                locked.write(batch.action(member), member, answer, now);
+            }
         }
         drop(locked);
         if batch.operation == Operation::Reset {

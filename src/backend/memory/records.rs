@@ -10,8 +10,9 @@ use indexmap::IndexMap;
 use super::queue::Queue;
 use crate::{
     clock::Timestamp,
-    decision::{Answer, BucketView, State, Stored},
+    decision::{Answer, BucketView, State, Stored, judge_window},
     transaction::{Action, Fingerprint, Member},
+    window::Window,
 };
 
 /// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
@@ -69,6 +70,29 @@ impl Records {
         }
     }
 
+    /// Decides a member with a window, and stores what that has changed.
+    pub(super) fn decide_window(
+        &mut self,
+        action: Action,
+        member: &Member<'_>,
+        window: &Window,
+        now: Timestamp,
+    ) -> Answer {
+        let found = self.map.get_index_of(&member.fingerprint);
+        let answer = {
+            let stored = found.map(|entry| &self.map[entry].stored);
+            let seen = stored.map_or(BucketView::NOTHING, |stored| {
+                stored.see(member.algorithm, now)
+            });
+            judge_window(action, member, window, &seen.window(now))
+        };
+        if changes(action, &answer) {
+            let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
+            self.update(entry, action, member, &answer, now);
+        }
+        answer
+    }
+
     /// Stores what has been decided for a member: what it was granted or given back, or that it begins anew.
     pub(super) fn write(
         &mut self,
@@ -78,12 +102,9 @@ impl Records {
         now: Timestamp,
     ) {
         let print = &member.fingerprint;
-        let changes = match answer.state {
-            State::Tiers(figures) => action == Action::Spend && figures.grant.units() > 0,
-            State::Window(figures) => action.writes() && figures.change.units() > 0,
-            _ => return self.forget(print),
-        };
-        if changes {
+        if action == Action::Reset {
+            self.forget(print);
+        } else if changes(action, answer) {
             let found = self.map.get_index_of(print);
             let entry = found.unwrap_or_else(|| self.add(print));
             self.update(entry, action, member, answer, now);
@@ -222,6 +243,15 @@ impl fmt::Debug for Records {
             .field("len", &self.len())
             .field("bytes", &self.bytes())
             .finish_non_exhaustive()
+    }
+}
+
+/// Whether an answer changes what is stored of its bucket.
+fn changes(action: Action, answer: &Answer) -> bool {
+    match answer.state {
+        State::Tiers(figures) => action == Action::Spend && figures.grant.units() > 0,
+        State::Window(figures) => action.writes() && figures.change.units() > 0,
+        State::Gcra(_) | State::Quota(_) => false,
     }
 }
 

@@ -26,11 +26,13 @@ use tokio::{
 };
 
 use super::{
+    answer::ScriptAnswer,
     background::Background,
+    call::ScriptCall,
     config::RECONNECT_DELAY,
+    deadline::Deadline,
     error::{Failure, RedisError},
-    link::{Deadline, Link},
-    script::{ScriptAnswer, ScriptCall},
+    link::Link,
 };
 use crate::backend::ServerId;
 
@@ -169,7 +171,10 @@ impl Cluster {
         };
         let mut asking = false;
         for _ in 0..REDIRECTIONS {
-            let ended = link.run(call, asking, deadline).await;
+            let ended = match asking {
+                true => link.ask(call, deadline).await,
+                false => link.run(slot, call, deadline).await,
+            };
             link.pulse().ended(&ended);
             let failure = match ended {
                 Ok(answer) => return Ok(answer),

@@ -40,6 +40,11 @@ pub enum RedisError {
 }
 
 impl RedisError {
+    /// The error that Redis has answered with, and what to change.
+    pub(super) fn refused(reply: &str) -> Self {
+        Self::Refused(explained(reply))
+    }
+
     /// Whether a server refused to write because it is a replica: a master that has failed over, which is left to
     /// find the new one.
     #[must_use]
@@ -75,7 +80,7 @@ impl From<Error> for RedisError {
             ErrorKind::Config if !is_reply(error.details()) => {
                 Self::Config(error.details().to_owned())
             }
-            _ if is_reply(error.details()) => Self::Refused(explained(error.details())),
+            _ if is_reply(error.details()) => Self::refused(error.details()),
             _ => Self::Disconnected(error),
         }
     }
@@ -122,7 +127,7 @@ fn remedy(reply: &str) -> Option<&'static str> {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         // What is stored is no number for the script.
-        "ERR" if reply.contains("user_script") => SOMEBODY_ELSE,
+        "ERR" if reply.contains("user_script") || reply.contains("not a bucket") => SOMEBODY_ELSE,
         _ => return None,
     };
     Some(remedy)
@@ -147,7 +152,7 @@ fn code(reply: &str) -> &str {
 }
 
 /// What a call has come to that did not come to a decision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Failure {
     /// The script is not loaded: it can be sent.
     NoScript,
@@ -162,7 +167,7 @@ pub(super) enum Failure {
 }
 
 /// Where a server has sent us: `host:port`, of which it leaves the host out if that is its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Redirect {
     host: String,
     port: u16,
@@ -188,6 +193,17 @@ impl Redirect {
 }
 
 impl Failure {
+    /// Whether nothing was done because of the keys that were asked for together: one by one, some of them may be.
+    pub(super) fn is_of_the_keys(&self) -> bool {
+        match self {
+            Self::TryAgain => true,
+            Self::Redis(RedisError::Refused(text)) => ["NOPERM", "CROSSSLOT"]
+                .iter()
+                .any(|code| text.starts_with(code)),
+            _ => false,
+        }
+    }
+
     pub(super) fn garbled(reply: &Value) -> Self {
         Self::Redis(RedisError::Garbled(format!("{reply:?}")))
     }

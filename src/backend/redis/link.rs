@@ -11,55 +11,29 @@ use fred::{
         config::{Config, Options, Server},
     },
 };
-use tokio::{
-    sync::Semaphore,
-    time::{self, Instant},
-};
+use tokio::{sync::Semaphore, time};
 
 use super::{
+    answer::ScriptAnswer,
     background::Background,
+    call::ScriptCall,
     config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
+    deadline::Deadline,
     error::{Failure, RedisError},
+    group::{Answers, Group},
+    lanes::{Entered, Lanes, Reply, Waiting},
     pulse::Pulse,
-    script::{ScriptAnswer, ScriptCall},
     upkeep::{SupervisedConnection, keep_loaded},
 };
 
 /// How many calls may wait for one server.
 const MOST_WAITING: usize = 8192;
 
-/// When a decision has to be there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline(Instant);
-
-/// The longest that a call may take. Neither clocks nor timers can go on for as long as a [`Duration`] may be.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-
-impl Deadline {
-    pub(super) fn after(timeout: Duration) -> Self {
-        Self(Instant::now() + timeout.min(LONGEST))
-    }
-
-    /// What is left, which is never nothing: fred would wait without an end.
-    fn left(self) -> Result<Duration, RedisError> {
-        let left = self.0.saturating_duration_since(Instant::now());
-        match left.is_zero() {
-            true => Err(RedisError::Timeout),
-            false => Ok(left),
-        }
-    }
-
-    pub(super) async fn limit<T>(self, future: impl Future<Output = T>) -> Result<T, RedisError> {
-        time::timeout_at(self.0, future)
-            .await
-            .map_err(|_| RedisError::Timeout)
-    }
-}
-
 /// A client of one server. The tasks that serve it end with it.
 pub(super) struct Link {
     route: Route,
     places: Semaphore,
+    lanes: Lanes,
     upkeep: Background,
     pulse: Pulse,
 }
@@ -82,6 +56,7 @@ impl Link {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
             places: Semaphore::new(MOST_WAITING),
+            lanes: Lanes::default(),
             pulse: Pulse::new(),
         }
     }
@@ -93,6 +68,7 @@ impl Link {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
             places: Semaphore::new(MOST_WAITING),
+            lanes: Lanes::default(),
             pulse: Pulse::new(),
         }
     }
@@ -120,6 +96,7 @@ impl Link {
         let client = self.client();
         if let Route::Own(line) = &self.route
             && let Some(error) = line.problem()
+            // A replica stays connected, and would refuse each write.
             && (error.is_read_only() || !client.is_connected())
         {
             return Err(error);
@@ -173,53 +150,104 @@ impl Link {
         Ok(())
     }
 
-    /// Calls a script. It is sent once, and once more only if it was not done because it was not loaded.
+    /// Decides what one caller asks: at once if its lane is free, else together with what else waits for it.
     pub(super) async fn run(
+        self: &Arc<Self>,
+        lane: u16,
+        call: &ScriptCall,
+        deadline: Deadline,
+    ) -> Result<ScriptAnswer, Failure> {
+        // Refused at once when too much waits: a queue that outlives the deadlines of its callers helps nobody.
+        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        self.begin()?;
+        let (reply, full) = match self.lanes.enter(lane, call, deadline) {
+            Entered::Free => {
+                let _passage = Passage::new(self, lane);
+                return self.decide_alone(call, false, deadline).await;
+            }
+            Entered::Waits { reply, full } => (reply, full),
+        };
+        for waiting in full {
+            Passage::new(self, lane).carry(waiting);
+        }
+        // A caller that leaves here drops its receiver. If its group has not been sent yet, it is left out of it.
+        match deadline.limit(reply).await? {
+            Ok(Reply::Answer(answer)) => answer,
+            Ok(Reply::Alone) => self.decide_alone(call, false, deadline).await,
+            // The runtime in which it was sent has ended.
+            Err(_) => Err(RedisError::Timeout.into()),
+        }
+    }
+
+    /// Decides what one caller asks for a slot that this server is only about to get.
+    pub(super) async fn ask(
+        &self,
+        call: &ScriptCall,
+        deadline: Deadline,
+    ) -> Result<ScriptAnswer, Failure> {
+        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        self.decide_alone(call, true, deadline).await
+    }
+
+    async fn decide_alone(
         &self,
         call: &ScriptCall,
         asking: bool,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
-        let script = call.script();
-        let sha = ("EVALSHA", script.sha.as_str());
-        let mut reply = self.send(sha, call, asking, deadline).await;
+        let mut answers = self.decide(&Group::new([call]), asking, deadline).await?;
+        let garbled = || RedisError::Garbled("nothing".to_owned());
+        answers.pop().unwrap_or_else(|| Err(garbled().into()))
+    }
+
+    /// Calls a script. It is sent once, and once more only if it was not done because it was not loaded.
+    async fn decide(
+        &self,
+        group: &Group<'_>,
+        asking: bool,
+        deadline: Deadline,
+    ) -> Result<Answers, Failure> {
+        // By its hash: the text of a script is larger than everything else that is sent.
+        let script = group.script();
+        let arguments = group.arguments(&script.sha);
+        let mut reply = self.send("EVALSHA", arguments, asking, deadline).await;
+        // The only answer that allows to send again: the server has run nothing.
         if let Err(Failure::NoScript) = reply {
-            reply = self
-                .send(("EVAL", script.text), call, asking, deadline)
-                .await;
+            let arguments = group.arguments(script.text);
+            reply = self.send("EVAL", arguments, asking, deadline).await;
         }
-        ScriptAnswer::read(&reply?)
+        let answers = reply.map(|reply| group.answers(&reply));
+        if let Route::Own(line) = &self.route {
+            match &answers {
+                Ok(answers) => {
+                    line.has_answered();
+                    let failures = answers.iter().filter_map(|answer| answer.as_ref().err());
+                    failures.for_each(|failure| leave_replica(line, failure));
+                }
+                Err(failure) => leave_replica(line, failure),
+            }
+        }
+        answers
     }
 
     async fn send(
         &self,
-        (command, script): (&'static str, &'static str),
-        call: &ScriptCall,
+        command: &'static str,
+        arguments: Vec<Value>,
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {
-        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
         self.begin()?;
+        // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a server that
+        // is down costs its callers nothing.
         if let Route::Own(line) = &self.route {
             deadline.limit(line.attempted()).await?;
         }
         let client = self.for_call(deadline.left()?)?;
-        let arguments = call.arguments(script);
-        let reply = match asking {
+        match asking {
             true => ask(&client, command, arguments).await,
-            false => client
-                .custom(custom(command), arguments)
-                .await
-                .map_err(Failure::from),
-        };
-        match (&self.route, &reply) {
-            (Route::Own(line), Ok(_)) => line.has_answered(),
-            (Route::Own(line), Err(Failure::Redis(error))) if error.is_read_only() => {
-                line.leave(error);
-            }
-            _ => {}
+            false => Ok(client.custom(custom(command), arguments).await?),
         }
-        reply
     }
 
     /// Asks for the table of a cluster's slots.
@@ -248,6 +276,68 @@ impl fmt::Debug for Link {
             .field("servers", &self.client().client_config().server.hosts())
             .field("connected", &self.is_connected())
             .finish()
+    }
+}
+
+/// Leaves a server that has said that it is a replica.
+fn leave_replica(line: &SupervisedConnection, failure: &Failure) {
+    if let Failure::Redis(error) = failure
+        && error.is_read_only()
+    {
+        line.leave(error);
+    }
+}
+
+/// A call that is in flight on a lane. When it ends, or nobody waits for it any more, what waits goes out.
+struct Passage {
+    link: Arc<Link>,
+    lane: u16,
+}
+
+impl Passage {
+    fn new(link: &Arc<Link>, lane: u16) -> Self {
+        Self {
+            link: Arc::clone(link),
+            lane,
+        }
+    }
+
+    /// Sends what has waited, in a task that no single caller can end.
+    fn carry(self, waiting: Vec<Waiting>) {
+        let runtime = waiting.first().map(|waiting| waiting.runtime.clone());
+        if let Some(runtime) = runtime {
+            runtime.spawn(self.deliver(waiting));
+        }
+    }
+
+    async fn deliver(self, waiting: Vec<Waiting>) {
+        let Some(deadline) = waiting.iter().map(|waiting| waiting.deadline).max() else {
+            return;
+        };
+        let group = Group::new(waiting.iter().map(|waiting| &waiting.call));
+        let answers = self.link.decide(&group, false, deadline).await;
+        drop(group);
+        // Whatever waits goes out before these are answered.
+        drop(self);
+        let is_shared = waiting.len() > 1;
+        let mut answers = answers.map(Answers::into_iter);
+        for waiting in waiting {
+            let reply = match &mut answers {
+                Ok(answers) => answers.next().map(Reply::Answer),
+                Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone),
+                Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
+            };
+            // Whoever has left by now stays charged.
+            let _has_left = reply.map(|reply| waiting.reply.send(reply));
+        }
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.link.lanes.leave(self.lane) {
+            Self::new(&self.link, self.lane).carry(waiting);
+        }
     }
 }
 
@@ -280,19 +370,4 @@ async fn ask(
     let mut replies = pipeline.try_all::<Value>().await;
     let last = replies.pop().unwrap_or(Ok(Value::Null));
     Ok(last?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn deadline_after_any_timeout_is_an_instant() {
-        assert!(Deadline::after(Duration::ZERO).left().is_err());
-        for timeout in [Duration::MAX, Duration::MAX / 2] {
-            let deadline = Deadline::after(timeout);
-            assert_eq!(deadline.left().unwrap(), LONGEST);
-            assert_eq!(deadline.limit(async { 1 }).await.unwrap(), 1);
-        }
-    }
 }

@@ -36,18 +36,24 @@
 //! `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set `maxmemory-policy noeviction`, or
 //! `volatile-ttl` to lose those first that are nearly full.
 
+mod answer;
 mod background;
+mod call;
 mod cluster;
 mod config;
+mod deadline;
 mod error;
+mod group;
 mod inspection;
 mod keys;
+mod lanes;
 mod link;
 mod multi_slot;
 mod pulse;
 mod script;
 mod servers;
 mod stored_reply;
+mod stored_window;
 mod upkeep;
 
 use std::{
@@ -61,9 +67,9 @@ use tokio::time;
 
 use self::{
     background::Background,
+    call::ScriptCall,
+    deadline::Deadline,
     error::Failure,
-    link::Deadline,
-    script::ScriptCall,
     servers::{Servers, Watched},
 };
 pub use self::{
@@ -71,14 +77,17 @@ pub use self::{
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, NotAdmitted, ServerId, async_trait};
+use super::{Backend, BackendError, ServerId, async_trait};
 use crate::{
     backend,
     check::{Checks, Reporter},
     decision::Outcome,
     metrics,
-    transaction::{Algorithm, Batch, Member},
+    transaction::{Batch, Member},
 };
+
+/// All calls to a single server may travel together.
+const ONE_LANE: u16 = 0;
 
 /// Keeps buckets in Redis or Valkey: on a single server, behind sentinels, or in a cluster.
 ///
@@ -170,7 +179,11 @@ impl RedisBackend {
                 let deadline = Deadline::after(self.timeout);
                 let call =
                     ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
-                links.next().run(&call, false, deadline).await?.judge(batch)
+                links
+                    .next()
+                    .run(ONE_LANE, &call, deadline)
+                    .await?
+                    .judge(batch)
             }
             Servers::Cluster(cluster) => {
                 multi_slot::apply(cluster, batch, &self.form, self.timeout).await
@@ -229,15 +242,6 @@ impl Backend for RedisBackend {
         };
         call.ended(result);
         decided
-    }
-
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
-        match algorithm {
-            Algorithm::Gcra(_) | Algorithm::Tiers(_) => Ok(()),
-            Algorithm::Window(_) | Algorithm::Quota(_) => Err(NotAdmitted::new(
-                "the Redis backend keeps no windows or quotas: use burst, count and period, or tiers",
-            )),
-        }
     }
 
     fn servers(&self) -> Option<&dyn backend::Servers> {

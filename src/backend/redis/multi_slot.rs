@@ -22,11 +22,12 @@ use fred::util::redis_keyslot;
 use futures_util::future::join_all;
 
 use super::{
+    answer::{ScriptAnswer, judge},
+    call::ScriptCall,
     cluster::Cluster,
+    deadline::Deadline,
     error::{Failure, RedisError},
     keys::KeyForm,
-    link::Deadline,
-    script::{ScriptAnswer, ScriptCall, judge},
     stored_reply::StoredReply,
 };
 use crate::{
@@ -74,7 +75,8 @@ pub(super) async fn apply(
     };
     let groups = split.groups(|_| true);
     let decided = split.decide(&groups).await;
-    // A refund that has been done for some of the slots must not be done again.
+    // `TRYAGAIN` says that nothing was done in that slot. Checks and spends may be repeated, because a failed spend has
+    // been refunded. A refund that has been done for some of the slots must not be done again.
     let repeatable = groups.len() == 1 || batch.operation != Operation::Refund;
     if let (Err(Failure::TryAgain), true) = (&decided, repeatable) {
         split.apart = true;
@@ -102,6 +104,8 @@ impl MultiSlotBatch<'_> {
         for (place, member) in self.batch.members.iter().enumerate() {
             if is_meant(member) {
                 let slot = slot_of(member, self.form);
+                // While a slot is being moved, a script may only use keys that are on one side of the move, and nobody can
+                // tell which those are. One call per member always works.
                 let part = if self.apart { place } else { 0 };
                 groups.entry((slot, part)).or_default().push(place);
             }
@@ -146,7 +150,7 @@ impl MultiSlotBatch<'_> {
             (groups, Operation::Spend) => self.spend(groups).await,
             (groups, operation) => {
                 let mut states = States::of(self.batch);
-                states.take(groups, self.run(groups, operation).await)?;
+                states.take(self.batch, groups, self.run(groups, operation).await)?;
                 states.judge(self.batch)
             }
         }
@@ -154,11 +158,12 @@ impl MultiSlotBatch<'_> {
 
     async fn spend(&self, all: &[Group]) -> Result<Outcome, Failure> {
         let mut states = States::of(self.batch);
-        states.take(all, self.run(all, Operation::Check).await)?;
+        states.take(self.batch, all, self.run(all, Operation::Check).await)?;
         let expected = states.judge(self.batch)?;
         if !expected.passes(self.batch) {
             return Ok(expected);
         }
+        // Members that only check have been asked. Asking again would cost a round trip, and find nothing to charge.
         let mut votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
         votes.sort_by_key(|group| self.has_tiers(group));
         let first = votes.partition_point(|group| !self.has_tiers(group));
@@ -176,9 +181,13 @@ impl MultiSlotBatch<'_> {
         let taken = self.deadline.limit(tokio::spawn(phase.run())).await?;
         let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
         // An unknown outcome may be a charge, so it becomes an error that nobody retries.
-        states.take(&votes, voted).map_err(RedisError::from)?;
+        states
+            .take(self.batch, &votes, voted)
+            .map_err(RedisError::from)?;
         if let Some(offered) = offered {
-            states.take(&others, offered).map_err(RedisError::from)?;
+            states
+                .take(self.batch, &others, offered)
+                .map_err(RedisError::from)?;
         }
         states.judge(self.batch)
     }
@@ -206,6 +215,7 @@ impl SpendPhase {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
+        // One after the other: what is granted by tiers cannot be refunded, so each must be the last that could deny.
         for (slot, call) in &self.tiers {
             if !voted.iter().all(took) {
                 break;
@@ -216,8 +226,11 @@ impl SpendPhase {
             let others = run(&self.cluster, &self.others, self.deadline).await;
             return (voted, Some(others));
         }
+        // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would give
+        // away what others have paid for.
         let mut took = voted.iter().map(took);
         self.back.retain(|_| took.next() == Some(true));
+        // With a time of its own: the request's may be over, and leaving the charges would deny the client for nothing.
         for answer in run(&self.cluster, &self.back, Deadline::after(self.timeout)).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
@@ -248,12 +261,19 @@ impl States {
         }
     }
 
-    fn take(&mut self, groups: &[Group], answers: Answers) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        batch: &Batch<'_>,
+        groups: &[Group],
+        answers: Answers,
+    ) -> Result<(), Failure> {
         for (group, answer) in groups.iter().zip(answers) {
             let answer = answer?;
+            // Each server has a clock of its own. Their states are told by the first one's, so that the figures of a batch are
+            // all of one instant.
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
-                self.stored[*place] = state.by_clock(answer.now, now);
+                self.stored[*place] = state.by_clock(&batch.members[*place], answer.now, now);
             }
         }
         Ok(())

@@ -34,20 +34,20 @@ pub(super) enum Servers {
 /// Links to one server that take turns.
 #[derive(Debug)]
 pub(super) struct Links {
-    links: Vec<Link>,
+    links: Vec<Arc<Link>>,
     turn: AtomicUsize,
 }
 
 impl Links {
     fn new(links: impl IntoIterator<Item = Link>) -> Self {
         Self {
-            links: links.into_iter().collect(),
+            links: links.into_iter().map(Arc::new).collect(),
             turn: AtomicUsize::new(0),
         }
     }
 
     /// The next link that is connected, or the next, if none is.
-    pub(super) fn next(&self) -> &Link {
+    pub(super) fn next(&self) -> &Arc<Link> {
         let turn = match self.links.len() {
             1 => 0,
             links => self.turn.fetch_add(1, Ordering::Relaxed) % links,
@@ -125,7 +125,7 @@ impl Servers {
     /// Begins to connect, unless that is done already. It fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         match self {
-            Self::Single(links) => links.links.iter().try_for_each(Link::begin),
+            Self::Single(links) => links.links.iter().try_for_each(|link| link.begin()),
             Self::Cluster(cluster) => cluster.begin(),
         }
     }
@@ -140,7 +140,7 @@ impl Servers {
     /// Why there is no connection, as far as that is known.
     pub(super) fn problem(&self) -> Option<RedisError> {
         match self {
-            Self::Single(links) => links.links.iter().find_map(Link::problem),
+            Self::Single(links) => links.links.iter().find_map(|link| link.problem()),
             Self::Cluster(cluster) => cluster.problem(),
         }
     }

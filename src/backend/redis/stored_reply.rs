@@ -3,10 +3,12 @@
 use fred::types::Value;
 use smallvec::SmallVec;
 
+use super::stored_window::StoredWindow;
 use crate::{
     clock::Timestamp,
     decision::{Answer, BucketView, State},
     gcra::Tat,
+    quota::Usage,
     tiers::{View, Window},
     transaction::{Algorithm, Member},
 };
@@ -14,9 +16,11 @@ use crate::{
 /// What was stored for a member.
 #[derive(Clone, Debug)]
 pub(super) enum StoredReply {
-    Gcra(Tat),
-    /// Boxed, so that an answer without tiers is no larger for it.
+    /// A theoretical arrival time, or the start of a quota's period and how much is used.
+    Numbers(u64, u32),
+    /// Boxed, so that an answer without figures is no larger for it.
     Tiers(Box<StoredTiers>),
+    Window(Box<StoredWindow>),
 }
 
 /// What was stored of a bucket with tiers, as far as one request has to know it.
@@ -40,49 +44,50 @@ struct StoredTier {
 }
 
 impl StoredReply {
-    pub(super) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
+    pub(super) const NOTHING: Self = Self::Numbers(0, 0);
 
     pub(super) fn parse(first: &Value, second: &Value, asked: u64) -> Option<Self> {
+        let second = second.as_u64()?.try_into().ok()?;
         match first {
-            Value::Array(figures) => {
-                let mut figures = figures.iter();
-                let now = figures.next()?.as_u64()?;
-                let mut tiers = SmallVec::new();
-                while figures.len() > 0 {
-                    tiers.push(StoredTier::parse(&mut figures)?);
+            Value::Array(figures) => match figures.split_first()? {
+                (Value::String(_), figures) => {
+                    let window = StoredWindow::parse(figures, second, asked)?;
+                    Some(Self::Window(Box::new(window)))
                 }
-                let granted = second.as_u64()?.try_into().ok()?;
-                Some(Self::Tiers(Box::new(StoredTiers {
-                    asked,
-                    now,
-                    tiers,
-                    granted,
-                })))
-            }
-            us => {
-                let tat = Tat {
-                    us: us.as_u64()?,
-                    frac: second.as_u64()?.try_into().ok()?,
-                };
-                Some(Self::Gcra(tat.storable()))
-            }
+                (now, figures) => {
+                    let tiers = StoredTiers::parse(now.as_u64()?, figures, second, asked)?;
+                    Some(Self::Tiers(Box::new(tiers)))
+                }
+            },
+            first => Some(Self::Numbers(first.as_u64()?, second)),
         }
     }
 
-    /// The same told by another clock. Tiers have their own.
-    pub(super) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
-        match self {
-            Self::Gcra(tat) => match State::Gcra(tat).by_clock(from, to) {
-                State::Gcra(tat) => Self::Gcra(tat),
-                _ => Self::NOTHING,
-            },
-            tiers @ Self::Tiers(_) => tiers,
+    /// The theoretical arrival time, if it is one.
+    pub(super) fn of_tat(tat: Tat) -> Self {
+        Self::Numbers(tat.us, tat.frac)
+    }
+
+    /// The same told by another clock. Tiers and windows have their own, and periods are those of a calendar.
+    pub(super) fn by_clock(self, member: &Member<'_>, from: Timestamp, to: Timestamp) -> Self {
+        match (self, member.algorithm) {
+            (Self::Numbers(us, frac), Algorithm::Gcra(_)) => {
+                match State::Gcra(tat(us, frac)).by_clock(from, to) {
+                    State::Gcra(tat) => Self::of_tat(tat),
+                    _ => Self::NOTHING,
+                }
+            }
+            (other, _) => other,
         }
     }
 
     pub(super) fn see(&self, member: &Member<'_>) -> BucketView<'_> {
         match (self, member.algorithm) {
-            (Self::Gcra(tat), _) => BucketView::Gcra(*tat),
+            (Self::Numbers(us, frac), Algorithm::Gcra(_)) => BucketView::Gcra(tat(*us, *frac)),
+            (Self::Numbers(start_us, used), Algorithm::Quota(_)) => BucketView::Quota(Usage {
+                start_us: *start_us,
+                used: *used,
+            }),
             (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
                 let tier = |tier: usize| found.tiers.get(tier);
                 BucketView::Tiers(View::new(
@@ -93,7 +98,10 @@ impl StoredReply {
                     |i, _| tier(i).map_or_else(Window::default, StoredTier::window),
                 ))
             }
-            (Self::Tiers(_), _) => BucketView::NOTHING,
+            (Self::Window(found), Algorithm::Window(window)) => {
+                BucketView::Window(found.view(window, member))
+            }
+            _ => BucketView::NOTHING,
         }
     }
 
@@ -103,8 +111,30 @@ impl StoredReply {
             (Self::Tiers(found), State::Tiers(figures)) => {
                 !answer.passed || found.granted == figures.grant.units()
             }
+            (Self::Window(found), State::Window(figures)) => {
+                !answer.passed || found.units() == figures.change.units()
+            }
             _ => true,
         }
+    }
+}
+
+fn tat(us: u64, frac: u32) -> Tat {
+    Tat { us, frac }.storable()
+}
+
+impl StoredTiers {
+    fn parse(now: u64, figures: &[Value], granted: u32, asked: u64) -> Option<Self> {
+        let (mut figures, mut tiers) = (figures.iter(), SmallVec::new());
+        while figures.len() > 0 {
+            tiers.push(StoredTier::parse(&mut figures)?);
+        }
+        Some(Self {
+            asked,
+            now,
+            tiers,
+            granted,
+        })
     }
 }
 
@@ -132,14 +162,22 @@ impl StoredTier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        Limit,
+        transaction::{BucketKey, LimitKey, Mode},
+    };
 
     #[test]
     fn tat_that_no_decision_leads_to_is_read_as_the_latest_one() {
         let latest = Tat::from_micros((1 << 53) - 1);
+        let limit = Limit::per_second(1);
+        let key = BucketKey::new(LimitKey::Number(1), "id");
+        let member = Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend);
         for us in [(1 << 53) - 1, 1 << 53, i64::MAX] {
             let found = StoredReply::parse(&Value::Integer(us), &Value::Integer(0), 1).unwrap();
+            let seen = found.see(&member);
             assert!(
-                matches!(found, StoredReply::Gcra(tat) if tat == latest),
+                matches!(seen, BucketView::Gcra(tat) if tat == latest),
                 "{us}"
             );
         }

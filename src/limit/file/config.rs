@@ -18,8 +18,9 @@ use super::{
 };
 
 const VALUES: Form = Form {
-    fields: &["burst", "count", "period", "tiers", "unlimited", "blocked"],
-    whole: "a limit has burst, count and period, or tiers, or says unlimited or blocked",
+    has_values: true,
+    fields: &[],
+    whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     misplaced: &[
         ("ids", "they belong to overrides in a file of limits"),
         ("number", "it belongs to a name in a file of limits"),
@@ -74,7 +75,7 @@ impl Written {
         Self(Node { line: LINE, value })
     }
 
-    fn text(text: impl ToString) -> Self {
+    fn text(text: &impl ToString) -> Self {
         Self::of(Value::Text(text.to_string().into()))
     }
 }
@@ -95,23 +96,23 @@ impl<'de> Visitor<'de> for WrittenVisitor {
     }
 
     fn visit_bool<E: Error>(self, flag: bool) -> Result<Written, E> {
-        Ok(Written::text(flag))
+        Ok(Written::text(&flag))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Written, E> {
-        Ok(Written::text(number))
+        Ok(Written::text(&number))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Written, E> {
-        Ok(Written::text(number))
+        Ok(Written::text(&number))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Written, E> {
-        Ok(Written::text(number))
+        Ok(Written::text(&number))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Written, E> {
-        Ok(Written::text(text))
+        Ok(Written::text(&text))
     }
 
     fn visit_unit<E: Error>(self) -> Result<Written, E> {
@@ -149,7 +150,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tiers::Tier;
+    use crate::{quota::Per, tiers::Tier};
 
     fn read(json: &str) -> Result<Limit, String> {
         serde_json::from_str(json).map_err(|error| error.to_string())
@@ -173,6 +174,11 @@ mod tests {
             ),
             (r#"{"unlimited": true}"#, Limit::UNLIMITED),
             (r#"{"blocked": true}"#, Limit::BLOCKED),
+            (
+                r#"{"limit": 5, "window": "15m"}"#,
+                Limit::window(5, secs(15 * 60)),
+            ),
+            (r#"{"quota": 9, "per": "day"}"#, Limit::quota(9, Per::Day)),
             (
                 r#"{"tiers": [{"limit": 5, "window": "1s"}, {"limit": 1, "window": "15s", "active": "15s"}]}"#,
                 tiers,
@@ -211,7 +217,7 @@ mod tests {
             (r#"{"ids": [1]}"#, "they belong to overrides"),
             (
                 r#"{"unlimited": true, "blocked": true}"#,
-                "remove all but one",
+                "keep one of them",
             ),
         ] {
             let error = read(json).expect_err(json);

@@ -12,25 +12,8 @@ use super::{
 use crate::id::IdFormat;
 
 const LIMIT: Form = Form {
-    fields: &[
-        "burst",
-        "count",
-        "period",
-        "max_wait",
-        "limit",
-        "window",
-        "quota",
-        "per",
-        "utc_offset",
-        "tiers",
-        "unlimited",
-        "blocked",
-        "number",
-        "id",
-        "shadow",
-        "description",
-        "docs",
-    ],
+    has_values: true,
+    fields: &["number", "id", "shadow", "description", "docs"],
     whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };

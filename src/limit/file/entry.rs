@@ -10,8 +10,27 @@ use super::{
 };
 use crate::id::IdFormat;
 
+/// The fields for the values of a limit, of whatever kind.
+const VALUES: &[&str] = &[
+    "burst",
+    "count",
+    "period",
+    "max_wait",
+    "limit",
+    "window",
+    "quota",
+    "per",
+    "utc_offset",
+    "tiers",
+    "unlimited",
+    "blocked",
+];
+
 /// What may stand below a key.
 pub(super) struct Form {
+    /// Whether the values of a limit may.
+    pub(super) has_values: bool,
+    /// What else may.
     pub(super) fields: &'static [&'static str],
     /// What must, for those who have left something out.
     pub(super) whole: &'static str,
@@ -20,23 +39,23 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Whether the values of a limit may stand there.
-    fn has_values(&self) -> bool {
-        self.fields.contains(&"burst")
+    fn fields(&self) -> impl Iterator<Item = &'static str> {
+        let values = if self.has_values { VALUES } else { &[] };
+        values.iter().chain(self.fields).copied()
     }
 
     fn field(&self, name: &str) -> Result<&'static str, Mistake> {
-        if let Some(field) = self.fields.iter().find(|field| **field == name) {
+        if let Some(field) = self.fields().find(|field| *field == name) {
             return Ok(field);
         }
         let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
         match (misplaced, name) {
             (Some((_, hint)), _) => Err(Mistake::unknown_field(name, *hint)),
             (None, "<<") => Err(Mistake::unknown_field(name, "write the fields out")),
-            (None, name) => Err(Mistake::unknown_field(
-                name,
-                did_you_mean(name, self.fields),
-            )),
+            (None, name) => {
+                let known: Vec<_> = self.fields().collect();
+                Err(Mistake::unknown_field(name, did_you_mean(name, &known)))
+            }
         }
     }
 }
@@ -59,17 +78,18 @@ impl<'a> Entry<'a> {
             Value::Map(entries) => entries,
             Value::Nothing => return Err(Mistake::NoValues(form.whole).at(line)),
             value => {
-                let mistake = match written_out(value).filter(|_| form.has_values()) {
+                let mistake = match written_out(value).filter(|_| form.has_values) {
                     Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
                     None => Mistake::shape("a map", value, Some(form.whole)),
                 };
                 return Err(mistake.at(node.line));
             }
         };
-        let mut fields: Vec<(&'static str, _)> = Vec::with_capacity(form.fields.len());
+        let mut fields: Vec<(&'static str, _)> =
+            Vec::with_capacity(entries.len().min(form.fields().count()));
         for (key, node) in entries {
             let field = form.field(&key.text).map_err(|mistake| {
-                let fields = written_out(&node.value).filter(|_| form.has_values());
+                let fields = written_out(&node.value).filter(|_| form.has_values);
                 let instead =
                     |fields| Mistake::unknown_field(&key.text, format!("write `{fields}` instead"));
                 fields.map_or(mistake, instead).at(key.line)

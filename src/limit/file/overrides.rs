@@ -14,21 +14,8 @@ use super::{
 };
 
 const OVERRIDE: Form = Form {
-    fields: &[
-        "burst",
-        "count",
-        "period",
-        "max_wait",
-        "limit",
-        "window",
-        "quota",
-        "per",
-        "utc_offset",
-        "tiers",
-        "unlimited",
-        "blocked",
-        "ids",
-    ],
+    has_values: true,
+    fields: &["ids"],
     whole: "an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
     misplaced: &[
         ("id", "list the ids below `ids`"),
@@ -38,20 +25,8 @@ const OVERRIDE: Form = Form {
 
 /// Of the older form, whose key has the id.
 const KEYED: Form = Form {
-    fields: &[
-        "burst",
-        "count",
-        "period",
-        "max_wait",
-        "limit",
-        "window",
-        "quota",
-        "per",
-        "utc_offset",
-        "tiers",
-        "unlimited",
-        "blocked",
-    ],
+    has_values: true,
+    fields: &[],
     whole: "an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
     misplaced: &[
         ("ids", "the key has the id already"),
@@ -60,6 +35,7 @@ const KEYED: Form = Form {
 };
 
 const LISTED: Form = Form {
+    has_values: false,
     fields: &["id", "comment"],
     whole: "an id stands alone, or has a comment beside it",
     misplaced: &[],

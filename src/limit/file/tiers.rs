@@ -11,6 +11,7 @@ use super::{
 use crate::tiers::{Tier, TierMistake, Tiers, TiersError};
 
 const TIER: Form = Form {
+    has_values: false,
     fields: &["limit", "window", "active", "cooldown", "skippable"],
     whole: "a tier has limit and window, and above the lowest also active",
     misplaced: &[

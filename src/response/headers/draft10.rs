@@ -54,7 +54,7 @@ impl Draft10 {
 }
 
 /// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
-/// the lowest tier.
+/// the lowest tier. That of a quota per month is new each time: months have different lengths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
@@ -62,7 +62,7 @@ impl Policy {
     #[inline]
     fn item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
         match self.0.get() {
-            Some((algorithm, item)) if quota.tier == 0 && quota.is_by(algorithm) => item.clone(),
+            Some((algorithm, item)) if quota.is_usual() && quota.is_by(algorithm) => item.clone(),
             _ => self.new_item(limit, quota),
         }
     }
@@ -74,7 +74,7 @@ impl Policy {
         let window = Some(window).filter(|window| *window != Decision::NEVER);
         let secs = window.map(|window| ceil_secs(window).max(1));
         let item = item(limit, [("\";q=", Some(most.into())), (";w=", secs)]);
-        if let Some(algorithm) = quota.algorithm().filter(|_| quota.tier == 0) {
+        if let Some(algorithm) = quota.algorithm().filter(|_| quota.is_usual()) {
             let _ = self.0.set((algorithm, item.clone()));
         }
         item

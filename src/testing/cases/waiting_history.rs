@@ -60,7 +60,7 @@ fn limits() -> Limits {
 }
 
 /// Receipts of one charge, by the map and by the other backend.
-struct Held {
+pub(super) struct Held {
     limit: String,
     id: String,
     ours: Receipt,
@@ -68,7 +68,7 @@ struct Held {
 }
 
 impl Held {
-    fn new(limit: &str, id: &str, (ours, theirs): (Receipt, Receipt)) -> Self {
+    pub(super) fn new(limit: &str, id: &str, (ours, theirs): (Receipt, Receipt)) -> Self {
         Self {
             limit: limit.into(),
             id: id.into(),
@@ -79,7 +79,7 @@ impl Held {
 }
 
 /// The last receipt or an earlier one, or a part of it.
-fn take(random: &mut Random, held: &mut Vec<Held>) -> Option<Held> {
+pub(super) fn take(random: &mut Random, held: &mut Vec<Held>) -> Option<Held> {
     let back = random.below(4).min(held.len() as u64);
     let place = held.len().checked_sub(1 + usize::try_from(back).unwrap())?;
     let mut whole = held.remove(place);
@@ -93,7 +93,7 @@ fn take(random: &mut Random, held: &mut Vec<Held>) -> Option<Held> {
     Some(part)
 }
 
-async fn refund(map: &Limiter, other: &Limiter, receipts: Held) -> bool {
+pub(super) async fn refund(map: &Limiter, other: &Limiter, receipts: Held) -> bool {
     let Held {
         limit,
         id,
@@ -130,7 +130,11 @@ fn batch<'a>(random: &mut Random, ids: &'a [String; 2]) -> Vec<Transaction<'a>> 
     members.map(member).collect()
 }
 
-async fn decide(limiter: &Limiter, operation: u64, batch: &[Transaction<'_>]) -> BatchDecision {
+pub(super) async fn decide(
+    limiter: &Limiter,
+    operation: u64,
+    batch: &[Transaction<'_>],
+) -> BatchDecision {
     let decided = match operation {
         0..8 => limiter.spend_batch(batch).await,
         8 | 9 => limiter.check_batch(batch).await,
@@ -139,7 +143,7 @@ async fn decide(limiter: &Limiter, operation: u64, batch: &[Transaction<'_>]) ->
     decided.unwrap()
 }
 
-type Seen = (bool, Option<u32>, [Duration; 4]);
+pub(super) type Seen = (bool, Option<u32>, [Duration; 4]);
 
 fn figures(decision: &Decision) -> Seen {
     let spans = [
@@ -151,7 +155,7 @@ fn figures(decision: &Decision) -> Seen {
     (decision.allowed(), decision.remaining(), spans)
 }
 
-fn seen(batch: &BatchDecision) -> (bool, Duration, Vec<Seen>) {
+pub(super) fn seen(batch: &BatchDecision) -> (bool, Duration, Vec<Seen>) {
     let members = batch.members().iter().map(figures).collect();
     (batch.allowed(), batch.delay(), members)
 }

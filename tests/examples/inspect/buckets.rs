@@ -49,6 +49,7 @@ async fn bucket_is_shown_and_not_charged() {
         "limit": "any", "id": "x", "key": "any:x",
         "values": {"burst": 20, "count": 10, "period": "1s"},
         "summary": "10 per 1s, 20 at once",
+        "bound": {"most": 29, "within": "1s"},
         "override": null,
         "shadow": false,
         "asked": 0,

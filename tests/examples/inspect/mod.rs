@@ -5,6 +5,8 @@
 
 #[path = "../../../examples/inspect/admin.rs"]
 mod admin;
+#[path = "../../../examples/shared/bound.rs"]
+mod bound;
 #[path = "../../../examples/inspect/bucket.rs"]
 mod bucket;
 #[path = "../../../examples/shared/client.rs"]

@@ -10,3 +10,4 @@ mod process;
 mod refusals;
 mod tiers;
 mod waiting;
+mod windows;

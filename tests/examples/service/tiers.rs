@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, file};
+use super::process::{Service, T0, file, without_receipts};
 
 const TIERS: &str = "
 Prison:
@@ -65,7 +65,7 @@ fn answers_have_every_figure_of_tiers() {
     });
     let mut expected = member.clone();
     expected["transactions"] = json!([member.take()]);
-    assert_eq!(answer, expected);
+    assert_eq!(without_receipts(answer), expected);
     let rest = service.decide("spend", T0, &group("Penalty", 1, 100));
     let filled = json!([true, 48, 1, {"1": 48}, 0, 0, 5_000_001, 20_000_001]);
     assert_eq!(figures(&rest), filled);
@@ -111,7 +111,7 @@ fn check_answers_as_a_spend_and_enters_no_tier() {
         let checks: Vec<_> = (0..2)
             .map(|_| service.decide("check", T0, &asked))
             .collect();
-        let spent = service.decide("spend", T0, &asked);
+        let spent = without_receipts(service.decide("spend", T0, &asked));
         assert_eq!(checks, [spent.clone(), spent]);
     }
 }

@@ -4,6 +4,8 @@
 
 mod api_keys;
 mod behind_proxies;
+#[cfg(feature = "pace")]
+mod calling_apis;
 mod graphql;
 #[cfg(feature = "tonic")]
 mod grpc_methods;
@@ -14,6 +16,8 @@ mod routes;
 mod shadow_mode;
 mod testing;
 mod usage;
+mod waiting;
+mod webhooks;
 mod websockets;
 
 use std::net::SocketAddr;

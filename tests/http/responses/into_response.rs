@@ -36,7 +36,7 @@ async fn closures_return_what_handlers_do() {
     });
     let (status, headers, body) = refused(json).await;
     assert_eq!(
-        (status.as_u16(), &*headers["x-own"].to_str().unwrap()),
+        (status.as_u16(), headers["x-own"].to_str().unwrap()),
         (429, "yes")
     );
     assert_eq!(headers["content-type"], "application/json");

@@ -131,7 +131,7 @@ fn each_family_has_a_panel() {
         .collect();
     let exported: BTreeSet<_> = STORY.all.families.keys().cloned().collect();
     assert_eq!(used, exported);
-    assert_eq!(exported.len(), 11, "as many as are documented");
+    assert_eq!(exported.len(), 12, "as many as are documented");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::Hello;
+use crate::support::{Hello, patience::poll};
 
 /// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has. Counters that
 /// are still at 0 are left out.
@@ -357,7 +357,8 @@ fn counters_begin_at_zero() {
     let of_limits = ["more", "one", "refuses", "ten"]
         .into_iter()
         .flat_map(|limit| RESULTS.map(|result| format!("requests {limit} {result}")));
-    let all = FIRST.into_iter().map(str::to_owned).chain(of_limits);
+    let all = FIRST.into_iter().chain(["waiting"]);
+    let all = all.map(str::to_owned).chain(of_limits);
     let expected = all.map(|name| {
         let count = u64::from(name == "config.reloads applied");
         (name, count)
@@ -372,4 +373,49 @@ fn recorder_that_is_installed_after_the_limiter_is_counted_in() {
         limiter.spend(&Transaction::new("one", "a")).await.unwrap();
     });
     assert_eq!(counted["requests one acquired"], 1);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn requests_that_wait_in_line_are_a_gauge() {
+    use std::time::Duration;
+
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let line = Limit::per_hour(1).max_wait(Duration::from_secs(36_000));
+    let limits = Limits::builder().limit("requests", line).build().unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
+    let rule = Rule::new("requests", tollgate::key::Everyone);
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(rule)
+        .max_waiting(2);
+    let waiting = || {
+        let mut all = snapshotter.snapshot().into_vec().into_iter();
+        all.find_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(value) if key.key().name() == metrics::WAITING => {
+                Some(format!("{value}"))
+            }
+            _ => None,
+        })
+    };
+    ::metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let mut sent: Vec<_> = (0..4)
+                .map(|_| {
+                    let request = http::Request::new(Full::<Bytes>::default());
+                    let mut sent = Box::pin(layer.layer(Hello).oneshot(request));
+                    let _ = poll(sent.as_mut());
+                    sent
+                })
+                .collect();
+            // The first has passed, and the last is refused.
+            assert_eq!(waiting().as_deref(), Some("2"));
+            sent.truncate(2);
+            // A snapshot takes what there is, so this is the change.
+            assert_eq!(waiting().as_deref(), Some("-1"));
+            drop(sent);
+            assert_eq!(waiting().as_deref(), Some("-1"));
+        });
+    });
 }

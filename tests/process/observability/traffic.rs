@@ -65,6 +65,7 @@ fn kinds_of_families_are_as_documented() {
         ("rate_limiting_override_utilization", "histogram"),
         ("rate_limiting_refusals_total", "counter"),
         ("rate_limiting_requests_total", "counter"),
+        ("rate_limiting_waiting", "gauge"),
     ];
     assert_eq!(
         kinds,

@@ -1,31 +1,56 @@
--- Does to several buckets what a verb for each says, all or nothing.
+-- Decides batches one after the other: each does to its buckets what a verb for each says, all or nothing.
 --
--- KEYS: the buckets. ARGV: the time; then for each bucket a verb, and
+-- KEYS: the buckets of all members, batch after batch. ARGV: how many batches there are; then for each of them the time
+-- (the client's, or -1 for the server's), how many members it has, how many arguments follow, and for each member a verb,
+-- and
 --   the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of the
 --   tolerance, in parts of the count; to the tolerance, the wait in line is added for a charge that may wait; for `leave`
 --   also what was stored right after the charge, `us` and `frac`, or -1 and 0 if that is not known;
---   or, if it has tiers, a zero, the most and the least units, how many tiers there are, and for each of them the limit,
---   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides.
--- Answers whether all that vote fit, the time, and for each bucket what was stored: `us` and `frac`; or what `report`
--- says, and how much is granted.
+--   or, if it has tiers, `T`, the most and the least units, how many tiers there are, and for each of them the limit,
+--   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides;
+--   or, if it has a window, `W`, what is done to the units if it passes (`spend`, `debit`, `fill`, which is a debit of no
+--   more than there is room for, `refund` or `keep`), the limit, the window, the cost, and the instant of the units that
+--   are refunded (-1 for the newest);
+--   or, if it has a quota, `Q`, the quota, the cost, the period as two arguments, and the start of the period in which
+--   was charged what is refunded (-1 for any).
+-- Answers for each batch whether all that vote fit, the time, and for each member what was stored: `us` and `frac`; or
+-- what is reported of its tiers, and how much is granted; or what is reported of its window, and how many units change; or
+-- the start of its period, and how much is used. A batch that fails is answered with the text of its error.
 
--- What is stored is `us`, or `us:frac`. A missing bucket is a full one.
+-- The buckets that are loaded, by key, and those that are to be written.
+-- Nothing is written before all batches are decided: a script that fails half-way is not rolled back by Redis.
+local buckets, changed = {}, {}
+
+-- What is stored is `us`, or `us:frac`, or the text of a bucket with another algorithm. A missing bucket is a full one.
 local function load(key)
-  local stored = redis.call('GET', key)
-  if not stored then
-    return 0, 0
+  local bucket = buckets[key]
+  if bucket then
+    return bucket
   end
-  local us = tonumber(stored)
-  if us then
-    return us, 0
-  elseif string.sub(stored, 1, 1) == 'T' then
-    -- The limit had tiers.
-    return 0, 0
+  bucket = {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false}
+  buckets[key] = bucket
+  local stored = redis.pcall('GET', key)
+  if stored then
+    bucket.us = tonumber(stored)
+    if not bucket.us then
+      bucket.us, bucket.frac, bucket.fault, bucket.text = parse(stored)
+    elseif bucket.us < 0 then
+      bucket.fault = 'ERR not a bucket'
+    end
   end
-  local whole, part = string.match(stored, '^(%d+):(%d+)$')
-  return tonumber(whole), tonumber(part)
+  return bucket
 end
 
+-- Remembers what is to be written at the end: a theoretical arrival time, or a text.
+local function change(bucket, us, frac, text, ttl)
+  bucket.us, bucket.frac, bucket.text, bucket.ttl = us, frac, text, ttl
+  if not bucket.changed then
+    bucket.changed = true
+    changed[#changed + 1] = bucket
+  end
+end
+
+-- Whole microseconds and the fraction are added apart. As one number, a double could not hold both exactly.
 local function charge(us, frac, at)
   local count = tonumber(ARGV[at])
   us, frac = us + ARGV[at + 1], frac + ARGV[at + 3]
@@ -65,17 +90,17 @@ end
 local function apply(verb, us, frac, at)
   if verb == 'look' then
     return us, frac
-  elseif verb == 'reset' then
-    return 0, 0
   elseif verb == 'leave' then
     return leave(us, frac, at)
   end
   if us < now then
+    -- A full bucket cannot become fuller, and one in the past counts as full now: idle time does not add up.
     if verb == 'refund' then
       return us, frac
     end
     us, frac = now, 0
   elseif frac >= tonumber(ARGV[at]) then
+    -- The limit's count has become smaller since the fraction was stored.
     frac = ARGV[at] - 1
   end
   if verb == 'refund' then
@@ -83,6 +108,7 @@ local function apply(verb, us, frac, at)
   end
   local new_us, new_frac = charge(us, frac, at)
   if verb == 'debit' then
+    -- 2^51: a deeper debt could leave the range in which doubles are exact.
     local deepest = now + 2251799813685248
     if new_us < deepest then
       return new_us, new_frac
@@ -98,63 +124,182 @@ local function apply(verb, us, frac, at)
   return new_us, new_frac
 end
 
--- Stores a TAT until it is past, counted from the millisecond that has begun. A full bucket needs no key, except
--- under a client's clock, which may yet step back.
-local function store(key, us, frac)
-  local last, value, ttl = us, string.format('%.0f', us), grace
-  if frac > 0 then
-    last, value = us + 1, string.format('%.0f:%.0f', us, frac)
-  end
+-- Keeps a TAT until it is past, counted from the millisecond that has begun. A full bucket needs no key, except under a
+-- client's clock, which may yet step back.
+local function keep(bucket, us, frac)
+  local last, ttl = frac > 0 and us + 1 or us, grace
   if last > now then
     ttl = ttl + math.ceil(last / 1000) - math.floor(now / 1000)
   end
-  if us > 0 and ttl > 0 then
-    redis.call('SET', key, value, 'PX', ttl)
-  else
-    redis.call('DEL', key)
-  end
+  change(bucket, us, frac, '', ttl)
 end
 
--- Does what a verb says to a bucket with tiers. Returns what there was, how much is granted, and whether it fits.
-local function apply_tiers(verb, key, at)
+-- Keeps what is granted from tiers until nothing depends on it any more. A large value is written at once, and loaded
+-- again when it is needed.
+local function keep_tiers(bucket, view)
+  local fits, last = settle(view), lapses(view)
+  local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
+  if not fits or bucket.changed then
+    return change(bucket, 0, 0, write_anew(view), ttl)
+  end
+  local fault = write_into(bucket.key, view)
+  if fault then
+    return fault
+  elseif ttl then
+    redis.call('PEXPIRE', bucket.key, ttl)
+  else
+    redis.call('PERSIST', bucket.key)
+  end
+  buckets[bucket.key] = nil
+end
+
+-- Keeps a text until `last`, or nothing if it is empty.
+local function keep_text(bucket, text, last)
+  change(bucket, 0, 0, text, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
+end
+
+-- The text of a bucket, if it is of this algorithm.
+local function text_of(bucket, algorithm)
+  return string.sub(bucket.text, 1, 1) == algorithm and bucket.text or ''
+end
+
+-- Each of these asks a bucket, adds what was stored to the reply, and returns whether the request fits, how many arguments
+-- it has, and what makes the change, if there is one. Its name is its algorithm's.
+local ask = {}
+
+function ask.T(verb, bucket, at, reply)
+  local view = read_tiers(text_of(bucket, 'T'), at)
   local most, least = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local bucket = load_tiers(key, at)
-  local granted = (verb == 'look' or verb == 'reset') and 0 or plan(bucket, most, least)
-  if verb == 'reset' then
-    return bucket, granted, function() redis.call('DEL', key) end
-  elseif granted > 0 and verb ~= 'vote' then
-    return bucket, granted, function() store_tiers(bucket) end
-  end
-  return bucket, granted
+  local granted = verb ~= 'look' and plan(view, most, least) or 0
+  reply[#reply + 1], reply[#reply + 2] = report(view, least), granted
+  local takes = granted > 0 and verb ~= 'vote'
+  return granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
 end
 
-local reply, changes, at = {1, now}, {}, 3
-for _, key in ipairs(KEYS) do
-  local verb, fits, change = ARGV[at - 1], true, nil
-  if ARGV[at] == '0' then
-    local bucket, granted
-    bucket, granted, change = apply_tiers(verb, key, at)
-    fits = granted > 0 or verb == 'look' or verb == 'reset'
-    reply[#reply + 1], reply[#reply + 2] = report(bucket, tonumber(ARGV[at + 2])), granted
-    at = at + 5 + 5 * #bucket
-  else
-    local us, frac = load(key)
-    local new_us, new_frac = apply(verb, us, frac, at)
-    fits = new_us ~= nil
-    if fits and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac) then
-      change = function() store(key, new_us, new_frac) end
+function ask.W(verb, bucket, at, reply)
+  local window, fits, seen = ask_window(text_of(bucket, 'W'), at + 1)
+  reply[#reply + 1], reply[#reply + 2] = seen, math.abs(window.units)
+  if verb == 'look' or verb == 'vote' or window.units == 0 then
+    return fits or verb == 'look', 6
+  end
+  return fits, 6, keep_text, changed_text(window)
+end
+
+function ask.Q(verb, bucket, at, reply)
+  local start, used = string.match(bucket.text, '^Q(%d+):(%d+)$')
+  start, used = tonumber(start or 0), tonumber(used or 0)
+  local new_start, new_used, ends = use(verb, start, used, at + 1)
+  reply[#reply + 1], reply[#reply + 2] = start, used
+  if not new_start then
+    return false, 6
+  end
+  local before_start, before_used = current(start, used, ARGV[at + 3], ARGV[at + 4])
+  if verb == 'vote' or new_start == before_start and new_used == before_used then
+    return true, 6
+  elseif new_used == 0 then
+    return true, 6, keep_text, '', 0
+  end
+  return true, 6, keep_text, string.format('Q%.0f:%.0f', new_start, new_used), ends
+end
+
+local function ask_gcra(verb, bucket, at, reply)
+  local us, frac = bucket.us, bucket.frac
+  local new_us, new_frac = apply(verb, us, frac, at)
+  reply[#reply + 1], reply[#reply + 2] = us, frac
+  local changes = new_us and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac)
+  return new_us ~= nil, verb == 'leave' and 7 or 5, changes and keep, new_us, new_frac
+end
+
+-- Decides a batch of which the arguments begin at `at` and the keys after `nth`.
+local function decide(at, nth)
+  if not set_clock(ARGV[at]) then
+    return {0, now}
+  end
+  local reply, found, changes, first, second = {1, now}, {}, {}, {}, {}
+  local members, arguments, fits = tonumber(ARGV[at + 1]), 0, true
+  at = at + 4
+  for i = 1, members do
+    local bucket, verb = load(KEYS[nth + i]), ARGV[at - 1]
+    if bucket.fault then
+      return bucket.fault
     end
-    reply[#reply + 1], reply[#reply + 2] = us, frac
-    at = at + (verb == 'leave' and 8 or 6)
+    local asks = ask[ARGV[at]] or ask_gcra
+    found[i] = bucket
+    -- A reset asks for nothing but what there was.
+    local asked = verb == 'reset' and 'look' or verb
+    fits, arguments, changes[i], first[i], second[i] = asks(asked, bucket, at, reply)
+    if verb == 'reset' then
+      changes[i], first[i], second[i] = keep, 0, 0
+    end
+    if not fits and verb ~= 'offer' then
+      reply[1] = 0
+    end
+    at = at + 1 + arguments
   end
-  if not fits and verb ~= 'offer' then
-    reply[1] = 0
+  if reply[1] == 0 then
+    return reply
   end
-  changes[#changes + 1] = change
+  -- Large values are written at once, and tell whether the server takes writes at all.
+  for _, writes_at_once in ipairs({true, false}) do
+    for i = 1, members do
+      if changes[i] and (changes[i] == keep_tiers) == writes_at_once then
+        local fault = changes[i](found[i], first[i], second[i])
+        if fault then
+          return fault
+        end
+      end
+    end
+  end
+  return reply
 end
-if reply[1] == 1 then
-  for _, change in ipairs(changes) do
-    change()
+
+-- Decides a batch as far as that is possible. What is stored may have been written by somebody else.
+local function try(at, nth)
+  -- One broken value must not fail the batches of other clients in the same call.
+  local done, reply = pcall(decide, at, nth)
+  if done then
+    return reply
+  end
+  return type(reply) == 'table' and reply.err or 'ERR ' .. reply
+end
+
+-- Writes what has changed, and says why the server takes no writes if it does not.
+local function write()
+  local wrote = false
+  for _, bucket in ipairs(changed) do
+    local value, ttl = bucket.text, bucket.ttl
+    -- `%.0f` and never `tostring`, which writes large numbers with an exponent.
+    if value == '' and bucket.us > 0 and ttl > 0 then
+      value = string.format(bucket.frac > 0 and '%.0f:%.0f' or '%.0f', bucket.us, bucket.frac)
+    end
+    if value ~= '' then
+      local set = ttl and redis.pcall('SET', bucket.key, value, 'PX', ttl) or redis.pcall('SET', bucket.key, value)
+      if set.err then
+        return wrote and error(set.err) or set.err
+      end
+      wrote = true
+    end
+  end
+  for _, bucket in ipairs(changed) do
+    if bucket.text == '' and (bucket.us == 0 or bucket.ttl <= 0) then
+      redis.call('DEL', bucket.key)
+    end
   end
 end
-return reply
+
+local replies, at, nth = {}, 2, 0
+for i = 1, tonumber(ARGV[1]) do
+  replies[i] = try(at, nth)
+  at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
+end
+if write() then
+  -- Each batch for itself: those that write nothing are none the worse for it.
+  at, nth = 2, 0
+  for i = 1, #replies do
+    buckets, changed = {}, {}
+    local reply = try(at, nth)
+    replies[i] = write() or reply
+    at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
+  end
+end
+return replies

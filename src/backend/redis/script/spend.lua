@@ -1,32 +1,40 @@
--- Spends from one bucket: what `batch.lua` does for one `spend`, in two thirds of the time. Its arguments are
--- the same, without those that are 0 at the end.
+-- Spends from one bucket: what `batch.lua` does for one `spend`, in two thirds of the time.
+--
+-- ARGV: the time, the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of
+-- the tolerance, in parts of the count. Those that are 0 at the end are left out.
+-- Answers whether the cost fits, the time, and `us` and `frac` as they were stored.
 
-local stored_us, stored_frac = 0, 0
+if not set_clock(ARGV[1]) then
+  return {0, now}
+end
+
+local stored_us, stored_frac, fault = 0, 0, nil
 local stored = redis.call('GET', KEYS[1])
 if stored then
   stored_us = tonumber(stored)
   if not stored_us then
-    local whole, part = string.match(stored, '^(%d+):(%d+)$')
-    if string.sub(stored, 1, 1) == 'T' then
-      -- The limit had tiers.
-      whole, part = 0, 0
-    end
-    stored_us, stored_frac = tonumber(whole), tonumber(part)
+    stored_us, stored_frac, fault = parse(stored)
+  end
+  if fault then
+    return redis.error_reply(fault)
   end
 end
 
-local count, us, frac = tonumber(ARGV[3]), stored_us, stored_frac
+-- The stored value is returned as it was: the caller computes the figures from it, and checks that it comes to the same
+-- decision.
+local count, us, frac = tonumber(ARGV[2]), stored_us, stored_frac
 if us < now then
   us, frac = now, 0
 elseif frac >= count then
   frac = count - 1
 end
-us, frac = us + ARGV[4], frac + (ARGV[6] or 0)
+us, frac = us + ARGV[3], frac + (ARGV[5] or 0)
 if frac >= count then
   us, frac = us + 1, frac - count
 end
-local horizon = now + ARGV[5]
-if us > horizon or us == horizon and frac > tonumber(ARGV[7] or 0) then
+-- Compared in two parts, because the sum of a time and a fraction would be rounded. Equality is allowed.
+local horizon = now + ARGV[4]
+if us > horizon or us == horizon and frac > tonumber(ARGV[6] or 0) then
   return {0, now, stored_us, stored_frac}
 end
 

@@ -6,7 +6,7 @@
 -- which hold them exactly.
 
 local HEAD, TIER = 10, 20
--- A value up to here is written anew, which takes one command instead of three.
+-- A value up to here is written anew: one command instead of three, and one for all decisions of a call.
 local SMALL = 256
 
 local function span(text)
@@ -31,6 +31,7 @@ local function unit(bucket, tier, nth)
 end
 
 -- How many of the units that are kept are not in the window any more: they are the oldest.
+-- By halving: a window of 4096 units takes twelve comparisons, so that the time does not depend on the limit.
 local function outdated(bucket, tier)
   local low, high = 0, tier.kept
   while low < high do
@@ -44,15 +45,14 @@ local function outdated(bucket, tier)
   return low
 end
 
-local function load_tiers(key, at)
-  local bucket = {key = key, now = now, value = redis.call('GET', key) or ''}
+-- Reads what is stored, which is empty if there is nothing or the limit had another algorithm.
+local function read_tiers(value, at)
+  local bucket = {now = now, value = value}
   local stored = 0
-  if string.sub(bucket.value, 1, 1) == 'T' then
-    stored = string.byte(bucket.value, 2)
-    bucket.now = math.max(now, (struct.unpack('<d', bucket.value, 3)))
-  elseif bucket.value ~= '' then
-    -- The limit had none; or it is somebody else's key.
-    bucket.value = string.match(bucket.value, '^%d') and '' or error('not a bucket')
+  if value ~= '' then
+    stored = string.byte(value, 2)
+    -- A clock that has stepped back would put grants into the future.
+    bucket.now = math.max(now, (struct.unpack('<d', value, 3)))
   end
   local area = 1 + HEAD + TIER * stored
   for i = 1, tonumber(ARGV[at + 3]) do
@@ -70,6 +70,7 @@ local function load_tiers(key, at)
     end
     area = area + 8 * tier.places
     tier.phase = phase(tier, bucket.now)
+    -- A tier above the lowest starts empty each time it is entered.
     if i > 1 and tier.phase == 'inactive' then
       tier.old = tier.kept
     else
@@ -98,9 +99,11 @@ local function plan(bucket, most, least)
       passed[#passed + 1] = {tier, units}
       last = units > 0 and #passed or last
     elseif tier.phase == 'cooldown' and tier.kind % 2 == 0 then
+      -- It cannot be skipped, so everything above it is out of reach.
       break
     end
   end
+  -- Nothing has been changed so far: a rejection leaves no trace.
   if granted < least then
     return 0
   end
@@ -162,9 +165,13 @@ local function write_anew(bucket)
   return 'T' .. string.char(#bucket) .. struct.pack('<d', bucket.now) .. head .. areas
 end
 
--- Writes the head, and the units that are new: whatever the limit, no more than that.
-local function write_into(bucket)
-  redis.call('SETRANGE', bucket.key, 2, struct.pack('<d', bucket.now))
+-- Writes the head, and the units that are new: whatever the limit, no more than that. The server refuses the first
+-- command or none.
+local function write_into(key, bucket)
+  local first = redis.pcall('SETRANGE', key, 2, struct.pack('<d', bucket.now))
+  if type(first) == 'table' then
+    return first.err
+  end
   for i, tier in ipairs(bucket) do
     if tier.takes then
       local places = math.max(tier.places, 1)
@@ -173,12 +180,12 @@ local function write_into(bucket)
       while left > 0 do
         local units = math.min(left, places - place)
         local new = string.rep(struct.pack('<d', bucket.now), units)
-        redis.call('SETRANGE', bucket.key, tier.area - 1 + 8 * place, new)
+        redis.call('SETRANGE', key, tier.area - 1 + 8 * place, new)
         place, left = 0, left - units
       end
       local entry = tier.enters and bucket.now or tier.entry
       local part = struct.pack('<dI4I4I4', entry, tier.stay + tier.takes, oldest, tier.places)
-      redis.call('SETRANGE', bucket.key, HEAD + TIER * (i - 1), part)
+      redis.call('SETRANGE', key, HEAD + TIER * (i - 1), part)
     end
   end
 end
@@ -200,9 +207,9 @@ local function lapses(bucket)
   return last
 end
 
--- Writes down what is granted, and lets it expire when nothing depends on it any more, counted from the millisecond
--- that has begun.
-local function store_tiers(bucket)
+-- Finds out what each tier keeps of its units, and whether the value has the places for them.
+local function settle(bucket)
+  -- The places of a tier are a ring, as many as its limit. If a limit has changed, so has the size of a ring.
   local fits = #bucket.value > SMALL and string.byte(bucket.value, 2) == #bucket
   for _, tier in ipairs(bucket) do
     tier.wants, tier.stay = tier.places, tier.kept
@@ -215,18 +222,5 @@ local function store_tiers(bucket)
     end
     fits = fits and tier.wants == tier.places
   end
-  local last = lapses(bucket)
-  local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
-  if not fits and ttl then
-    redis.call('SET', bucket.key, write_anew(bucket), 'PX', ttl)
-  elseif not fits then
-    redis.call('SET', bucket.key, write_anew(bucket))
-  else
-    write_into(bucket)
-  end
-  if fits and ttl then
-    redis.call('PEXPIRE', bucket.key, ttl)
-  elseif fits then
-    redis.call('PERSIST', bucket.key)
-  end
+  return fits
 end

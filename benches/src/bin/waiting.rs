@@ -1,0 +1,129 @@
+//! Tells how well a thousand callers in line keep to their order and their instants, and how often the store is asked.
+//!
+//! `waiting [url]`: without a URL, in memory; else on the Redis server there.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::task::JoinSet;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RedisBackend,
+    backend::{Backend, BackendError, async_trait},
+    clock::{Clock, Timestamp},
+    decision::Outcome,
+    transaction::Batch,
+};
+
+const WAITERS: u32 = 1000;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The time since the start of the program, counted since 1970.
+#[derive(Clone, Copy, Debug)]
+struct Monotonic {
+    began: Instant,
+    at: Duration,
+}
+
+impl Clock for Monotonic {
+    fn now(&self) -> Timestamp {
+        let now = self.at + self.began.elapsed();
+        Timestamp::from_micros(u64::try_from(now.as_micros()).expect("it is before 2112"))
+    }
+}
+
+/// A backend that counts its decisions.
+#[derive(Debug)]
+struct Counted(Arc<dyn Backend>, Arc<AtomicU32>);
+
+#[async_trait]
+impl Backend for Counted {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.apply(batch).await
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        let decided = self.0.try_apply(batch)?;
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Some(decided)
+    }
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let backend: Arc<dyn Backend> = match std::env::args().nth(1) {
+        None => Arc::new(MemoryBackend::new()),
+        Some(url) => {
+            let redis = RedisBackend::builder(&*url).timeout(PATIENCE).build();
+            let redis = redis.expect("the URL is one of Redis");
+            redis.connected(PATIENCE).await.expect("Redis answers");
+            Arc::new(redis)
+        }
+    };
+    for round in 1..=5 {
+        measure(round, &backend).await;
+    }
+}
+
+/// A caller: when it should start, and by how much it was late, in microseconds.
+struct Start {
+    turn: u64,
+    late: u64,
+}
+
+async fn measure(round: u32, backend: &Arc<dyn Backend>) {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Counted(Arc::clone(backend), Arc::clone(&calls));
+    let clock = Monotonic {
+        began: Instant::now(),
+        at: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default(),
+    };
+    let line = Limit::per_second(1000)
+        .burst(1)
+        .max_wait(Duration::from_secs(2));
+    let limits = Limits::builder().limit("line", line).build();
+    let limiter = Limiter::new(limits.expect("it is a limit"), counted).with_clock(clock);
+    let line = limiter.limit("line").expect("it is there");
+    let id: Arc<str> = format!("{round}-{}", clock.now().as_micros()).into();
+    let order = Arc::new(AtomicU32::new(0));
+    let mut waiters = JoinSet::new();
+    for _ in 0..WAITERS {
+        let (line, id, order) = (line.clone(), Arc::clone(&id), Arc::clone(&order));
+        waiters.spawn(async move {
+            let decision = line.acquire(&id).await.expect("the store answers");
+            let (now, started) = (clock.now(), order.fetch_add(1, Ordering::Relaxed));
+            assert!(decision.allowed());
+            let decided = decision.decided_at().expect("it is limited").as_micros();
+            let delay = u64::try_from(decision.delay().as_micros()).unwrap_or(u64::MAX);
+            let turn = decided + delay;
+            (
+                started,
+                Start {
+                    turn,
+                    late: now.as_micros().saturating_sub(turn),
+                },
+            )
+        });
+    }
+    let mut starts = waiters.join_all().await;
+    starts.sort_unstable_by_key(|(started, _)| *started);
+    let overtaken = starts
+        .windows(2)
+        .filter(|pair| pair[1].1.turn < pair[0].1.turn)
+        .count();
+    let mut late: Vec<_> = starts.iter().map(|(_, start)| start.late).collect();
+    late.sort_unstable();
+    let [half, most, worst] = [500, 990, 999].map(|i| late[i]);
+    let calls = calls.load(Ordering::Relaxed);
+    println!(
+        "{WAITERS} waiters: {calls} calls, {overtaken} out of order; late by {half} us (median), {most} us (99 %), \
+         {worst} us (worst)"
+    );
+}

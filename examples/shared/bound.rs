@@ -1,0 +1,54 @@
+//! The most that a limit admits within the span of time that it speaks of.
+
+use std::{fmt, time::Duration};
+
+use serde::Serialize;
+use tollgate::{
+    Limit, limit::format_duration, quota::CalendarUnit, tiers::Tier, transaction::Algorithm,
+};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// At most so much, in any span of this length.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bound {
+    most: u64,
+    within: String,
+}
+
+impl Bound {
+    /// The bound of a limit, if it has one.
+    pub(crate) fn of(limit: &Limit) -> Option<Self> {
+        let span = span(limit.algorithm()?)?;
+        Some(Self {
+            most: limit.most_within(span),
+            within: format_duration(span),
+        })
+    }
+}
+
+/// The span of time that a limit speaks of. Months have different lengths: it is that of the shortest.
+fn span(algorithm: &Algorithm) -> Option<Duration> {
+    match algorithm {
+        Algorithm::Gcra(gcra) => Some(gcra.period()),
+        Algorithm::Window(window) => Some(window.window()),
+        Algorithm::Tiers(tiers) => {
+            let window = tiers.iter().next()?.window;
+            Some(window).filter(|window| *window != Tier::FOREVER)
+        }
+        Algorithm::Quota(quota) => match quota.per().calendar_unit() {
+            None => quota.per().first_use_length(),
+            Some((CalendarUnit::Hour, _)) => Some(HOUR),
+            Some((CalendarUnit::Day, _)) => Some(24 * HOUR),
+            Some((CalendarUnit::Week, _)) => Some(7 * 24 * HOUR),
+            Some(_) => Some(28 * 24 * HOUR),
+        },
+        _ => None,
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in any {}", self.most, self.within)
+    }
+}

@@ -1,0 +1,50 @@
+//! When a decision has to be there.
+
+use std::time::Duration;
+
+use tokio::time::{self, Instant};
+
+use super::error::RedisError;
+
+/// When a decision has to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Deadline(Instant);
+
+/// The longest that a call may take. Neither clocks nor timers can go on for as long as a [`Duration`] may be.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Deadline {
+    pub(super) fn after(timeout: Duration) -> Self {
+        Self(Instant::now() + timeout.min(LONGEST))
+    }
+
+    /// What is left, which is never nothing: fred would wait without an end.
+    pub(super) fn left(self) -> Result<Duration, RedisError> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(RedisError::Timeout),
+            false => Ok(left),
+        }
+    }
+
+    pub(super) async fn limit<T>(self, future: impl Future<Output = T>) -> Result<T, RedisError> {
+        time::timeout_at(self.0, future)
+            .await
+            .map_err(|_| RedisError::Timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_after_any_timeout_is_an_instant() {
+        assert!(Deadline::after(Duration::ZERO).left().is_err());
+        for timeout in [Duration::MAX, Duration::MAX / 2] {
+            let deadline = Deadline::after(timeout);
+            assert_eq!(deadline.left().unwrap(), LONGEST);
+            assert_eq!(deadline.limit(async { 1 }).await.unwrap(), 1);
+        }
+    }
+}

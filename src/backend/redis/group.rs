@@ -1,0 +1,216 @@
+//! What one call of a script carries: the calls of one caller or of several.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use fred::types::Value;
+use smallvec::{SmallVec, smallvec};
+
+use super::{
+    answer::ScriptAnswer,
+    call::{ScriptCall, Spend, clock, integer, without_zeros},
+    error::{Failure, RedisError},
+    script::{BATCH, SPEND, SPENDS, Script},
+};
+use crate::{clock::Timestamp, gcra::Tat};
+
+/// Calls that travel together. The server decides them in their order.
+pub(super) struct Group<'a> {
+    calls: SmallVec<[&'a ScriptCall; 1]>,
+    form: Form<'a>,
+}
+
+enum Form<'a> {
+    Spend,
+    Spends(Vec<Place<'a>>),
+    Batches,
+}
+
+/// A spend among others. Those from one bucket are next to each other, in their order.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    bucket: usize,
+    call: usize,
+    spend: &'a Spend,
+}
+
+/// The answers, in the order of the calls.
+pub(super) type Answers = SmallVec<[Result<ScriptAnswer, Failure>; 1]>;
+
+impl<'a> Group<'a> {
+    pub(super) fn new(calls: impl IntoIterator<Item = &'a ScriptCall>) -> Self {
+        let calls: SmallVec<[_; 1]> = calls.into_iter().collect();
+        let form = match (&calls[..], places(&calls)) {
+            (_, None) => Form::Batches,
+            ([_], Some(_)) => Form::Spend,
+            (_, Some(places)) => Form::Spends(places),
+        };
+        Self { calls, form }
+    }
+
+    pub(super) fn script(&self) -> &'static Script {
+        match self.form {
+            Form::Spend => &SPEND,
+            Form::Spends(_) => &SPENDS,
+            Form::Batches => &BATCH,
+        }
+    }
+
+    /// What an `EVALSHA` is sent or, if `script` is a text, an `EVAL`.
+    pub(super) fn arguments(&self, script: &'static str) -> Vec<Value> {
+        let mut arguments = vec![Value::from_static_str(script)];
+        match &self.form {
+            Form::Spend => self.calls[0].push_spend(&mut arguments),
+            Form::Spends(places) => self.push_spends(places, &mut arguments),
+            Form::Batches => self.push_batches(&mut arguments),
+        }
+        arguments
+    }
+
+    /// What the script's answer means for each of the calls.
+    pub(super) fn answers(&self, reply: &Value) -> Answers {
+        match (&self.form, reply) {
+            (Form::Spend, reply) => smallvec![ScriptAnswer::read(reply)],
+            (Form::Spends(places), reply) => self.answers_to_spends(places, reply),
+            (Form::Batches, Value::Array(replies)) if replies.len() == self.calls.len() => {
+                replies.iter().map(ScriptAnswer::read).collect()
+            }
+            (Form::Batches, reply) => self.each(|| Failure::garbled(reply)),
+        }
+    }
+
+    fn each(&self, failure: impl Fn() -> Failure) -> Answers {
+        self.calls.iter().map(|_| Err(failure())).collect()
+    }
+
+    fn push_batches(&self, arguments: &mut Vec<Value>) {
+        let keys = self.calls.iter().flat_map(|call| &call.keys);
+        arguments.push(integer(keys.clone().count() as u64));
+        arguments.extend(keys.cloned());
+        arguments.push(integer(self.calls.len() as u64));
+        for call in &self.calls {
+            call.push_batch(arguments);
+        }
+    }
+
+    fn push_spends(&self, places: &[Place<'_>], arguments: &mut Vec<Value>) {
+        let mut kinds: SmallVec<[&Spend; 4]> = SmallVec::new();
+        let alike = |a: &Place<'_>, b: &Place<'_>| a.bucket == b.bucket && a.spend == b.spend;
+        let mut runs = Vec::with_capacity(places.len());
+        for run in places.chunk_by(alike) {
+            let known = kinds.iter().position(|kind| *kind == run[0].spend);
+            let kind = known.unwrap_or_else(|| {
+                kinds.push(run[0].spend);
+                kinds.len() - 1
+            });
+            runs.push((run[0].call, kind, run.len() - 1));
+        }
+        arguments.reserve(2 * runs.len() + 5 * kinds.len() + 3);
+        arguments.push(integer(runs.len() as u64));
+        let keys = runs
+            .iter()
+            .map(|(call, ..)| self.calls[*call].keys[0].clone());
+        arguments.extend(keys);
+        arguments.push(clock(kinds[0].now));
+        arguments.extend(kinds[0].terms());
+        arguments.push(integer(kinds.len() as u64));
+        arguments.extend(kinds[1..].iter().flat_map(|kind| kind.terms()));
+        let kinds = kinds.len();
+        let runs = runs.into_iter();
+        arguments.extend(runs.map(|(_, kind, more)| integer((kind + more * kinds) as u64)));
+        without_zeros(arguments);
+    }
+
+    fn answers_to_spends(&self, places: &[Place<'_>], reply: &Value) -> Answers {
+        let garbled = || Failure::garbled(reply);
+        let Value::Array(found) = reply else {
+            return self.each(garbled);
+        };
+        let Some((Some(now), found)) = found
+            .split_first()
+            .map(|(now, found)| (now.as_u64(), found))
+        else {
+            return self.each(garbled);
+        };
+        let now = Timestamp::from_micros(now);
+        if let Err(error) = now.validate() {
+            return self.each(|| error.into());
+        }
+        let mut answers: Vec<_> = Vec::with_capacity(places.len());
+        let mut found = found.chunks(3);
+        for places in places.chunk_by(|a, b| a.bucket == b.bucket) {
+            let answered = answers_of_bucket(places, now, found.next().unwrap_or_default());
+            let calls = places.iter().map(|place| place.call);
+            answers.extend(calls.zip(answered));
+        }
+        answers.sort_unstable_by_key(|(call, _)| *call);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+}
+
+/// The places of spends at the same instant, or nothing if a call is another.
+fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
+    let now = calls.first()?.spend()?.now;
+    let mut buckets = HashMap::<_, _, RandomState>::default();
+    let places = calls.iter().enumerate().map(|(place, call)| {
+        let spend = call.spend().filter(|spend| spend.now == now)?;
+        let next = buckets.len();
+        let key = call.keys[0].as_bytes()?;
+        Some(Place {
+            bucket: *buckets.entry(key).or_insert(next),
+            call: place,
+            spend,
+        })
+    });
+    let mut places = places.collect::<Option<Vec<_>>>()?;
+    places.sort_by_key(|place| place.bucket);
+    Some(places)
+}
+
+/// What the script has answered for one bucket, to each of those who spend from it.
+fn answers_of_bucket(
+    places: &[Place<'_>],
+    now: Timestamp,
+    found: &[Value],
+) -> Vec<Result<ScriptAnswer, Failure>> {
+    let each = |failure: &dyn Fn() -> Failure| places.iter().map(|_| Err(failure())).collect();
+    let garbled = || RedisError::Garbled(format!("{found:?}")).into();
+    let (tat, passed) = match found {
+        [Value::String(fault), ..] => return each(&|| RedisError::refused(fault).into()),
+        [us, frac, passed] => (tat(us, frac), passed),
+        _ => (None, &Value::Null),
+    };
+    let Some(tat) = tat else {
+        return each(&garbled);
+    };
+    let us = now.as_micros();
+    if let Value::String(fault) = passed {
+        // Nothing is stored, so each one finds what was stored before.
+        let alone = places.iter().map(|place| match place.spend.apply(tat, us) {
+            Some(_) => Err(RedisError::refused(fault).into()),
+            None => Ok(ScriptAnswer::of_spend(false, now, tat)),
+        });
+        return alone.collect();
+    }
+    let (mut stored, mut count) = (tat, 0);
+    let answers = places.iter().map(|place| {
+        let next = place.spend.apply(stored, us);
+        let answer = ScriptAnswer::of_spend(next.is_some(), now, stored);
+        count += u64::from(next.is_some());
+        stored = next.unwrap_or(stored);
+        Ok(answer)
+    });
+    let answers = answers.collect();
+    match passed.as_u64() == Some(count) {
+        true => answers,
+        false => each(&garbled),
+    }
+}
+
+fn tat(us: &Value, frac: &Value) -> Option<Tat> {
+    let tat = Tat {
+        us: us.as_u64()?,
+        frac: frac.as_u64()?.try_into().ok()?,
+    };
+    Some(tat.storable())
+}

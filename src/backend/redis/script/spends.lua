@@ -1,0 +1,78 @@
+-- Spends from many buckets, each spend for itself: what `spend.lua` does for one of them. A bucket is loaded and written
+-- once, whatever is spent from it.
+--
+-- KEYS: the bucket of each run of equal spends. The runs of one bucket are next to each other, in their order.
+-- ARGV: the time; what is spent, as five arguments: the limit's count, the cost, the tolerance, and the remainders of both;
+-- how many kinds of spends there are; the others, as five arguments each; and for each run, which kind it is, plus as many
+-- times the number of kinds as it has spends beyond the first. Arguments that are 0 at the end are left out.
+-- Answers the time, and for each bucket `us` and `frac` as they were stored and how many of its spends fit; or the text of
+-- an error, in place of `us` if the bucket cannot be read, and of the number if it cannot be written.
+
+if not set_clock(ARGV[1]) then
+  return {now}
+end
+
+local pcall, floor, ceil, format = redis.pcall, math.floor, math.ceil, string.format
+-- `%d` takes a third of the time of `%.0f`, where C has a type for it that is large enough.
+local whole = format('%d', now) == format('%.0f', now) and '%d' or '%.0f'
+
+local count, cost, horizon = tonumber(ARGV[2]), tonumber(ARGV[3]), now + ARGV[4]
+local cost_frac, horizon_frac = tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
+local kinds = tonumber(ARGV[7] or 1)
+local runs = 2 + 5 * kinds
+local are_alike = ARGV[runs + 1] == nil
+
+local reply, at, nth, key = {now}, 2, 1, KEYS[1]
+while key do
+  local stored, us, frac, fault = pcall('GET', key), 0, 0, nil
+  if stored then
+    us = tonumber(stored)
+    if not us then
+      us, frac, fault = parse(stored)
+    end
+  end
+  local bucket, tat_us, tat_frac, passed = key, us, frac, 0
+  repeat
+    local more = 0
+    if not are_alike then
+      local run = tonumber(ARGV[runs + nth] or 0)
+      local kind = run % kinds
+      local terms = kind == 0 and 2 or 3 + 5 * kind
+      more = floor(run / kinds)
+      count, cost, horizon = tonumber(ARGV[terms]), tonumber(ARGV[terms + 1]), now + ARGV[terms + 2]
+      cost_frac, horizon_frac = tonumber(ARGV[terms + 3] or 0), tonumber(ARGV[terms + 4] or 0)
+    end
+    for _ = 0, more do
+      local new_us, new_frac = tat_us, tat_frac
+      if new_us < now then
+        new_us, new_frac = now, 0
+      elseif new_frac >= count then
+        new_frac = count - 1
+      end
+      new_us, new_frac = new_us + cost, new_frac + cost_frac
+      if new_frac >= count then
+        new_us, new_frac = new_us + 1, new_frac - count
+      end
+      if new_us > horizon or new_us == horizon and new_frac > horizon_frac then
+        -- A denial changes nothing, so the other spends of the run, which are equal, do not fit either.
+        break
+      end
+      tat_us, tat_frac, passed = new_us, new_frac, passed + 1
+    end
+    nth = nth + 1
+    key = KEYS[nth]
+  until key ~= bucket
+  -- Each bucket for itself: one that cannot be read is nobody else's problem.
+  if fault then
+    us, passed = fault, 0
+  elseif passed > 0 then
+    local last, value = tat_us, format(whole, tat_us)
+    if tat_frac > 0 then
+      last, value = tat_us + 1, value .. format(':%.0f', tat_frac)
+    end
+    local ttl = ceil(last / 1000) - floor(now / 1000) + grace
+    passed = pcall('SET', bucket, value, 'PX', format(whole, ttl)).err or passed
+  end
+  reply[at], reply[at + 1], reply[at + 2], at = us, frac, passed, at + 3
+end
+return reply

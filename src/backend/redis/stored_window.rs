@@ -1,0 +1,96 @@
+//! What a script has found stored of a window.
+
+use fred::types::Value;
+use smallvec::SmallVec;
+
+use crate::{
+    transaction::{Charge, Member, Receipt},
+    window::{Sample, View, Window},
+};
+
+/// What was stored of a window, as far as one request has to know it.
+#[derive(Clone, Debug)]
+pub(super) struct StoredWindow {
+    /// When it was, by the server's clock or the client's.
+    asked: u64,
+    found: Found,
+    /// How many units the script has added or taken away.
+    units: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Found {
+    /// When each unit was taken that counts.
+    All(SmallVec<[u64; 8]>),
+    /// How many units count; how many of them were taken until now, and until and before the instant that a receipt names;
+    /// and when some of them were, by their places.
+    Some {
+        used: u32,
+        until: [u32; 3],
+        units: SmallVec<[(u32, u64); 6]>,
+    },
+}
+
+impl StoredWindow {
+    pub(super) fn parse(figures: &[Value], units: u32, asked: u64) -> Option<Self> {
+        let (used, figures) = figures.split_first()?;
+        let used = used.as_u64()?;
+        let found = match figures {
+            all if all.len() as u64 == used => {
+                let all: SmallVec<_> = all.iter().map(Value::as_u64).collect::<Option<_>>()?;
+                Found::All(Some(all).filter(|all| all.is_sorted())?)
+            }
+            [now, named, before, some @ ..] => {
+                let [now, named, before] = [now, named, before].map(small);
+                let in_order = before <= named && named.is_some() && now.is_some();
+                let units = some.chunks(2).map(|unit| match unit {
+                    [place, instant] => Some((small(place)?, instant.as_u64()?)),
+                    _ => None,
+                });
+                Found::Some {
+                    used: u32::try_from(used).ok().filter(|_| in_order)?,
+                    until: [now?, named?, before?],
+                    units: units.collect::<Option<_>>()?,
+                }
+            }
+            _ => return None,
+        };
+        Some(Self {
+            asked,
+            found,
+            units,
+        })
+    }
+
+    pub(super) fn view(&self, window: &Window, member: &Member<'_>) -> View<'_> {
+        match &self.found {
+            Found::All(instants) => View::of(instants, window, self.asked),
+            Found::Some { used, until, units } => {
+                let named = match member.receipt.and_then(Receipt::stored_charge) {
+                    Some(Charge::Window { at }) => at.as_micros(),
+                    _ => 0,
+                };
+                let [until_now, until_named, until_before] = *until;
+                View::sampled(
+                    self.asked,
+                    *used,
+                    Sample {
+                        until_now,
+                        named,
+                        until_named,
+                        until_before,
+                        units,
+                    },
+                )
+            }
+        }
+    }
+
+    pub(super) fn units(&self) -> u32 {
+        self.units
+    }
+}
+
+fn small(number: &Value) -> Option<u32> {
+    number.as_u64()?.try_into().ok()
+}

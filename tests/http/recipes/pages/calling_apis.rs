@@ -1,0 +1,38 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy::{Client, Error, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tollgate::{
+    Limit, RateLimitLayer,
+    key::Host,
+    layer::{RateLimit, ResponseBody},
+    pace::{Cloned, Pace, PaceLayer},
+};
+use tower::{ServiceBuilder, ServiceExt};
+
+type Api = RateLimit<Pace<Client<HttpConnector, Full<Bytes>>, Cloned>>;
+
+fn client() -> Api {
+    // What the API's documentation says: 100 per second to each host. Further requests wait.
+    let documented = Limit::per_second(100).max_wait(Duration::from_secs(60));
+    // What its responses say. A refused request is sent up to three times more.
+    let pace = PaceLayer::new()
+        .max_wait(Duration::from_secs(30))
+        .retry(3);
+    ServiceBuilder::new()
+        .layer(RateLimitLayer::new(documented, Host))
+        .layer(pace)
+        .service(Client::builder(TokioExecutor::new()).build_http())
+}
+
+async fn get(client: &Api, uri: &str) -> Result<Response<ResponseBody<Incoming>>, Error> {
+    let request = Request::get(uri).body(Full::default());
+    let request = request.expect("a valid URI");
+    client.clone().oneshot(request).await
+}

@@ -1,0 +1,43 @@
+include!("pages/webhooks.rs");
+
+use std::sync::{Arc, Mutex};
+
+use tokio::{task::JoinSet, time::Instant};
+use tollgate::{Limiter, MemoryBackend};
+
+use crate::support::patience::TokioClock;
+
+#[test]
+fn page_shows_this_code() {
+    super::expect_shown(
+        include_str!("../../../docs/recipes/webhooks.md"),
+        include_str!("pages/webhooks.rs"),
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn burst_of_events_is_no_burst_at_the_receiver() {
+    let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
+    let webhooks = limiter
+        .with_clock(TokioClock::start())
+        .limit("webhooks")
+        .unwrap();
+    let (began, sent) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let mut deliveries = JoinSet::new();
+    for _ in 0..310 {
+        let (webhooks, sent) = (webhooks.clone(), Arc::clone(&sent));
+        deliveries.spawn(async move {
+            let send = async { sent.lock().unwrap().push(began.elapsed()) };
+            deliver(&webhooks, "example.com", send).await.unwrap()
+        });
+    }
+    let deliveries = deliveries.join_all().await;
+    let later = deliveries
+        .iter()
+        .filter(|delivery| **delivery != Delivery::Sent);
+    let later: Vec<_> = later.collect();
+    let fifth = Duration::from_millis(200);
+    assert_eq!(later, [&Delivery::Later(fifth); 5]);
+    let expected = (0..305_u32).map(|number| fifth * number.saturating_sub(4));
+    assert_eq!(*sent.lock().unwrap(), expected.collect::<Vec<_>>());
+}

@@ -1,0 +1,605 @@
+//! Windows and quotas on real servers: what they decide beside memory and an independent model, what is stored, and for
+//! how long.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use jiff::{
+    ToSpan,
+    civil::{DateTime, Weekday},
+    tz::Offset,
+};
+use tollgate::{
+    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
+    backend::Backend,
+    clock::{Clock, ManualClock, Timestamp},
+    id::IdFormat,
+    limit::LimitName,
+    limiter::LimiterError,
+    quota::{CalendarUnit, Per, UtcOffset},
+    testing::cases::history::Random,
+    tiers::Tier,
+    transaction::{Mode, Receipt},
+};
+
+use crate::{CLUSTER, SERVER, connect, redis_support::Server, support::scale::scaled};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is limited, each by its own algorithm: the last two are no part of the model.
+const NAMES: [&str; 8] = [
+    "five", "wide", "hour", "day", "week", "month", "use", "gcra",
+];
+
+fn limits() -> Limits {
+    let windows = [("five", 5, 3), ("wide", 40, 5)];
+    let offset = UtcOffset::minutes(-(5 * 60 + 30));
+    let quotas = [
+        ("hour", 7, Per::Hour.at_offset(offset)),
+        ("day", 9, Per::Day.at_offset(offset)),
+        ("week", 9, Per::Week.at_offset(offset)),
+        ("month", 11, Per::Month.at_offset(offset)),
+        ("use", 6, Per::first_use(7 * SECOND)),
+    ];
+    let name = |name, number| LimitName::new(name, number, IdFormat::RegIdDomain);
+    let mut limits = Limits::builder()
+        .limit(name("gcra", 8), Limit::per_second(2).burst(7))
+        .limit(
+            name("tiers", 9),
+            Limit::tiers([Tier::new(6, SECOND)]).unwrap(),
+        );
+    for (number, (of, limit, seconds)) in (10..).zip(windows) {
+        limits = limits.limit(name(of, number), Limit::window(limit, seconds * SECOND));
+    }
+    for (number, (of, quota, per)) in (20..).zip(quotas) {
+        limits = limits.limit(name(of, number), Limit::quota(quota, per));
+    }
+    limits.build().unwrap()
+}
+
+/// When the calendar period starts that contains an instant, and when the next one does, by the library.
+fn bounds(unit: CalendarUnit, minutes: i16, at: u64) -> [i64; 2] {
+    let offset = Offset::from_seconds(i32::from(minutes) * 60).unwrap();
+    let at = jiff::Timestamp::from_microsecond(at.cast_signed()).unwrap();
+    let local = offset.to_datetime(at);
+    let date = local.date();
+    let midnight = date.at(0, 0, 0, 0);
+    let (start, length): (DateTime, _) = match unit {
+        CalendarUnit::Hour => (date.at(local.hour(), 0, 0, 0), 1.hour()),
+        CalendarUnit::Day => (midnight, 1.day()),
+        CalendarUnit::Week => {
+            let since = date.weekday().since(Weekday::Monday);
+            (midnight - i64::from(since).days(), 1.week())
+        }
+        _ => (date.first_of_month().at(0, 0, 0, 0), 1.month()),
+    };
+    [start, start + length].map(|local| offset.to_timestamp(local).unwrap().as_microsecond())
+}
+
+/// A bucket of the model: when each unit was taken, or the start of the period and how much is used.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    instants: Vec<u64>,
+    start: u64,
+    used: u32,
+}
+
+impl Model {
+    /// What counts at `now`.
+    fn at(&self, name: &str, now: u64) -> Self {
+        let ends = match name {
+            "five" | "wide" => {
+                let span = if name == "five" { 3_000_000 } else { 5_000_000 };
+                let mut now_and_later = self.clone();
+                now_and_later.instants.retain(|taken| taken + span > now);
+                return now_and_later;
+            }
+            "use" => self.start + 7_000_000,
+            name => bounds(unit(name), -(5 * 60 + 30), self.start)[1].cast_unsigned(),
+        };
+        match now < ends {
+            true => self.clone(),
+            false => Self::default(),
+        }
+    }
+
+    fn used(&self) -> u32 {
+        self.used + u32::try_from(self.instants.len()).unwrap()
+    }
+
+    fn take(&mut self, name: &str, now: u64, cost: u32) {
+        if matches!(name, "five" | "wide") {
+            self.instants
+                .extend(std::iter::repeat_n(now, cost as usize));
+            self.instants.sort_unstable();
+        } else if cost > 0 {
+            if self.used == 0 {
+                self.start = match name {
+                    "use" => now,
+                    name => bounds(unit(name), -(5 * 60 + 30), now)[0].cast_unsigned(),
+                };
+            }
+            self.used += cost;
+        }
+    }
+
+    fn give_back(&mut self, cost: u32) {
+        self.used = self.used.saturating_sub(cost);
+        let left = self.instants.len().saturating_sub(cost as usize);
+        self.instants.truncate(left);
+    }
+}
+
+fn unit(name: &str) -> CalendarUnit {
+    match name {
+        "hour" => CalendarUnit::Hour,
+        "day" => CalendarUnit::Day,
+        "week" => CalendarUnit::Week,
+        _ => CalendarUnit::Month,
+    }
+}
+
+fn most(name: &str) -> u32 {
+    let most = [
+        ("five", 5),
+        ("wide", 40),
+        ("hour", 7),
+        ("day", 9),
+        ("week", 9),
+        ("month", 11),
+    ];
+    let found = most.iter().find(|(of, _)| *of == name);
+    found.map_or(6, |(_, most)| *most)
+}
+
+/// All that a caller can see.
+type Seen = (bool, Option<u32>, [Duration; 3], u32);
+
+fn seen(decision: &Decision) -> Seen {
+    let waits = [
+        decision.retry_after(),
+        decision.next_after(),
+        decision.reset_after(),
+    ];
+    (
+        decision.allowed(),
+        decision.remaining(),
+        waits,
+        decision.granted(),
+    )
+}
+
+/// Memory, a store, and the model, and what was charged to the first two.
+struct World {
+    clock: ManualClock,
+    limiters: [Limiter; 2],
+    ids: Vec<String>,
+    model: std::collections::HashMap<(&'static str, String), Model>,
+    receipts: Vec<(&'static str, String, u64, u32, [Receipt; 2])>,
+}
+
+impl World {
+    fn new(store: Arc<dyn Backend>, prefix: &str) -> Self {
+        let clock = ManualClock::default();
+        let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let limiters = [memory, store]
+            .map(|backend| Limiter::new(limits(), backend).with_clock(clock.clone()));
+        let accounts = ["71", "72"]
+            .iter()
+            .flat_map(|account| ["a", "b"].map(|of| (account, of)));
+        let ids = accounts.map(|(account, of)| format!("{account}:{prefix}{of}.com"));
+        Self {
+            clock,
+            limiters,
+            ids: ids.collect(),
+            model: Default::default(),
+            receipts: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    fn step(&self, random: &mut Random) {
+        let hour = 3_600_000_000;
+        let longest = [10, 900_000, 4_000_000, 6 * hour, 24 * 20 * hour][below(random, 5)];
+        let longest = if random.below(40) > 0 {
+            longest.min(4_000_000)
+        } else {
+            longest
+        };
+        self.clock
+            .advance(Duration::from_micros(random.below(longest)));
+        if random.below(20) == 0 {
+            let back = random.below(2_000_000);
+            self.clock.set(Timestamp::from_micros(self.now() - back));
+        }
+    }
+
+    /// A batch of one to three buckets of one algorithm each, so that none is there twice.
+    fn batch(&self, random: &mut Random) -> Vec<(&'static str, String, u32, Mode)> {
+        let first = below(random, NAMES.len());
+        let members = 1 + below(random, 3);
+        let batch = (0..members).map(|n| {
+            let name = NAMES[(first + n * 3) % NAMES.len()];
+            let id = self.ids[below(random, self.ids.len())].clone();
+            let mode = match random.below(10) {
+                0 => Mode::CheckOnly,
+                1 => Mode::SpendOnly,
+                2 => Mode::Debit,
+                _ => Mode::CheckAndSpend,
+            };
+            let most = if name == "wide" { 20 } else { 4 };
+            (name, id, random.cost(most), mode)
+        });
+        batch.collect()
+    }
+
+    /// Asks both, and returns what they have answered alike.
+    async fn both(
+        &self,
+        ask: impl AsyncFn(&Limiter) -> Result<Vec<Decision>, LimiterError>,
+        what: &str,
+    ) -> [Vec<Decision>; 2] {
+        let [memory, store] = [&self.limiters[0], &self.limiters[1]];
+        let expected = ask(memory).await.unwrap();
+        let found = ask(store).await.unwrap();
+        let figures = |decisions: &[Decision]| decisions.iter().map(seen).collect::<Vec<_>>();
+        assert_eq!(
+            figures(&found),
+            figures(&expected),
+            "{what} at {}",
+            self.now()
+        );
+        [expected, found]
+    }
+
+    async fn spend(&mut self, batch: &[(&'static str, String, u32, Mode)], is_check: bool) {
+        let transactions: Vec<_> = batch
+            .iter()
+            .map(|(name, id, cost, mode)| Transaction::new(*name, id).cost(*cost).mode(*mode))
+            .collect();
+        let ask = async |limiter: &Limiter| {
+            let batch = match is_check {
+                true => limiter.check_batch(&transactions).await?,
+                false => limiter.spend_batch(&transactions).await?,
+            };
+            Ok(batch.members().to_vec())
+        };
+        let [expected, found] = self.both(ask, &format!("{batch:?}")).await;
+        let now = self.now();
+        let passes = expected
+            .iter()
+            .zip(batch)
+            .all(|(decision, (_, _, _, mode))| decision.allowed() || !mode.votes());
+        for ((name, id, cost, mode), decisions) in batch.iter().zip(expected.iter().zip(&found)) {
+            if *name == "gcra" {
+                continue;
+            }
+            let bucket = self.model.entry((name, id.clone())).or_default();
+            *bucket = bucket.at(name, now);
+            let takes = bucket.used() + cost <= most(name) || *mode == Mode::Debit;
+            let expected = takes && (passes || mode.votes());
+            assert_eq!(decisions.0.allowed(), expected, "{batch:?}");
+            if passes && takes && mode.spends() && !is_check {
+                bucket.take(name, now, *cost);
+            }
+            let shown = match passes && takes && (is_check || *mode == Mode::CheckOnly) {
+                true => bucket.used() + cost,
+                false => bucket.used(),
+            };
+            assert_eq!(
+                decisions.1.remaining(),
+                Some(most(name).saturating_sub(shown))
+            );
+        }
+        if passes && !is_check {
+            let charged = batch.iter().zip(expected.into_iter().zip(found));
+            for ((name, id, _, _), (expected, found)) in charged {
+                if let (Some(a), Some(b)) = (expected.receipt(), found.receipt()) {
+                    assert_eq!(a.cost(), b.cost());
+                    let start = self
+                        .model
+                        .get(&(name, id.clone()))
+                        .map_or(0, |model| model.start);
+                    let at = if matches!(*name, "five" | "wide") {
+                        now
+                    } else {
+                        start
+                    };
+                    self.receipts.push((name, id.clone(), at, a.cost(), [a, b]));
+                }
+            }
+        }
+    }
+
+    async fn refund(&mut self, name: &'static str, id: &str, cost: u32) {
+        let refund = Transaction::new(name, id).cost(cost);
+        let ask = async |limiter: &Limiter| Ok(vec![limiter.refund(&refund).await?]);
+        self.both(ask, &format!("refund of {refund:?}")).await;
+        let now = self.now();
+        if let Some(bucket) = self.model.get_mut(&(name, id.to_owned())) {
+            *bucket = bucket.at(name, now);
+            bucket.give_back(cost);
+        }
+    }
+
+    async fn refund_receipt(&mut self, nth: usize) {
+        let (name, id, at, cost, receipts) = self.receipts.swap_remove(nth);
+        let mut decisions = Vec::new();
+        for (limiter, receipt) in self.limiters.iter().zip(receipts) {
+            let handle = limiter.limit(name).unwrap();
+            decisions.push(seen(&handle.refund_receipt(&id, receipt).await.unwrap()));
+        }
+        assert_eq!(
+            decisions[0], decisions[1],
+            "receipt of {cost} for {name} {id} at {at}"
+        );
+        let now = self.now();
+        if let Some(bucket) = self.model.get_mut(&(name, id)) {
+            *bucket = bucket.at(name, now);
+            if matches!(name, "five" | "wide") {
+                for _ in 0..cost {
+                    let found = bucket.instants.iter().rposition(|taken| *taken == at);
+                    found.map(|place| bucket.instants.remove(place));
+                }
+            } else if bucket.start == at {
+                bucket.give_back(cost);
+            }
+        }
+    }
+
+    async fn reset(&mut self, name: &'static str, id: &str) {
+        for limiter in &self.limiters {
+            limiter.reset(&[Transaction::new(name, id)]).await.unwrap();
+        }
+        self.model.remove(&(name, id.to_owned()));
+    }
+}
+
+fn below(random: &mut Random, n: usize) -> usize {
+    usize::try_from(random.below(n as u64)).unwrap()
+}
+
+async fn live_through(operations: u32, seed: u64, store: Arc<dyn Backend>, prefix: &str) {
+    let (mut world, mut random) = (World::new(store, prefix), Random(seed));
+    for _ in 0..operations {
+        world.step(&mut random);
+        let batch = world.batch(&mut random);
+        match random.below(20) {
+            0..12 => world.spend(&batch, false).await,
+            12..14 => world.spend(&batch, true).await,
+            14 | 15 => world.refund(batch[0].0, &batch[0].1, batch[0].2).await,
+            16 => world.reset(batch[0].0, &batch[0].1).await,
+            _ if world.receipts.is_empty() => {}
+            _ => {
+                // Mostly one of the last, whose charge still counts.
+                let last = world.receipts.len().min(12);
+                let nth = world.receipts.len() - 1 - below(&mut random, last);
+                world.refund_receipt(nth).await;
+            }
+        }
+    }
+}
+
+async fn histories(url: String, prefix: &'static str) {
+    let histories = (0..4).map(async |part| {
+        let store = Arc::new(connect(url.clone()).await);
+        live_through(scaled(5_000), part, store, &format!("{prefix}{part}")).await;
+    });
+    join_all(histories).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_and_the_model_agree_on_random_windows_and_quotas() {
+    histories(SERVER.url(), "s").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_and_the_model_agree_on_random_windows_and_quotas() {
+    histories(CLUSTER.url(), "c").await;
+}
+
+/// The script's own arithmetic.
+const PERIOD: &str = concat!(
+    include_str!("../../src/backend/redis/script/clock.lua"),
+    include_str!("../../src/backend/redis/script/quotas.lua"),
+    "local found = {}
+    for i = 3, #ARGV do
+      local start, ends = period(tonumber(ARGV[i]), ARGV[1], ARGV[2])
+      found[#found + 1], found[#found + 2] = start, ends
+    end
+    return found"
+);
+
+#[test]
+fn scripts_know_every_month_until_2112() {
+    let server = &*SERVER;
+    let end = Timestamp::END.as_micros();
+    let units = [
+        (CalendarUnit::Hour, 3_600_000_000_u64, 0),
+        (CalendarUnit::Day, 86_400_000_000, 0),
+        (CalendarUnit::Week, 604_800_000_000, 3 * 24 * 60),
+        (CalendarUnit::Month, 0, 0),
+    ];
+    for minutes in [0, 1, 330, -330, 23 * 60 + 59, -(23 * 60 + 59)] {
+        let mut instants = vec![0, 1, end - 1];
+        let mut at = 86_400_000_000 * 2;
+        while at < end {
+            let [start, next] =
+                bounds(CalendarUnit::Month, minutes, at).map(|us| us.max(0).cast_unsigned());
+            instants.extend([next - 1, next, next + 1, start + 3_600_000_000 * 61 + 7]);
+            at = next;
+        }
+        instants.retain(|at| *at < end);
+        for (unit, length, ahead) in units {
+            let shift = (i64::from(minutes) + ahead) * 60_000_000;
+            for some in instants.chunks(500) {
+                let mut command = vec!["EVAL".to_owned(), PERIOD.to_owned(), "0".to_owned()];
+                command.extend([length.to_string(), shift.to_string()]);
+                command.extend(some.iter().map(u64::to_string));
+                let found = server.command(&command);
+                for (at, found) in some.iter().zip(found.array().chunks(2)) {
+                    let expected = bounds(unit, minutes, *at).map(|us| us.max(0));
+                    let found = [found[0].integer(), found[1].integer()];
+                    assert_eq!(found, expected, "{unit} at {minutes}: {at}");
+                }
+            }
+        }
+    }
+}
+
+/// A server of its own and a limiter on it, by the server's clock.
+async fn start() -> (Server, Limiter) {
+    let server = Server::start();
+    let limiter = Limiter::new(limits(), connect(server.url()).await);
+    (server, limiter)
+}
+
+const ID: &str = "71:a.com";
+
+/// What is stored, and when that expires.
+fn stored(server: &Server, number: u32) -> (Vec<u8>, i64) {
+    let key = format!("tollgate:{{71}}:{number}:{ID}");
+    let value = server.command(&["GET", &key]).bytes().to_vec();
+    (value, server.command(&["PEXPIRETIME", &key]).integer())
+}
+
+fn now_us(server: &Server) -> i64 {
+    let time = server.command(&["TIME"]);
+    let [secs, us] = [0, 1].map(|i| time.array()[i].text().parse::<i64>().unwrap());
+    secs * 1_000_000 + us
+}
+
+#[tokio::test]
+async fn window_expires_with_its_newest_unit() {
+    let (server, limiter) = start().await;
+    let before = now_us(&server);
+    for cost in [2, 1] {
+        limiter
+            .spend(&Transaction::new("five", ID).cost(cost))
+            .await
+            .unwrap();
+    }
+    let after = now_us(&server);
+    let (value, expires) = stored(&server, 10);
+    assert_eq!((value[0], value.len()), (b'W', 1 + 3 * 8));
+    #[expect(clippy::cast_possible_truncation, reason = "it is a time")]
+    let newest = f64::from_le_bytes(value[17..].try_into().unwrap()) as i64;
+    assert!((before..=after).contains(&newest));
+    let ends = (newest + 3_000_000 + 999) / 1000;
+    assert!(
+        (ends..=ends + 100).contains(&expires),
+        "{expires} for {ends}"
+    );
+    limiter
+        .refund(&Transaction::new("five", ID).cost(3))
+        .await
+        .unwrap();
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
+}
+
+#[tokio::test]
+async fn quota_expires_with_its_period() {
+    let (server, limiter) = start().await;
+    let offset = -(5 * 60 + 30);
+    for (name, number, unit) in [
+        ("hour", 20, Some(CalendarUnit::Hour)),
+        ("day", 21, Some(CalendarUnit::Day)),
+        ("week", 22, Some(CalendarUnit::Week)),
+        ("month", 23, Some(CalendarUnit::Month)),
+        ("use", 24, None),
+    ] {
+        let before = now_us(&server);
+        for cost in [2, 3] {
+            limiter
+                .spend(&Transaction::new(name, ID).cost(cost))
+                .await
+                .unwrap();
+        }
+        let after = now_us(&server);
+        let (value, expires) = stored(&server, number);
+        let value = String::from_utf8(value).unwrap();
+        let (start, used) = value.strip_prefix('Q').unwrap().split_once(':').unwrap();
+        let start: i64 = start.parse().unwrap();
+        assert_eq!(used, "5", "{name}");
+        let ends = unit.map_or(start + 7_000_000, |unit| {
+            let [first, next] = bounds(unit, offset, before.cast_unsigned());
+            // Unless a period has just ended.
+            assert!(start == first || after >= next, "{name}: {value}");
+            bounds(unit, offset, start.cast_unsigned())[1]
+        });
+        let ends = ends / 1000;
+        assert!(
+            (ends..=ends + 100).contains(&expires),
+            "{name}: {expires} for {ends}"
+        );
+        limiter
+            .refund(&Transaction::new(name, ID).cost(5))
+            .await
+            .unwrap();
+        assert_eq!(server.command(&["DBSIZE"]).integer(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn debit_without_room_is_an_error_and_charges_nobody() {
+    let (server, limiter) = start().await;
+    let debit = |cost| Transaction::new("wide", ID).cost(cost).mode(Mode::Debit);
+    limiter.spend(&debit(4000)).await.unwrap();
+    let other = Transaction::new("day", ID);
+    limiter.spend_batch(&[other, debit(97)]).await.unwrap_err();
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
+    assert_eq!(stored(&server, 11).0.len(), 1 + 8 * 4000);
+    limiter.spend_batch(&[other, debit(96)]).await.unwrap();
+    assert_eq!(stored(&server, 11).0.len(), 1 + 8 * 4096);
+}
+
+#[tokio::test]
+async fn bucket_of_another_algorithm_is_a_full_one() {
+    let (server, limiter) = start().await;
+    let numbers = [("gcra", 8), ("tiers", 9), ("five", 10), ("day", 21)];
+    for (name, number) in numbers {
+        limiter
+            .spend(&Transaction::new(name, ID).cost(3))
+            .await
+            .unwrap();
+        let value = stored(&server, number).0;
+        for (other, number) in numbers.into_iter().filter(|(other, _)| *other != name) {
+            let key = format!("tollgate:{{71}}:{number}:{ID}");
+            server
+                .command(&[b"SET", key.as_bytes(), &value])
+                .expect_success();
+            let spent = limiter
+                .spend(&Transaction::new(other, ID).cost(2))
+                .await
+                .unwrap();
+            let full = limiter
+                .spend(&Transaction::new(other, "72:b.com").cost(2))
+                .await
+                .unwrap();
+            limiter
+                .reset(&[Transaction::new(other, "72:b.com")])
+                .await
+                .unwrap();
+            assert_eq!(spent.remaining(), full.remaining(), "{other} after {name}");
+            server.command(&["DEL", &key]).expect_success();
+        }
+    }
+}
+
+#[tokio::test]
+async fn batch_of_all_algorithms_is_one_round_trip_and_all_or_nothing() {
+    let (server, limiter) = start().await;
+    let batch =
+        ["gcra", "tiers", "five", "wide", "day", "use"].map(|name| Transaction::new(name, ID));
+    limiter.spend_batch(&batch).await.unwrap();
+    server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+    assert!(limiter.spend_batch(&batch).await.unwrap().allowed());
+    assert!(limiter.spend(&batch[2].cost(3)).await.unwrap().allowed());
+    let writes = server.info("rdb_changes_since_last_save");
+    assert!(!limiter.spend_batch(&batch).await.unwrap().allowed());
+    assert_eq!(server.info("rdb_changes_since_last_save"), writes);
+    assert!(server.info("cmdstat_evalsha").starts_with("calls=3,"));
+}

@@ -1,0 +1,476 @@
+//! Decisions that arrive while a call is in flight: they share the next one, and each is decided as if it were alone.
+//!
+//! Calls that are polled one after the other in a runtime of one thread arrive in that order, all but the first while that
+//! is in flight.
+
+use std::{pin::Pin, time::Duration};
+
+use futures_util::{
+    future::{FutureExt, join_all},
+    poll,
+};
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
+    backend::redis::RedisError,
+    clock::ManualClock,
+    decision::{BatchDecision, Decision},
+    id::IdFormat,
+    limit::LimitName,
+    limiter::LimiterError,
+    quota::Per,
+    testing::cases::history::Random,
+    tiers::Tier,
+    transaction::Mode,
+};
+
+use crate::{
+    connect,
+    load::{reason, wait_until},
+    redis_support::Server,
+    support::scale::scaled,
+};
+
+/// As many as share a call at most.
+const MOST: usize = 64;
+
+type Call<'a> = Pin<Box<dyn Future<Output = Result<BatchDecision, LimiterError>> + Send + 'a>>;
+
+fn name(name: &'static str, number: u32) -> LimitName {
+    LimitName::new(name, number, IdFormat::Opaque)
+}
+
+fn tiers() -> Limit {
+    let second = Duration::from_secs(1);
+    let tier = |limit| Tier::new(limit, second).active(second).cooldown(second);
+    Limit::tiers([tier(4), tier(3)]).unwrap()
+}
+
+/// The limit `five` gives nothing back while a test runs.
+fn limits() -> Limits {
+    limits_with(Limit::per_day(5))
+}
+
+fn limits_with(five: Limit) -> Limits {
+    let second = Duration::from_secs(1);
+    let limits = Limits::builder()
+        .limit(name("five", 1), five)
+        .limit(name("tiers", 2), tiers())
+        .limit(name("window", 3), Limit::window(5, second))
+        .limit(name("wide", 4), Limit::window(40, 2 * second))
+        .limit(name("hour", 5), Limit::quota(7, Per::Hour))
+        .limit(name("use", 6), Limit::quota(6, Per::first_use(second)));
+    limits.build().unwrap()
+}
+
+/// The same names with other terms, so that buckets are shared by unequal spends.
+fn other_limits() -> Limits {
+    let second = Duration::from_secs(1);
+    limits_with(Limit::new(9, 7, second).unwrap().max_wait(second))
+}
+
+async fn start() -> (Server, Limiter) {
+    let server = Server::start();
+    let limiter = Limiter::new(limits(), connect(server.url()).await);
+    // From here on, scripts are loaded.
+    limiter
+        .spend(&Transaction::new("five", "warm"))
+        .await
+        .unwrap();
+    server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+    (server, limiter)
+}
+
+fn spend<'a>(limiter: &'a Limiter, id: &'a str) -> Call<'a> {
+    async move { limiter.spend_batch(&[Transaction::new("five", id)]).await }.boxed()
+}
+
+/// A batch of two buckets, which is no spend like others.
+fn pair<'a>(limiter: &'a Limiter, ids: [&'a str; 2]) -> Call<'a> {
+    async move {
+        let batch = ids.map(|id| Transaction::new("five", id));
+        limiter.spend_batch(&batch).await
+    }
+    .boxed()
+}
+
+fn calls(server: &Server, command: &str) -> usize {
+    let stat = server.info(&format!("cmdstat_{command}"));
+    let calls = stat
+        .strip_prefix("calls=")
+        .and_then(|stat| stat.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// Whether the key of an id is there.
+fn is_charged(server: &Server, id: &str) -> bool {
+    let key = format!("tollgate:{{{id}}}:1:{id}");
+    server.command(&["EXISTS", &key]).integer() == 1
+}
+
+fn allowed(answers: &[Result<BatchDecision, LimiterError>]) -> Vec<bool> {
+    let answers = answers.iter();
+    answers
+        .map(|answer| answer.as_ref().unwrap().allowed())
+        .collect()
+}
+
+fn ids(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{prefix}{n}")).collect()
+}
+
+#[tokio::test]
+async fn spends_that_arrive_during_a_call_share_the_next_one() {
+    let (server, limiter) = start().await;
+    let ids = ids("id", 20);
+    let mut waves = vec![spend(&limiter, "first")];
+    for id in &ids {
+        waves.push(spend(&limiter, id));
+        waves.push(spend(&limiter, "hot"));
+    }
+    let answers = join_all(waves).await;
+    let hot: Vec<_> = answers.into_iter().skip(2).step_by(2).collect();
+    let remaining: Vec<_> = hot
+        .iter()
+        .map(|answer| answer.as_ref().unwrap().members()[0].remaining().unwrap())
+        .collect();
+    assert_eq!(remaining[..6], [4, 3, 2, 1, 0, 0], "in their order");
+    assert_eq!(allowed(&hot).iter().filter(|allowed| **allowed).count(), 5);
+    assert_eq!(calls(&server, "evalsha"), 2);
+    assert_eq!((calls(&server, "get"), calls(&server, "set")), (22, 22));
+    assert!(ids.iter().all(|id| is_charged(&server, id)));
+}
+
+#[tokio::test]
+async fn call_that_is_alone_waits_for_nobody() {
+    let (server, limiter) = start().await;
+    for n in 1..=3 {
+        limiter
+            .spend(&Transaction::new("five", "alone"))
+            .await
+            .unwrap();
+        assert_eq!(calls(&server, "evalsha"), n);
+    }
+}
+
+#[tokio::test]
+async fn as_many_as_fit_go_out_at_once() {
+    let (server, limiter) = start().await;
+    let ids = ids("id", 1 + 2 * MOST + 3);
+    // Nothing is answered in between.
+    server.pause();
+    let mut waves = join_all(ids.iter().map(|id| spend(&limiter, id)));
+    assert!(poll!(&mut waves).is_pending());
+    server.resume();
+    assert!(allowed(&waves.await).iter().all(|allowed| *allowed));
+    assert_eq!(calls(&server, "evalsha"), 4);
+}
+
+#[tokio::test]
+async fn large_batches_share_a_call_up_to_its_bound() {
+    let (server, limiter) = start().await;
+    let all: Vec<_> = (0..20).map(|n| ids(&format!("{n}-"), 40)).collect();
+    let waves = all.iter().map(|ids| {
+        let limiter = &limiter;
+        async move {
+            let batch: Vec<_> = ids.iter().map(|id| Transaction::new("five", id)).collect();
+            limiter.spend_batch(&batch).await
+        }
+    });
+    let answers =
+        join_all(std::iter::once(spend(&limiter, "first")).chain(waves.map(FutureExt::boxed)));
+    assert!(allowed(&answers.await).iter().all(|allowed| *allowed));
+    // 40 members are 240 arguments, of which 2048 may be sent.
+    assert_eq!(calls(&server, "evalsha"), 1 + 3);
+    assert_eq!(calls(&server, "set"), 1 + 20 * 40);
+}
+
+#[tokio::test]
+async fn caller_that_leaves_is_charged_only_if_it_was_sent() {
+    let (server, limiter) = start().await;
+    server.pause();
+    let mut first = spend(&limiter, "first");
+    assert!(poll!(&mut first).is_pending());
+    let ids = ids("id", 10);
+    let mut before = join_all(ids[..3].iter().map(|id| spend(&limiter, id)));
+    let mut half = join_all(ids[3..6].iter().map(|id| spend(&limiter, id)));
+    let mut others = join_all(ids[6..].iter().map(|id| spend(&limiter, id)));
+    assert!(poll!(&mut before).is_pending());
+    assert!(poll!(&mut half).is_pending());
+    assert!(poll!(&mut others).is_pending());
+    drop(before);
+    // What waits goes out, and then some of those leave.
+    drop(first);
+    drop(half);
+    server.resume();
+    assert_eq!(allowed(&others.await), [true; 4]);
+    let charged: Vec<_> = ids.iter().map(|id| is_charged(&server, id)).collect();
+    assert_eq!(charged[..3], [false; 3]);
+    assert_eq!(charged[3..], [true; 7]);
+}
+
+#[tokio::test]
+async fn callers_that_give_up_are_charged_at_most_once() {
+    let server = Server::start();
+    let backend = RedisBackend::builder(server.url()).timeout(Duration::from_millis(50));
+    let backend = backend.build().unwrap();
+    backend.connected(crate::PATIENCE).await.unwrap();
+    let limiter = Limiter::new(limits(), backend);
+    server.pause();
+    let ids = ids("id", MOST + 10);
+    for answer in join_all(ids.iter().map(|id| spend(&limiter, id))).await {
+        let error = reason(&answer.unwrap_err());
+        assert!(matches!(error, RedisError::Timeout), "{error}");
+    }
+    server.resume();
+    wait_until("it answers again", async || {
+        spend(&limiter, "last").await.is_ok()
+    })
+    .await;
+    let day = Duration::from_secs(24 * 3600);
+    for id in &ids {
+        let look = Transaction::new("five", id).cost(0);
+        let reset = limiter.check(&look).await.unwrap().reset_after();
+        assert!(
+            reset <= day / 5,
+            "{id} is charged more than once: {reset:?}"
+        );
+    }
+}
+
+/// Calls of which one is on `bad`, among spends only or among batches.
+fn with_bad<'a>(limiter: &'a Limiter, ids: &'a [String], batches: bool) -> Vec<Call<'a>> {
+    let mut calls = vec![spend(limiter, "first"), spend(limiter, &ids[0])];
+    calls.push(match batches {
+        true => pair(limiter, [&ids[1], "bad"]),
+        false => spend(limiter, "bad"),
+    });
+    calls.extend([spend(limiter, &ids[2]), spend(limiter, "bad")]);
+    calls
+}
+
+#[tokio::test]
+async fn key_of_somebody_else_fails_its_own_callers() {
+    for (round, batches) in [false, true].into_iter().enumerate() {
+        let (server, limiter) = start().await;
+        let key = "tollgate:{bad}:1:bad";
+        for (value, part) in [(None, "WRONGTYPE"), (Some("text"), "not a bucket")] {
+            server.command(&["DEL", key]).expect_success();
+            match value {
+                None => server.command(&["LPUSH", key, "x"]).expect_success(),
+                Some(text) => server.command(&["SET", key, text]).expect_success(),
+            }
+            let before = calls(&server, "evalsha");
+            let ids = ids(&format!("id{round}-{before}-"), 3);
+            let mut answers = join_all(with_bad(&limiter, &ids, batches)).await;
+            for bad in [4, 2] {
+                let text = reason(&answers.remove(bad).unwrap_err()).to_string();
+                assert!(
+                    text.contains(part) && text.contains("a prefix of its own"),
+                    "{text}"
+                );
+            }
+            assert_eq!(allowed(&answers), [true; 3]);
+            assert_eq!(calls(&server, "evalsha"), before + 2);
+            let charged = ids.iter().map(|id| is_charged(&server, id));
+            assert_eq!(charged.collect::<Vec<_>>(), [true, false, true]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
+    for batches in [false, true] {
+        let (server, limiter) = start().await;
+        let all = Transaction::new("five", "spent").cost(5);
+        assert!(limiter.spend(&all).await.unwrap().allowed());
+        let set = |limit| {
+            server
+                .command(&["CONFIG", "SET", "maxmemory", limit])
+                .expect_success()
+        };
+        set("1");
+        let mut waves = vec![
+            spend(&limiter, "spent"),
+            spend(&limiter, "a"),
+            spend(&limiter, "spent"),
+        ];
+        // The second one would be denied if the first were charged.
+        let dear = || async {
+            limiter
+                .spend_batch(&[Transaction::new("five", "b").cost(4)])
+                .await
+        };
+        waves.extend([dear().boxed(), dear().boxed()]);
+        if batches {
+            waves.extend([pair(&limiter, ["a", "spent"]), pair(&limiter, ["a", "b"])]);
+        }
+        let answers = join_all(waves).await;
+        let seen = answers.iter().map(|answer| match answer {
+            Ok(batch) if batch.allowed() => "allowed",
+            Ok(_) => "denied",
+            Err(error) if reason(error).to_string().contains("raise `maxmemory`") => "full",
+            Err(_) => "error",
+        });
+        let expected = ["denied", "full", "denied", "full", "full", "denied", "full"];
+        assert_eq!(seen.collect::<Vec<_>>(), expected[..answers.len()]);
+        set("0");
+        assert!(!is_charged(&server, "a") && !is_charged(&server, "b"));
+    }
+}
+
+#[tokio::test]
+async fn calls_are_sent_with_their_script_if_that_is_not_loaded() {
+    let (server, limiter) = start().await;
+    for batches in [false, true] {
+        server.command(&["SCRIPT", "FLUSH"]).expect_success();
+        server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+        let mut waves: Vec<_> = (0..9).map(|_| spend(&limiter, "hot")).collect();
+        if batches {
+            waves.push(pair(&limiter, ["a", "b"]));
+        }
+        let answers = join_all(waves).await;
+        let passed = allowed(&answers[..9])
+            .iter()
+            .filter(|allowed| **allowed)
+            .count();
+        assert_eq!(passed, if batches { 0 } else { 5 });
+        assert_eq!(calls(&server, "eval"), 2);
+    }
+    assert!(is_charged(&server, "a") && is_charged(&server, "b"));
+}
+
+/// All that a caller can see of a decision. Memory may have forgotten a full bucket.
+type Seen = (bool, Option<u32>, [Duration; 4], u32);
+
+fn seen(decision: &Decision) -> Seen {
+    let spans = [
+        decision.retry_after(),
+        decision.next_after(),
+        decision.reset_after(),
+        decision.delay(),
+    ];
+    let (allowed, remaining) = (decision.allowed(), decision.remaining());
+    (allowed, remaining, spans, decision.granted())
+}
+
+/// What is asked in one call.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Spend,
+    Check,
+    Refund,
+    Reset,
+}
+
+impl Ask {
+    async fn of(self, limiter: &Limiter, batch: &[Transaction<'_>]) -> Result<Vec<Seen>, String> {
+        let decided = match self {
+            Self::Spend => limiter.spend_batch(batch).await,
+            Self::Check => limiter.check_batch(batch).await,
+            Self::Refund => limiter.refund_batch(batch).await,
+            Self::Reset => {
+                return limiter
+                    .reset(batch)
+                    .await
+                    .map(|()| Vec::new())
+                    .map_err(|error| error.to_string());
+            }
+        };
+        let batch = decided.map_err(|error| error.to_string())?;
+        Ok(batch.members().iter().map(seen).collect())
+    }
+}
+
+/// One call of a wave: what is asked, of which of two limiters, and for what.
+type Asked<'a> = (Ask, usize, Vec<Transaction<'a>>);
+
+/// A single spend, as most are.
+fn plain<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
+    let id = &ids[usize::try_from(random.below(ids.len() as u64)).unwrap()];
+    let cost = 1 + random.cost(2) * random.cost(3);
+    let which = usize::from(random.below(6) == 0);
+    (
+        Ask::Spend,
+        which,
+        vec![Transaction::new("five", id).cost(cost)],
+    )
+}
+
+fn any<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
+    let which = usize::from(random.below(4) == 0);
+    let ask = match random.below(12) {
+        0..7 => Ask::Spend,
+        7..9 => Ask::Check,
+        9..11 => Ask::Refund,
+        _ => Ask::Reset,
+    };
+    let first = usize::try_from(random.below(ids.len() as u64)).unwrap();
+    let mut batch = Vec::new();
+    for n in 0..1 + usize::try_from(random.below(3)).unwrap() {
+        let id = &ids[(first + n) % ids.len()];
+        let transaction = match random.below(9) {
+            0 | 1 if !matches!(ask, Ask::Refund) => {
+                let most = 1 + random.cost(3);
+                Transaction::new("tiers", id).cost(most).min_cost(1)
+            }
+            2 => Transaction::new("five", id)
+                .cost(random.cost(4))
+                .mode(Mode::Debit),
+            n @ 3..7 => {
+                let name = ["window", "wide", "hour", "use"][n as usize - 3];
+                let most = if name == "wide" { 25 } else { 4 };
+                let mode = [Mode::CheckAndSpend, Mode::Debit][usize::from(random.below(6) == 0)];
+                Transaction::new(name, id)
+                    .cost(random.cost(most))
+                    .mode(mode)
+            }
+            _ => Transaction::new("five", id).cost(random.cost(4)),
+        };
+        let mode = match random.below(8) {
+            0 => Mode::CheckOnly,
+            1 => Mode::SpendOnly,
+            _ => transaction.mode,
+        };
+        batch.push(transaction.mode(mode));
+    }
+    (ask, which, batch)
+}
+
+#[tokio::test]
+async fn calls_that_share_one_are_decided_as_by_memory_in_their_order() {
+    let server = Server::start();
+    let (clock, memory) = (
+        ManualClock::default(),
+        std::sync::Arc::new(MemoryBackend::new()),
+    );
+    let redis = std::sync::Arc::new(connect(server.url()).await);
+    let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());
+    let redis =
+        [limits(), other_limits()].map(|limits| with_clock(Limiter::new(limits, redis.clone())));
+    let memory =
+        [limits(), other_limits()].map(|limits| with_clock(Limiter::new(limits, memory.clone())));
+    let (ids, mut random, mut decided) = (ids("id", 7), Random(20), 0);
+    let spent = || calls(&server, "evalsha");
+    while decided < scaled(20_000) {
+        let ask = if random.below(2) == 0 { plain } else { any };
+        let most = if random.below(4) == 0 { 150 } else { 20 };
+        let size = 1 + random.below(most);
+        let wave: Vec<_> = (0..size).map(|_| ask(&mut random, &ids)).collect();
+        let of_redis = wave
+            .iter()
+            .map(|(ask, which, batch)| ask.of(&redis[*which], batch));
+        let of_redis = join_all(of_redis).await;
+        for ((ask, which, batch), found) in wave.iter().zip(of_redis) {
+            let expected = ask.of(&memory[*which], batch).await;
+            assert_eq!(
+                found, expected,
+                "{ask:?} of {which} after {decided}: {batch:?}"
+            );
+            decided += 1;
+        }
+        let longest =
+            [10, 100_000, 2_000_000, 1_000_000_000][usize::try_from(random.below(4)).unwrap()];
+        clock.advance(Duration::from_micros(random.below(longest)));
+    }
+    assert!(spent() * 4 < decided, "{} calls for {decided}", spent());
+}
