@@ -325,6 +325,30 @@ impl Gcra {
         self.subtract(self.normal(tat), given).max(full)
     }
 
+    /// The TAT of a bucket that holds so many tokens at `now`.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tat_with(&self, tokens: u32, now: u64) -> Tat {
+        let taken = self.increment(self.burst.saturating_sub(tokens));
+        self.add(Ticks::from_micros(now), taken)
+    }
+
+    /// The new TAT once as much is charged as another bucket was charged when it moved from `before` to `after`.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn charge_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
+        let taken = self.subtract(self.lifted(after, now), self.lifted(before, now));
+        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
+        let tat = self.lifted(tat, now);
+        self.add(tat, taken).min(deepest).max(tat)
+    }
+
+    /// How many tokens more a bucket with this TAT owes at `now` than one with the TAT `other`, rounded up.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn owes_beyond(&self, tat: Tat, other: Tat, now: u64) -> u32 {
+        let more = self.subtract(self.lifted(tat, now), self.lifted(other, now));
+        let tokens = self.units(more).div_ceil(self.period_us());
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
     /// How many whole tokens the bucket holds at `now`, rounded down; 0 in debt.
     #[doc(hidden)]
     #[must_use]

@@ -84,14 +84,15 @@ impl Limiter {
     /// # Panics
     ///
     /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]), such as a [`MemoryBackend`] whose
-    /// budget is smaller than one bucket with tiers.
+    /// budget is smaller than one bucket with tiers, or cannot lease a limit that asks for it ([`Backend::lease`]).
     ///
     /// [`MemoryBackend`]: crate::MemoryBackend
     #[track_caller]
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
-        if let Err(error) = reload::admitted(&limits, &backend) {
-            panic!("{error}");
-        }
+        let limits = match reload::fitted(limits, &backend) {
+            Ok(limits) => limits,
+            Err(error) => panic!("{error}"),
+        };
         limits.begin_counters();
         let shared = Shared {
             limits: ArcSwap::from_pointee(limits),
@@ -123,7 +124,20 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// The limits in force.
+    /// Gives back what a [`Lease`](crate::backend::Lease) has charged ahead, and charges what a
+    /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store: to be awaited before a process ends.
+    ///
+    /// The limiter decides after that, too, and leases nothing any more. If this future is dropped, what it has not given back
+    /// stays charged.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer. Then the rest stays charged until it has come back with time.
+    pub async fn close(&self) -> Result<(), LimiterError> {
+        Ok(self.shared.backend.close().await?)
+    }
+
+    /// The limits in force. The burst of a limit with leases is what they leave for the store.
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.load_full()

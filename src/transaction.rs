@@ -7,6 +7,7 @@
 mod batch;
 mod bucket_key;
 mod fingerprint;
+mod lease_share;
 mod limit_ref;
 mod mode;
 mod on_failure;
@@ -15,6 +16,8 @@ mod receipt;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod transaction;
 
+#[cfg(feature = "tokio")]
+pub(crate) use self::owned::OwnedMember;
 pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
@@ -24,6 +27,7 @@ pub(crate) use self::{
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
+    lease_share::{LeaseShare, LeaseShareError},
     limit_ref::LimitRef,
     mode::Mode,
     on_failure::OnFailure,

@@ -12,12 +12,12 @@ use std::{
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use super::{Backend, BackendError, NotAdmitted, Servers, Stats};
+use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
     tiers::Tiers,
-    transaction::{Algorithm, Batch, Fingerprint, Member, Operation},
+    transaction::{Algorithm, Batch, Fingerprint, LeaseShare, Member, Operation},
     window::Window,
 };
 
@@ -385,6 +385,18 @@ impl<B: Backend> Backend for DenyCache<B> {
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         self.inner.admits(algorithm)
+    }
+
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        self.inner.lease(algorithm, share)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        self.inner.close().await
     }
 
     fn servers(&self) -> Option<&dyn Servers> {

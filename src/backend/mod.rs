@@ -56,7 +56,12 @@
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
+#[cfg(feature = "tokio")]
+mod lease;
+mod lease_terms;
 mod memory;
+#[cfg(feature = "tokio")]
+mod one_task;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod servers;
@@ -68,10 +73,13 @@ use thiserror::Error;
 
 #[cfg(feature = "failure-policy")]
 pub use self::failure::FailurePolicy;
+#[cfg(feature = "tokio")]
+pub use self::lease::Lease;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{
     deny_cache::DenyCache,
+    lease_terms::LeaseTerms,
     memory::MemoryBackend,
     servers::{ServerId, Servers},
 };
@@ -79,7 +87,7 @@ pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
-    transaction::{Algorithm, Batch},
+    transaction::{Algorithm, Batch, LeaseShare},
 };
 
 /// Keeps buckets, and decides batches.
@@ -113,7 +121,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the batch could not be decided. Nothing is stored then, except possibly after
-    /// [`BackendError::Unavailable`].
+    /// [`BackendError::Unavailable`]. A backend that has certainly stored nothing returns [`BackendError::NotDone`].
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError>;
 
     /// Like [`apply`](Self::apply), but never waits. Returns `None`, without any change, if it would have to.
@@ -134,6 +142,33 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// If it does not fit, with the reason and the remedy. By default, everything fits.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         let _ = algorithm;
+        Ok(())
+    }
+
+    /// What a limit comes to that asks for leases, by a backend that charges ahead ([`Lease`]). A wrapper asks the backend that
+    /// it wraps.
+    ///
+    /// # Errors
+    ///
+    /// If the limit cannot be leased, with the reason and what to change. The default is `None`: there are no leases.
+    ///
+    /// [`Lease`]: crate::backend::Lease
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        let _ = (algorithm, share);
+        Ok(None)
+    }
+
+    /// Gives back what was charged ahead and charges what is owed, before the process ends. A wrapper closes the backend that
+    /// it wraps. A backend decides after that, too.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer. What was not given back stays charged.
+    async fn close(&self) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -165,6 +200,18 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).admits(algorithm)
     }
 
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        (**self).lease(algorithm, share)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        (**self).close().await
+    }
+
     fn servers(&self) -> Option<&dyn Servers> {
         (**self).servers()
     }
@@ -193,9 +240,12 @@ pub enum BackendError {
     /// The time of the decision is out of range.
     #[error(transparent)]
     InvalidNow(#[from] InvalidNow),
-    /// The store did not answer, or gave an invalid answer.
+    /// The store did not answer, or gave an invalid answer. It may have made the change.
     #[error("the rate limit store is unavailable")]
     Unavailable(#[source] Box<dyn StdError + Send + Sync>),
+    /// The store was not reached, or refused. It has changed nothing.
+    #[error("the rate limit store is unavailable, and nothing was charged")]
+    NotDone(#[source] Box<dyn StdError + Send + Sync>),
     /// The store has moved and is being located: a master has become a replica. A circuit breaker does not count this
     /// as a failure.
     #[error("the rate limit store has moved, and is being located")]
@@ -206,5 +256,10 @@ impl BackendError {
     /// Creates the error for a store that did not answer.
     pub fn unavailable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
+    }
+
+    /// The error of a store that has done nothing.
+    pub fn not_done(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::NotDone(source.into())
     }
 }

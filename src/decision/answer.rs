@@ -49,6 +49,8 @@ pub struct Answer {
     pub passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub known: bool,
+    /// Whether it is of units that this process has charged ahead, and not of the bucket.
+    pub(crate) leased: bool,
 }
 
 impl Answer {
@@ -57,6 +59,7 @@ impl Answer {
         state: State::MISSING,
         passed: true,
         known: false,
+        leased: false,
     };
 
     /// An answer.
@@ -66,6 +69,14 @@ impl Answer {
             state,
             passed,
             known: true,
+            leased: false,
         }
+    }
+
+    /// Says that it is of units that were charged ahead.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn leased(mut self) -> Self {
+        self.leased = true;
+        self
     }
 }

@@ -77,7 +77,7 @@ impl Decision {
                 answer.passed,
                 member.shadow && passes,
             ),
-            source,
+            source: if answer.leased { Source::Lease } else { source },
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
             fingerprint: member.fingerprint,

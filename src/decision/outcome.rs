@@ -70,6 +70,14 @@ impl Outcome {
         self
     }
 
+    /// The same with other answers.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
+        self.answers = answers;
+        self
+    }
+
     /// Who has decided.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn source(&self) -> Source {

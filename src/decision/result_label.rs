@@ -54,7 +54,7 @@ impl ResultLabel {
             (Verdict::Denied, _) if !passes && (decision.shadow || !mode.votes()) => Self::Withheld,
             (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
             (Verdict::Denied, _) if matches!(bucket, Bucket::Blocked) => Self::Blocked,
-            (Verdict::Denied, Source::Store) => Self::Rejected,
+            (Verdict::Denied, Source::Store | Source::Lease) => Self::Rejected,
             (Verdict::Denied, Source::Cache) => Self::CacheRejected,
             (Verdict::Denied, Source::Local) => Self::FallbackRejected,
             _ if !passes => Self::Withheld,

@@ -7,6 +7,8 @@ pub enum Source {
     Store,
     /// A [`DenyCache`](crate::backend::DenyCache), which remembers the store's denials.
     Cache,
+    /// A [`Lease`](crate::backend::Lease): tokens that this process has charged in advance.
+    Lease,
     /// This process alone, because the store did not answer
     /// ([`OnFailure::Local`](crate::transaction::OnFailure::Local)).
     Local,

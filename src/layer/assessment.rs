@@ -10,6 +10,7 @@ use super::{
     task::detached,
 };
 use crate::{
+    backend::BackendError,
     decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
@@ -277,7 +278,7 @@ impl Correction {
         if let Change::Charge(cost) = change {
             let mut charges = self.charges.lock();
             match error {
-                LimiterError::Backend(_) => charges.unknown(*cost),
+                LimiterError::Backend(BackendError::Unavailable(_)) => charges.unknown(*cost),
                 _ => drop(charges.charged(*cost, 0, None)),
             }
         }

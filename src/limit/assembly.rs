@@ -105,12 +105,13 @@ impl Assembly {
             format,
             limit,
             shadow,
+            lease,
             description,
             docs,
             line,
         } = definition;
         let said = LimitName::of(name, number, format.unwrap_or_default());
-        let said = said.say(shadow, description, docs);
+        let said = said.say(shadow, lease, description, docs);
         let is_known = self.limits.get(name).is_some();
         let known = match self.is_closed {
             true => self.ensure_known(name),

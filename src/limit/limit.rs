@@ -30,8 +30,20 @@ pub struct Limit(Kind);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     By(Algorithm),
+    /// A limit with leases, once a limiter has it.
+    Leased(Leased),
     Unlimited,
     Blocked,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Leased {
+    /// With the burst that is left for the store.
+    algorithm: Algorithm,
+    /// How many units each process may hold.
+    units: u32,
+    /// What is split between the two.
+    burst: u32,
 }
 
 impl Limit {
@@ -248,6 +260,9 @@ impl Limit {
     pub const fn burst(self, burst: u32) -> Self {
         let gcra = match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::Leased(_) => {
+                panic!("the limit is leased: set the burst of the one that is configured")
+            }
             Kind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
             Kind::By(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
             Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
@@ -287,6 +302,7 @@ impl Limit {
     pub const fn max_wait(self, max_wait: Duration) -> Self {
         let gcra = match &self.0 {
             Kind::By(Algorithm::Gcra(gcra)) => *gcra,
+            Kind::Leased(_) => panic!("a limit with leases has no line to wait in"),
             Kind::By(Algorithm::Tiers(_)) => panic!(
                 "tiers have no line to wait in, because a later grant depends on which tier is active then: \
                  use burst, count and period"
@@ -336,7 +352,7 @@ impl Limit {
     #[must_use]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            Kind::By(algorithm) => Some(algorithm),
+            Kind::By(algorithm) | Kind::Leased(Leased { algorithm, .. }) => Some(algorithm),
             Kind::Unlimited | Kind::Blocked => None,
         }
     }
@@ -345,6 +361,37 @@ impl Limit {
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
         matches!(self.0, Kind::Blocked)
+    }
+
+    /// The same limit with leases: each process may hold `units`, and the store decides by `burst`.
+    pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
+        let Some(Algorithm::Gcra(gcra)) = self.algorithm() else {
+            return self.clone();
+        };
+        // What is left of a burst makes a limit if the whole does.
+        let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);
+        Self(Kind::Leased(Leased {
+            algorithm: Algorithm::Gcra(left),
+            units,
+            burst: gcra.burst(),
+        }))
+    }
+
+    /// How many unspent units a process may hold of a bucket; 0 without leases.
+    #[inline]
+    pub(crate) const fn leased_units(&self) -> u32 {
+        match &self.0 {
+            Kind::Leased(leased) => leased.units,
+            _ => 0,
+        }
+    }
+
+    /// The burst of a limit with leases, before it was split.
+    pub(super) const fn configured_burst(&self) -> Option<u32> {
+        match &self.0 {
+            Kind::Leased(leased) => Some(leased.burst),
+            _ => None,
+        }
     }
 
     /// Whether requests may wait in line.
@@ -400,8 +447,8 @@ impl fmt::Display for Limit {
     /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `5 in any 15m0s`, or
     /// `1000 per day`, or `unlimited` or `blocked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::By(Algorithm::Gcra(gcra)) => {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => {
                 let period = format_duration(gcra.period());
                 write!(f, "{} per {period}, {} at once", gcra.count(), gcra.burst())?;
                 match gcra.max_wait() {
@@ -409,7 +456,7 @@ impl fmt::Display for Limit {
                     wait => write!(f, ", waiting up to {}", format_duration(wait)),
                 }
             }
-            Kind::By(Algorithm::Tiers(tiers)) => {
+            Some(Algorithm::Tiers(tiers)) => {
                 for (i, tier) in tiers.iter().enumerate() {
                     let (window, active) = (format_span(tier.window), format_span(tier.active));
                     let then = if i > 0 { ", then " } else { "" };
@@ -417,13 +464,13 @@ impl fmt::Display for Limit {
                 }
                 Ok(())
             }
-            Kind::By(Algorithm::Window(window)) => {
+            Some(Algorithm::Window(window)) => {
                 let span = format_duration(window.window());
                 write!(f, "{} in any {span}", window.limit())
             }
-            Kind::By(Algorithm::Quota(quota)) => write_quota(f, quota),
-            Kind::Unlimited => f.write_str("unlimited"),
-            Kind::Blocked => f.write_str("blocked"),
+            Some(Algorithm::Quota(quota)) => write_quota(f, quota),
+            None if self.is_blocked() => f.write_str("blocked"),
+            None => f.write_str("unlimited"),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     id::CanonicalId,
     metrics::Meter,
-    transaction::{Algorithm, LimitRef, LimitSeed},
+    transaction::{Algorithm, LeaseShare, LimitRef, LimitSeed},
 };
 
 /// The generation of the limits that are built next. The first is 1.
@@ -186,6 +186,24 @@ impl Limits {
             Some(named) => named.override_for(id, limit, comment),
             None => Err(self.unknown(name)),
         }
+    }
+
+    /// Replaces the limits of names with leases, for the default and for each id with an override.
+    pub(crate) fn replace_leased<E>(
+        &mut self,
+        replace: impl Fn(&LimitName, Option<&str>, LeaseShare, &Limit) -> Result<Limit, E>,
+    ) -> Result<(), E> {
+        for named in self.named.values_mut() {
+            let name = &named.name;
+            let Some(share) = name.leased() else { continue };
+            if let Some(limit) = &mut named.limit {
+                *limit = replace(name, None, share, limit)?;
+                named.words = OnceLock::new();
+            }
+            let replace = |id: &str, limit: &Limit| replace(name, Some(id), share, limit);
+            named.overrides.replace(replace)?;
+        }
+        Ok(())
     }
 
     /// What to say of a name that is not known.

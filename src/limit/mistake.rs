@@ -15,6 +15,7 @@ use crate::{
     id::{IdError, UnknownIdFormat, shortened},
     quota::{InvalidUtcOffset, PerError, QuotaError},
     tiers::TiersError,
+    transaction::LeaseShareError,
     window::WindowError,
 };
 
@@ -269,6 +270,11 @@ pub(super) enum Mistake {
     Docs(String),
     #[error("{field} is `{text}`: write true or false")]
     Flag { field: &'static str, text: String },
+    #[error("lease is `{text}`: {source}")]
+    Lease {
+        text: String,
+        source: LeaseShareError,
+    },
 }
 
 impl Mistake {
@@ -320,6 +326,11 @@ impl Mistake {
     pub(super) fn flag(field: &'static str, text: &str) -> Self {
         let text = shortened(text);
         Self::Flag { field, text }
+    }
+
+    pub(super) fn lease(text: &str, source: LeaseShareError) -> Self {
+        let text = shortened(text);
+        Self::Lease { text, source }
     }
 
     pub(super) fn docs(link: &str) -> Self {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::{
     id::{IdFormat, shortened},
-    transaction::{LimitKey, OnFailure},
+    transaction::{LeaseShare, LimitKey, OnFailure},
 };
 
 /// The name of a limit, its number, and the format of its clients' ids.
@@ -30,6 +30,7 @@ pub struct LimitName {
     format: IdFormat,
     on_failure: Option<OnFailure>,
     shadow: Option<bool>,
+    lease: Option<LeaseShare>,
     about: Arc<About>,
 }
 
@@ -60,6 +61,7 @@ impl LimitName {
             format,
             on_failure: None,
             shadow: None,
+            lease: None,
             about: Arc::default(),
         }
     }
@@ -78,6 +80,19 @@ impl LimitName {
     #[must_use]
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = Some(shadow);
+        self
+    }
+
+    /// Sets the part of the burst that each process may charge in advance: `lease(1, 20)` is a twentieth, 5 %. This needs a
+    /// [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
+    ///
+    /// # Panics
+    ///
+    /// If the part is below a thousandth of a per cent, or larger than the whole.
+    #[must_use]
+    #[track_caller]
+    pub fn lease(mut self, part: u32, of: u32) -> Self {
+        self.lease = Some(LeaseShare::new(part, of));
         self
     }
 
@@ -123,6 +138,12 @@ impl LimitName {
         self.shadow.unwrap_or(false)
     }
 
+    /// The part of the burst that each process may charge in advance, if it is set.
+    #[must_use]
+    pub fn leased(&self) -> Option<LeaseShare> {
+        self.lease
+    }
+
     /// The description, if there is one.
     #[must_use]
     pub fn described(&self) -> Option<&str> {
@@ -153,10 +174,11 @@ impl LimitName {
     pub(super) fn say(
         mut self,
         shadow: Option<bool>,
+        lease: Option<LeaseShare>,
         description: Option<&str>,
         docs: Option<&str>,
     ) -> Self {
-        self.shadow = shadow;
+        (self.shadow, self.lease) = (shadow, lease);
         self.about = Arc::new(About {
             description: description.map(Into::into),
             docs: docs.map(Into::into),
@@ -168,6 +190,7 @@ impl LimitName {
     pub(super) fn adopt(&mut self, said: &Self) {
         self.on_failure = said.on_failure.or(self.on_failure);
         self.shadow = said.shadow.or(self.shadow);
+        self.lease = said.lease.or(self.lease);
         if said.about != self.about {
             let About { description, docs } = (*said.about).clone();
             let about = Arc::make_mut(&mut self.about);

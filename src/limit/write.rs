@@ -71,6 +71,8 @@ struct WrittenLimit<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     docs: Option<&'a str>,
@@ -85,6 +87,7 @@ impl<'a> WrittenLimit<'a> {
             number: named.name.number(),
             id: format.map(IdFormat::name),
             shadow: named.name.is_shadow(),
+            lease: named.name.leased().map(|share| share.to_string()),
             description: named.name.described(),
             docs: named.name.documented(),
             values: named.limit.as_ref().map(Values::new),
@@ -137,7 +140,7 @@ impl Values {
     fn new(limit: &Limit) -> Self {
         match limit.algorithm() {
             Some(Algorithm::Gcra(gcra)) => Self::Gcra {
-                burst: gcra.burst(),
+                burst: limit.configured_burst().unwrap_or(gcra.burst()),
                 count: gcra.count(),
                 period: format_duration(gcra.period()),
                 max_wait: Some(gcra.max_wait())

@@ -110,7 +110,8 @@ impl<'a, C: Capacity> Prepared<'a, C> {
             self.lookups.push(refused);
             return Ok(());
         }
-        let member = member_of(self.operation, named, algorithm, transaction, id, shadow)?;
+        let mut member = member_of(self.operation, named, algorithm, transaction, id, shadow)?;
+        member.leased = limit.leased_units();
         let votes = member.mode.votes();
         self.members.push(member);
         self.lookups.push(Lookup::Member { votes });
@@ -244,6 +245,7 @@ fn member_of<'a>(
         on_failure: on_failure(transaction, named),
         floor: transaction.floor(),
         shadow,
+        leased: 0,
         fingerprint,
         receipt,
         saturates: shadow || transaction.is_correction(),

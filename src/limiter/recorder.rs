@@ -97,9 +97,10 @@ impl<'a> DecisionRecorder<'a> {
     }
 }
 
-/// What is decided locally may be by a share of the limit, of which what remains says nothing.
+/// What is decided locally may be by a share of the limit, and what is leased is a part of it: what remains says nothing of
+/// the limit.
 fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Decision) {
-    if decision.source() == Source::Local {
+    if matches!(decision.source(), Source::Local | Source::Lease) {
         return;
     }
     let mut room = None;

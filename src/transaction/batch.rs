@@ -65,6 +65,8 @@ pub struct Member<'a> {
     pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
+    /// How many unspent units a process may hold of it.
+    pub(crate) leased: u32,
     /// What stands for the key within this process.
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
@@ -102,6 +104,7 @@ impl<'a> Member<'a> {
             on_failure: None,
             floor: None,
             shadow: false,
+            leased: 0,
             fingerprint,
             receipt: None,
             saturates: false,

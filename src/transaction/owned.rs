@@ -33,8 +33,9 @@ pub struct OwnedBatch {
     members: Box<[OwnedMember]>,
 }
 
+/// A copy of a [`Member`] that borrows nothing.
 #[derive(Debug)]
-struct OwnedMember {
+pub(crate) struct OwnedMember {
     limit: OwnedLimitKey,
     id: Box<str>,
     algorithm: Algorithm,
@@ -45,6 +46,7 @@ struct OwnedMember {
     on_failure: Option<OnFailure>,
     floor: Option<OnFailure>,
     shadow: bool,
+    leased: u32,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
     saturates: bool,
@@ -76,7 +78,7 @@ impl From<&Batch<'_>> for OwnedBatch {
 }
 
 impl OwnedMember {
-    fn lend(&self) -> Member<'_> {
+    pub(crate) fn lend(&self) -> Member<'_> {
         let limit = match &self.limit {
             OwnedLimitKey::Number(number) => LimitKey::Number(*number),
             OwnedLimitKey::Name(name) => LimitKey::Name(name),
@@ -91,6 +93,7 @@ impl OwnedMember {
             on_failure: self.on_failure,
             floor: self.floor,
             shadow: self.shadow,
+            leased: self.leased,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
@@ -112,6 +115,7 @@ impl From<&Member<'_>> for OwnedMember {
             on_failure,
             floor,
             shadow,
+            leased,
             fingerprint,
             receipt,
             saturates,
@@ -131,6 +135,7 @@ impl From<&Member<'_>> for OwnedMember {
             on_failure,
             floor,
             shadow,
+            leased,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
             saturates,

@@ -9,8 +9,9 @@ use crate::{
 /// A receipt for one charge, which refunds exactly that charge.
 ///
 /// A receipt records who made the charge. If this process decided it locally, because the store did not answer, the
-/// refund goes to the local bucket and never to the store. A receipt also records the rate of the charge, so that a
-/// reload in between does not make the refund larger than the charge.
+/// refund goes to the local bucket and never to the store. Once the store has been charged for the outage, it refunds
+/// nothing. A receipt also records the rate of the charge, so that a reload in between does not make the refund larger than
+/// the charge.
 ///
 /// A receipt records its bucket, but not the limiter that charged it. Refund it with that limiter, or with another
 /// one on the same backend. A limiter on another backend cannot detect the mistake, and would refund what was never

@@ -10,7 +10,7 @@ use crate::{
     load::Load,
     redis_support::{Server, wait_for},
     report::{always, away, failed_over, lost},
-    stack::{BURST, LONG, PATIENCE, Stack},
+    stack::{Answer, BURST, LONG, PATIENCE, Stack, charged, spend},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,5 +202,31 @@ async fn batch_over_a_dead_server_does_what_its_limits_say() {
         assert!(stack.limiter.spend(&allow).await.unwrap().allowed());
     }
     server.restart();
+    stack.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_decided_without_a_server_is_charged_to_it_when_it_is_back() {
+    let server = Server::start();
+    let stack = Stack::with_deadline(server.url(), LONG).await;
+    server.kill();
+    // The first of them may have been sent, and are not charged again.
+    for other in 0..20 {
+        let answer = spend(&stack.limiter, "local", &format!("other{other}")).await;
+        assert_eq!(answer, Answer::AllowedLocally);
+    }
+    for _ in 0..8 {
+        let answer = spend(&stack.limiter, "local", "a").await;
+        assert_eq!(answer, Answer::AllowedLocally);
+    }
+    server.restart();
+    let paid = async {
+        while charged(&server, "local", "a") < 8 {
+            spend(&stack.limiter, "refuse", "b").await;
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, paid).await.unwrap();
+    assert_eq!(charged(&server, "local", "a"), 8);
     stack.end([&server]);
 }

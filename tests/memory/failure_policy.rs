@@ -85,7 +85,7 @@ impl Backend for Store {
         let fate = *self.0.fate.lock().unwrap();
         match fate {
             Fate::Works => self.0.memory.apply(batch).await,
-            Fate::Fails => Err(BackendError::unavailable("lost")),
+            Fate::Fails => Err(BackendError::not_done("lost")),
             Fate::Hangs => std::future::pending().await,
             Fate::Moves => Err(BackendError::Moving("READONLY".into())),
             Fate::Forgets => {
@@ -114,8 +114,9 @@ fn limits() -> Limits {
     builder.build().unwrap()
 }
 
+/// What is charged to the store afterwards is tested in `payback`.
 fn limiter(policy: FailurePolicy<Store>) -> Limiter {
-    Limiter::new(limits(), policy).with_clock(ManualClock::default())
+    Limiter::new(limits(), policy.pay_back(0)).with_clock(ManualClock::default())
 }
 
 fn one(limit: &'static str) -> Transaction<'static> {
@@ -506,7 +507,7 @@ fn tiers(policy: FailurePolicy<Store>, burst: u32) -> (Limiter, ManualClock) {
     let limits = Limits::builder().limit("local", limit).build().unwrap();
     let clock = ManualClock::default();
     (
-        Limiter::new(limits, policy).with_clock(clock.clone()),
+        Limiter::new(limits, policy.pay_back(0)).with_clock(clock.clone()),
         clock,
     )
 }

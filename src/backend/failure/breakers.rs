@@ -57,6 +57,12 @@ impl Breakers {
         !self.is_open() || concerned.all(|server| self.of(server).admits())
     }
 
+    /// Whether all servers of a batch are known to answer.
+    pub(super) fn are_closed(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
+        let mut concerned = self.concerned(servers, batch).into_iter();
+        concerned.all(|server| !self.of(server).is_open())
+    }
+
     /// Whether one of them is open.
     pub(super) fn is_open(&self) -> bool {
         self.0.iter().any(Breaker::is_open)

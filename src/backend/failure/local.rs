@@ -1,7 +1,10 @@
 //! What this process can decide by itself: a bounded memory, kept warm with what the store has decided.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
+use super::debts::{Debtor, Debts};
 use crate::{
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
@@ -76,30 +79,38 @@ impl Share {
     }
 }
 
+/// The default of [`FailurePolicy::pay_back`](super::FailurePolicy::pay_back).
+pub(super) const DEFAULT_DEBTS: usize = 10_000;
+
 /// The memories that decide meanwhile.
 ///
 /// Of a bucket without tiers, one of them keeps what the store has charged, and the other one keeps what this process
-/// has admitted, by the store or by itself, since it decided by itself for the first time. Neither forgets what the
-/// other one knows: the stricter of the two decides.
+/// has admitted by itself, and beside that what the store was seen to charge, since the process decided by itself for the
+/// first time: what the store would have, if it had been told. Neither forgets what the other one knows: the stricter of the
+/// two decides. The difference between the two is what the store is to be charged when it is back.
 ///
-/// So it is with a quota, whose part is used as far as the store has used the whole. Of a bucket with a window or tiers,
-/// one history keeps both.
-#[derive(Debug)]
+/// The same holds for a quota, whose part is used as far as the store has used the whole. For a bucket with a window or tiers, one
+/// history keeps both.
+///
+/// Clones share the memories.
+#[derive(Clone, Debug)]
 pub(super) struct Local {
     /// What the store has charged, as far as this process has seen it.
-    seen: MemoryBackend,
+    seen: Arc<MemoryBackend>,
     /// What this process has admitted, of the buckets that were decided here.
-    own: MemoryBackend,
+    own: Arc<MemoryBackend>,
     share: Share,
+    debts: Arc<Debts>,
 }
 
 impl Local {
     /// Decides by `memory`, and remembers as many buckets of the store.
     pub(super) fn new(memory: MemoryBackend, share: Share) -> Self {
         Self {
-            seen: MemoryBackend::with_max_buckets(memory.max_buckets()),
-            own: memory,
+            seen: Arc::new(MemoryBackend::with_max_buckets(memory.max_buckets())),
+            own: Arc::new(memory),
             share,
+            debts: Arc::new(Debts::new(DEFAULT_DEBTS)),
         }
     }
 
@@ -108,7 +119,21 @@ impl Local {
     }
 
     pub(super) fn with_memory(self, memory: MemoryBackend) -> Self {
-        Self::new(memory, self.share)
+        let debts = self.debts;
+        Self {
+            debts,
+            ..Self::new(memory, self.share)
+        }
+    }
+
+    pub(super) fn with_debts(self, kept: usize) -> Self {
+        let debts = Arc::new(Debts::new(kept));
+        Self { debts, ..self }
+    }
+
+    /// What is to be charged to the store.
+    pub(super) fn debts(&self) -> &Debts {
+        &self.debts
     }
 
     /// Remembers what the store has decided.
@@ -122,7 +147,7 @@ impl Local {
         }
         let passes = outcome.passes(batch);
         for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-            if !answer.known {
+            if !answer.known || answer.leased {
                 continue;
             }
             let state = answer.state.by_clock(outcome.now, now);
@@ -135,16 +160,6 @@ impl Local {
                         true => self.learn_refund(bucket, tat),
                         false => self.learn_state(bucket, tat),
                     }
-                    let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
-                    if passes && answer.passed && takes {
-                        self.learn_charge(bucket);
-                    }
-                }
-                (Algorithm::Quota(quota), _) if batch.operation == Operation::Reset => {
-                    self.seen
-                        .change_usage(member, quota, now, |_| Usage::NOTHING);
-                    self.own
-                        .change_usage(member, quota, now, |_| Usage::NOTHING);
                 }
                 (Algorithm::Quota(quota), State::Quota(usage)) => {
                     let is_given_back = batch.operation == Operation::Refund && answer.passed;
@@ -162,19 +177,15 @@ impl Local {
         }
     }
 
-    /// What was seen grows: answers may come out of order, and a store that has lost its data may know less.
+    /// What was seen grows: answers may come out of order, and a store that has lost its data may know less. If anything
+    /// that was decided here still counts, what the store has charged counts there too.
     fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
-        let tat = bucket.bounded(tat);
-        self.seen
-            .change(bucket.member, bucket.gcra, bucket.now, |seen| seen.max(tat));
-    }
-
-    /// What the store has charged counts here too, if anything that was decided here still does.
-    fn learn_charge(&self, Bucket { member, gcra, now }: Bucket<'_>) {
-        let now_us = now.as_micros();
+        let Bucket { member, gcra, now } = bucket;
+        let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
+        let (before, after) = self.seen.change(member, gcra, now, |seen| seen.max(tat));
         self.own
             .change(member, gcra, now, |own| match own.us >= now_us {
-                true => gcra.debit(own, now_us, member.cost),
+                true => gcra.charge_as(own, before, after, now_us),
                 false => own,
             });
     }
@@ -253,22 +264,87 @@ impl Local {
         }
     }
 
-    /// Decides the members that `is_meant` names; the others pass.
+    /// Decides the members that `is_meant` names; the others pass. Unless it is `certain` that the store has charged nothing, it
+    /// is not charged again when it is back.
     pub(super) fn decide(
         &self,
         batch: &Batch<'_>,
         is_meant: impl Fn(&Member<'_>) -> bool,
+        certain: bool,
     ) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         now.validate()?;
         let meant = batch.members.iter().filter(|member| is_meant(member));
         meant.for_each(|member| self.catch_up(member, now));
         let all = batch.members.iter().all(&is_meant);
-        if all && self.share == Share::WHOLE {
-            let decided = self.own.decide(&batch.at(Some(now)))?;
-            return Ok(decided.by(Source::Local));
+        let decided = match all && self.share == Share::WHOLE {
+            true => self.own.decide(&batch.at(Some(now)))?,
+            false => self.decide_shares(batch, now, is_meant)?,
+        };
+        if batch.operation == Operation::Spend && decided.passes(batch) {
+            self.note_charges(batch, &decided, certain);
         }
-        self.decide_shares(batch, now, is_meant)
+        Ok(decided.by(Source::Local))
+    }
+
+    /// Notes what was charged here, for when the store is back.
+    fn note_charges(&self, batch: &Batch<'_>, decided: &Outcome, certain: bool) {
+        for (member, answer) in batch.members.iter().zip(decided.answers()) {
+            let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
+            if !(answer.known && answer.passed && takes) {
+                continue;
+            }
+            let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
+                continue;
+            };
+            if certain {
+                let amount = |debtor: &Debtor| self.debt(debtor).map_or(0, |debt| debt.tokens);
+                self.debts.add(member, batch.now, amount);
+            } else {
+                let (now, cost) = (decided.now, member.cost);
+                let charged = |seen| gcra.debit(seen, now.as_micros(), cost);
+                self.seen.change(member, &gcra, now, charged);
+            }
+        }
+    }
+
+    /// What a bucket owes the store, if it owes anything.
+    pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
+        let member = debtor.member.lend();
+        let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
+            return None;
+        };
+        let now = debtor.at.unwrap_or_else(|| self.own.now());
+        let (own, seen) = self.levels(&member, &gcra, now);
+        let tokens = gcra.owes_beyond(own, seen, now.as_micros());
+        (tokens > 0).then_some(Debt {
+            tokens,
+            gcra,
+            own,
+            now,
+        })
+    }
+
+    /// Notes that the store was asked to charge a debt, and perhaps did: it is not asked again. What was decided here still
+    /// counts here, so that no number of outages renews it.
+    pub(super) fn settled(&self, member: &Member<'_>, debt: &Debt) {
+        self.seen
+            .change(member, &debt.gcra, debt.now, |seen| seen.max(debt.own));
+    }
+
+    /// Notes that the store has charged a debt, and what it has come to.
+    pub(super) fn paid(&self, debit: &Batch<'_>, debt: &Debt, outcome: &Outcome) {
+        for member in debit.members {
+            self.settled(member, debt);
+            self.debts.paid(member.fingerprint, debt.own);
+        }
+        self.learn(debit, outcome);
+    }
+
+    /// The TATs of a bucket by what was decided here, and by what the store was seen to charge.
+    fn levels(&self, member: &Member<'_>, gcra: &Gcra, now: Timestamp) -> (Tat, Tat) {
+        let level = |memory: &MemoryBackend| memory.change(member, gcra, now, |tat| tat).1;
+        (level(&self.own), level(&self.seen))
     }
 
     /// Refunds charges that were decided here, by their receipts: here, and never at the store. `None` for other batches.
@@ -286,7 +362,7 @@ impl Local {
         Some(self.refund_here(batch, &receipts, now))
     }
 
-    /// Refunds charges to the shares that have made them.
+    /// Refunds charges to the shares that have made them. A charge that the store has been debited for gives nothing back.
     fn refund_here(
         &self,
         batch: &Batch<'_>,
@@ -303,12 +379,21 @@ impl Local {
             .map(|((member, algorithm), receipt)| Member {
                 algorithm,
                 receipt: Some(receipt),
+                mode: match self.is_paid(member, receipt) {
+                    true => Mode::CheckOnly,
+                    false => member.mode,
+                },
                 ..*member
             })
             .collect();
         let refunds = Batch::new(Operation::Refund, &members).at(Some(now));
         let decided = self.own.decide(&refunds)?;
         Ok(decided.decided_by(shares.iter().cloned()).by(Source::Local))
+    }
+
+    fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
+        let tat = receipt.tat();
+        tat.is_some_and(|tat| self.debts.is_paid(member.fingerprint, tat))
     }
 
     fn decide_shares(
@@ -339,9 +424,7 @@ impl Local {
             true => answers.next().unwrap_or(Answer::UNKNOWN),
             false => Answer::UNKNOWN,
         });
-        Ok(Outcome::new(decided.now, answers)
-            .decided_by(shares)
-            .by(Source::Local))
+        Ok(Outcome::new(decided.now, answers).decided_by(shares))
     }
 
     pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
@@ -358,6 +441,17 @@ impl Local {
             ..Stats::default()
         }
     }
+}
+
+/// What a bucket owes the store.
+#[derive(Debug)]
+pub(super) struct Debt {
+    pub(super) tokens: u32,
+    /// By what it is decided here.
+    gcra: Gcra,
+    /// What was decided here.
+    own: Tat,
+    now: Timestamp,
 }
 
 /// A bucket without tiers, at an instant.

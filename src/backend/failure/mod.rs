@@ -2,28 +2,38 @@
 
 mod breaker;
 mod breakers;
+mod call;
 mod circuit;
+mod debts;
 mod local;
+mod payback;
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use thiserror::Error;
-use tokio::time;
 
 use self::{
     breakers::Breakers,
-    local::{Local, Share},
+    call::call,
+    local::{DEFAULT_DEBTS, Local, Share},
+    payback::Payer,
 };
-use super::{Backend, BackendError, MemoryBackend, NotAdmitted, Servers, Stats};
+use super::{
+    Backend, BackendError, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
+    one_task::OneTask,
+};
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
     metrics,
-    transaction::{Algorithm, Batch, Member, OnFailure, Operation},
+    transaction::{Algorithm, Batch, LeaseShare, Member, OnFailure, Operation},
 };
 
 /// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
@@ -63,21 +73,23 @@ use crate::{
 ///   makes them errors.
 /// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
 ///   decide, and those that allow are left out.
-/// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`] or
-///   [`BackendError::Moving`]), whatever the limit says, and change nothing in this process: a process cannot refund
+/// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
+///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says, and change nothing in this process: a
+///   process cannot refund
 ///   what the store has charged.
 ///
 /// Each transition of a breaker is logged once, when it opens and when it closes; for a flapping server, every ten
 /// seconds.
 ///
 /// During an outage, each process can admit a client up to its share of the burst, less what it had seen spent, plus
-/// its share of the rate. A second outage does not renew that. Local decisions are not reported to the store
-/// afterwards.
+/// its share of the rate. A second outage does not renew that. After the outage, the store is charged for the local
+/// decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
-    inner: B,
+    inner: Arc<B>,
     local: Local,
-    breakers: Breakers,
+    breakers: Arc<Breakers>,
+    payback: OneTask,
     on_failure: OnFailure,
     deadline: Duration,
     in_flight: AtomicUsize,
@@ -91,17 +103,21 @@ impl<B: Backend> FailurePolicy<B> {
     /// The default of [`max_in_flight`](Self::max_in_flight).
     pub const DEFAULT_MAX_IN_FLIGHT: usize = 4096;
 
+    /// The default of [`pay_back`](Self::pay_back).
+    pub const DEFAULT_PAY_BACK: usize = DEFAULT_DEBTS;
+
     /// The default of [`failures_in_a_row`](Self::failures_in_a_row).
     pub const DEFAULT_FAILURES_IN_A_ROW: u32 = 5;
 
     /// Wraps a backend. While it does not answer within 50 ms, limits are decided locally.
     #[must_use]
     pub fn new(inner: B) -> Self {
-        let breakers = Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, inner.servers().is_some());
+        let has_several = inner.servers().is_some();
         Self {
-            inner,
+            inner: Arc::new(inner),
             local: Local::new(MemoryBackend::new(), Share::WHOLE),
-            breakers,
+            breakers: Arc::new(Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, has_several)),
+            payback: OneTask::default(),
             on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
             in_flight: AtomicUsize::new(0),
@@ -155,26 +171,46 @@ impl<B: Backend> FailurePolicy<B> {
     /// Sets the number of consecutive failures that open the breaker, at least 1.
     #[must_use]
     pub fn failures_in_a_row(mut self, failures: u32) -> Self {
-        self.breakers = Breakers::new(failures.max(1), self.inner.servers().is_some());
+        let has_several = self.store().servers().is_some();
+        self.breakers = Arc::new(Breakers::new(failures.max(1), has_several));
         self
+    }
+
+    /// Sets how many buckets are charged to the store, when it is back, with what this process has decided alone: those that
+    /// owe most, if there are more. 10,000 if not set; with 0, nothing is charged.
+    ///
+    /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes what
+    /// would still be charged if the store had decided, so a client that kept to its rate owes next to nothing. Each debit is
+    /// sent once: if its outcome is unknown, it is not repeated. Limits with [tiers](crate::tiers) cannot be debited.
+    #[must_use]
+    pub fn pay_back(mut self, buckets: usize) -> Self {
+        self.local = self.local.with_debts(buckets);
+        self
+    }
+
+    /// The store itself, and not the pointer to it, which is a backend as well.
+    fn store(&self) -> &B {
+        &self.inner
+    }
+
+    fn payer(&self) -> Payer<B> {
+        Payer {
+            store: Arc::downgrade(&self.inner),
+            local: self.local.clone(),
+            breakers: Arc::clone(&self.breakers),
+            deadline: self.deadline,
+        }
     }
 
     /// Asks the store, unless it is known not to answer.
     async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
-            return Err(BackendError::unavailable(TooManyInFlight));
+            return Err(BackendError::not_done(TooManyInFlight));
         };
-        let Some(passes) = self.breakers.admit(self.inner.servers(), batch) else {
-            return Err(BackendError::unavailable(CircuitOpen));
+        let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
+            return Err(BackendError::not_done(CircuitOpen));
         };
-        let answer = time::timeout(self.deadline, self.inner.apply(batch)).await;
-        let answer = answer.unwrap_or_else(|_| Err(BackendError::unavailable(Late(self.deadline))));
-        match &answer {
-            Ok(_) | Err(BackendError::InvalidNow(_)) => passes.succeeded(),
-            Err(BackendError::Moving(_)) => drop(passes),
-            Err(BackendError::Unavailable(error)) => passes.failed(error),
-        }
-        answer
+        call(self.store(), batch, passes, self.deadline).await
     }
 
     /// What is decided if the store has not decided, and why it has not.
@@ -188,11 +224,17 @@ impl<B: Backend> FailurePolicy<B> {
                 // What a cache remembers was learnt when the store said it.
                 if outcome.source() == Source::Store {
                     self.local.learn(batch, &outcome);
+                    if !self.local.debts().is_empty() {
+                        self.payback.begin(|| self.payer().run());
+                    }
                 }
                 Ok(outcome)
             }
             Err(error @ BackendError::InvalidNow(_)) => Err(error),
-            Err(_) if may_be_local(batch) => self.meanwhile(batch),
+            Err(error) if may_be_local(batch) => {
+                let certain = !matches!(error, BackendError::Unavailable(_));
+                self.meanwhile(batch, certain)
+            }
             Err(error) => {
                 batch.now.map_or(Ok(()), Timestamp::validate)?;
                 Err(error)
@@ -200,8 +242,8 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// What is decided without the store.
-    fn meanwhile(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+    /// What is decided without the store, of which it may be `certain` that it has charged nothing.
+    fn meanwhile(&self, batch: &Batch<'_>, certain: bool) -> Result<Outcome, BackendError> {
         let policy = |member: &Member<'_>| match member.on_failure_or(self.on_failure) {
             OnFailure::Refuse if member.shadow => OnFailure::Allow,
             on_failure => on_failure,
@@ -212,12 +254,12 @@ impl<B: Backend> FailurePolicy<B> {
             .any(|member| policy(member) == OnFailure::Refuse)
         {
             metrics::fell_back("refuse");
-            return Err(BackendError::unavailable(Refused));
+            return Err(BackendError::not_done(Refused));
         }
         let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
         let locally = batch.members.iter().any(is_local);
         metrics::fell_back(if locally { "local" } else { "allow" });
-        self.local.decide(batch, is_local)
+        self.local.decide(batch, is_local, certain)
     }
 
     fn is_full(&self) -> bool {
@@ -240,27 +282,41 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             return Some(refunded);
         }
         let decided = if self.is_full() {
-            Err(BackendError::unavailable(TooManyInFlight))
-        } else if self.breakers.admits(self.inner.servers(), batch) {
-            self.inner.try_apply(batch)?
+            Err(BackendError::not_done(TooManyInFlight))
+        } else if self.breakers.admits(self.store().servers(), batch) {
+            self.store().try_apply(batch)?
         } else {
-            Err(BackendError::unavailable(CircuitOpen))
+            Err(BackendError::not_done(CircuitOpen))
         };
         Some(self.or_meanwhile(batch, decided))
     }
 
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        self.store().lease(algorithm, share)
+    }
+
+    /// Charges the store with what is owed to it, if it answers, and closes it.
+    async fn close(&self) -> Result<(), BackendError> {
+        self.payer().round().await;
+        self.store().close().await
+    }
+
     fn servers(&self) -> Option<&dyn Servers> {
-        self.inner.servers()
+        self.store().servers()
     }
 
     /// The memory that decides locally must have room too.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
-        self.inner.admits(algorithm)?;
+        self.store().admits(algorithm)?;
         self.local.admits(algorithm)
     }
 
     fn stats(&self) -> Stats {
-        let (inner, local) = (self.inner.stats(), self.local.stats());
+        let (inner, local) = (self.store().stats(), self.local.stats());
         Stats {
             buckets: inner.buckets.or(local.buckets),
             evictions: inner.evictions.or(local.evictions),
@@ -304,8 +360,3 @@ struct CircuitOpen;
 #[derive(Debug, Error)]
 #[error("too many decisions are waiting for the store: retry later, or raise `max_in_flight`")]
 struct TooManyInFlight;
-
-/// The error of a store that has not answered in time.
-#[derive(Debug, Error)]
-#[error("no answer within {0:?}: the store may have made the change all the same")]
-struct Late(Duration);

@@ -8,7 +8,7 @@ use thiserror::Error as ThisError;
 
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
-/// Why Redis did not decide a batch. It is the source of a [`BackendError::Unavailable`].
+/// Why Redis did not decide a batch. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`].
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
@@ -50,6 +50,17 @@ impl RedisError {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused(text) if code(text) == "READONLY")
+    }
+
+    /// Whether it is certain that nothing was done.
+    fn is_certain(&self) -> bool {
+        // These end the connection, and what waits on it fails for the same reason.
+        const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
+        match self {
+            Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
+            Self::Busy | Self::Config(_) | Self::Check(_) => true,
+            Self::Timeout | Self::Disconnected(_) | Self::Garbled(_) => false,
+        }
     }
 
     /// Whether waiting will not help: the password is wrong, or the server is of another kind.
@@ -163,6 +174,8 @@ pub(super) enum Failure {
     /// The keys are on their way to another server.
     Ask(Redirect),
     InvalidNow(InvalidNow),
+    /// Nothing was sent.
+    Unsent(RedisError),
     Redis(RedisError),
 }
 
@@ -244,7 +257,7 @@ impl From<Failure> for RedisError {
                 Self::Refused(explained("MOVED to another server"))
             }
             Failure::InvalidNow(error) => Self::Refused(error.to_string()),
-            Failure::Redis(error) => error,
+            Failure::Unsent(error) | Failure::Redis(error) => error,
         }
     }
 }
@@ -253,10 +266,14 @@ impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::InvalidNow(error) => error.into(),
-            failure => match RedisError::from(failure) {
-                error if error.is_read_only() => Self::Moving(error.into()),
-                error => Self::unavailable(error),
-            },
+            failure => {
+                let is_unsent = matches!(failure, Failure::Unsent(_));
+                match RedisError::from(failure) {
+                    error if error.is_read_only() => Self::Moving(error.into()),
+                    error if is_unsent || error.is_certain() => Self::not_done(error),
+                    error => Self::unavailable(error),
+                }
+            }
         }
     }
 }

@@ -230,6 +230,17 @@ impl Link {
         answers
     }
 
+    /// The client for one call, once the first attempt to connect is over.
+    async fn ready(&self, deadline: Deadline) -> Result<WithOptions<Client>, RedisError> {
+        self.begin()?;
+        // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a server that
+        // is down costs its callers nothing.
+        if let Route::Own(line) = &self.route {
+            deadline.limit(line.attempted()).await?;
+        }
+        self.for_call(deadline.left()?)
+    }
+
     async fn send(
         &self,
         command: &'static str,
@@ -237,13 +248,7 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {
-        self.begin()?;
-        // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a server that
-        // is down costs its callers nothing.
-        if let Route::Own(line) = &self.route {
-            deadline.limit(line.attempted()).await?;
-        }
-        let client = self.for_call(deadline.left()?)?;
+        let client = self.ready(deadline).await.map_err(Failure::Unsent)?;
         match asking {
             true => ask(&client, command, arguments).await,
             false => Ok(client.custom(custom(command), arguments).await?),

@@ -235,10 +235,12 @@ impl Backend for RedisBackend {
         let result = match &decided {
             Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
             Err(BackendError::Moving(_)) => "moving",
-            Err(BackendError::Unavailable(error)) => match error.downcast_ref() {
-                Some(RedisError::Timeout) => "timeout",
-                _ => "error",
-            },
+            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
+                match error.downcast_ref() {
+                    Some(RedisError::Timeout) => "timeout",
+                    _ => "error",
+                }
+            }
         };
         call.ended(result);
         decided

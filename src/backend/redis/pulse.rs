@@ -35,7 +35,7 @@ impl Pulse {
     /// Notes how a call has ended. A server that sends the caller elsewhere has answered.
     pub(super) fn ended<T>(&self, call: &Result<T, Failure>) {
         let decided_at = match call {
-            Err(Failure::Redis(_)) => 0,
+            Err(Failure::Redis(_) | Failure::Unsent(_)) => 0,
             _ => self.micros(Instant::now()),
         };
         self.decided_at.store(decided_at, Ordering::Relaxed);

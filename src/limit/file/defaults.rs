@@ -9,11 +9,11 @@ use super::{
     node::{Key, Node, Value},
     values,
 };
-use crate::id::IdFormat;
+use crate::{id::IdFormat, transaction::LeaseShare};
 
 const LIMIT: Form = Form {
     has_values: true,
-    fields: &["number", "id", "shadow", "description", "docs"],
+    fields: &["number", "id", "shadow", "lease", "description", "docs"],
     whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };
@@ -25,6 +25,7 @@ pub(in crate::limit) struct Definition<'a> {
     pub(in crate::limit) format: Option<IdFormat>,
     pub(in crate::limit) limit: Option<Limit>,
     pub(in crate::limit) shadow: Option<bool>,
+    pub(in crate::limit) lease: Option<LeaseShare>,
     pub(in crate::limit) description: Option<&'a str>,
     pub(in crate::limit) docs: Option<&'a str>,
     pub(in crate::limit) line: u64,
@@ -58,6 +59,7 @@ fn definition<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Result<Definition<'a>
                 Some(_) => Some(entry.flag("shadow")?),
                 None => None,
             },
+            lease: entry.lease()?,
             description: entry.text("description")?,
             docs: entry.text("docs")?,
             line: key.line,

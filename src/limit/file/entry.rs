@@ -8,7 +8,7 @@ use super::{
     },
     node::{Node, Value},
 };
-use crate::id::IdFormat;
+use crate::{id::IdFormat, transaction::LeaseShare};
 
 /// The fields for the values of a limit, of whatever kind.
 const VALUES: &[&str] = &[
@@ -147,6 +147,13 @@ impl<'a> Entry<'a> {
             text.parse().map_err(|_| Mistake::flag(field, text))
         })?;
         Ok(flag.unwrap_or(false))
+    }
+
+    /// The field that holds the share of a lease.
+    pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
+        self.parsed("lease", |text| {
+            text.parse().map_err(|source| Mistake::lease(text, source))
+        })
     }
 
     /// A field that holds a duration.

@@ -1,0 +1,144 @@
+//! The buckets that this process has charged alone, because their store was away.
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use ahash::RandomState;
+
+use crate::{
+    clock::Timestamp,
+    gcra::Tat,
+    transaction::{Fingerprint, Member, OwnedMember},
+};
+
+type Map<T> = HashMap<Fingerprint, T, RandomState>;
+
+/// What is to be charged to the store when it is back: the buckets. The memories know the amounts.
+#[derive(Debug)]
+pub(super) struct Debts {
+    tables: Mutex<Tables>,
+    /// How many buckets owe something.
+    owing: AtomicUsize,
+    /// How many of them are kept, if there are more: those that owe most.
+    kept: usize,
+}
+
+/// A bucket that was charged here.
+#[derive(Debug)]
+pub(super) struct Debtor {
+    pub(super) member: OwnedMember,
+    /// When it was charged last, if that was by a client's clock.
+    pub(super) at: Option<Timestamp>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    owing: Map<Debtor>,
+    /// Until when the local charges of a bucket have been paid back: their receipts give nothing back.
+    paid: Map<Tat>,
+}
+
+impl Debts {
+    pub(super) fn new(kept: usize) -> Self {
+        Self {
+            tables: Mutex::default(),
+            owing: AtomicUsize::new(0),
+            kept,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.owing.load(Ordering::Relaxed) == 0
+    }
+
+    /// Adds a bucket that was charged. When there are twice as many as are kept, those that owe least by `amount` are
+    /// forgotten.
+    pub(super) fn add(
+        &self,
+        member: &Member<'_>,
+        at: Option<Timestamp>,
+        amount: impl Fn(&Debtor) -> u32,
+    ) {
+        if self.kept == 0 {
+            return;
+        }
+        let mut tables = self.lock();
+        let owing = &mut tables.owing;
+        if let Some(debtor) = owing.get_mut(&member.fingerprint) {
+            debtor.at = at.max(debtor.at);
+            return;
+        }
+        let debtor = Debtor {
+            member: OwnedMember::from(member),
+            at,
+        };
+        owing.insert(member.fingerprint, debtor);
+        if owing.len() >= self.kept.saturating_mul(2) {
+            keep_largest(owing, self.kept, amount);
+        }
+        self.owing.store(owing.len(), Ordering::Relaxed);
+    }
+
+    /// The buckets that owe something at present.
+    pub(super) fn buckets(&self) -> Vec<Fingerprint> {
+        self.lock().owing.keys().copied().collect()
+    }
+
+    /// Takes a bucket out, to be paid back.
+    pub(super) fn take(&self, bucket: Fingerprint) -> Option<Debtor> {
+        let mut tables = self.lock();
+        let debtor = tables.owing.remove(&bucket);
+        self.owing.store(tables.owing.len(), Ordering::Relaxed);
+        debtor
+    }
+
+    /// Puts a bucket back that was not paid for.
+    pub(super) fn put_back(&self, bucket: Fingerprint, debtor: Debtor) {
+        let mut tables = self.lock();
+        tables.owing.entry(bucket).or_insert(debtor);
+        self.owing.store(tables.owing.len(), Ordering::Relaxed);
+    }
+
+    /// Notes that the local charges of a bucket up to an instant have been paid back.
+    pub(super) fn paid(&self, bucket: Fingerprint, until: Tat) {
+        let mut tables = self.lock();
+        let paid = tables.paid.entry(bucket).or_default();
+        *paid = until.max(*paid);
+        if tables.paid.len() >= self.kept.saturating_mul(2) {
+            keep_largest(&mut tables.paid, self.kept, |until| until.us);
+        }
+    }
+
+    /// Whether a local charge, after which a bucket had this TAT, has been paid back.
+    pub(super) fn is_paid(&self, bucket: Fingerprint, tat: Tat) -> bool {
+        let tables = self.lock();
+        tables.paid.get(&bucket).is_some_and(|paid| tat <= *paid)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps the `most` entries with the largest keys.
+#[cold]
+fn keep_largest<T, K: Ord + Copy>(map: &mut Map<T>, most: usize, key: impl Fn(&T) -> K) {
+    let mut keys: Vec<_> = map
+        .iter()
+        .map(|(bucket, value)| (key(value), *bucket))
+        .collect();
+    if most >= keys.len() {
+        return;
+    }
+    keys.select_nth_unstable_by_key(most, |(key, _)| Reverse(*key));
+    for (_, bucket) in keys.drain(most..) {
+        map.remove(&bucket);
+    }
+}

@@ -1,0 +1,101 @@
+//! What is charged to the store after an outage.
+
+use std::{
+    slice,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time::{self, Instant};
+
+use super::{breakers::Breakers, call::call, debts::Debtor, local::Local};
+use crate::{
+    backend::{Backend, BackendError},
+    transaction::{Batch, Fingerprint, Member, Mode, Operation},
+};
+
+/// The pause between two debits, so that the processes of a fleet do not flood a store that has just come back.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// After so long, the buckets of a server that was still away have their turn again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Charges what was decided without the store to the store, bucket by bucket. Each debit is sent once.
+#[derive(Debug)]
+pub(super) struct Payer<B> {
+    pub(super) store: Weak<B>,
+    pub(super) local: Local,
+    pub(super) breakers: Arc<Breakers>,
+    pub(super) deadline: Duration,
+}
+
+impl<B: Backend> Payer<B> {
+    /// Pays until nothing is owed any more.
+    pub(super) async fn run(self) {
+        while self.store.strong_count() > 0 {
+            self.round().await;
+            if self.local.debts().is_empty() {
+                return;
+            }
+            time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Pays once for each bucket whose server answers.
+    pub(super) async fn round(&self) {
+        let begun = Instant::now();
+        let (mut buckets, mut tokens) = (0_u32, 0_u64);
+        for bucket in self.local.debts().buckets() {
+            let Some(paid) = self.pay(bucket).await else {
+                continue;
+            };
+            (buckets, tokens) = (buckets + 1, tokens + u64::from(paid));
+            time::sleep(PAUSE).await;
+        }
+        if buckets > 0 {
+            let took = begun.elapsed();
+            tracing::debug!(
+                buckets,
+                tokens,
+                ?took,
+                "charged to the store what was decided without it"
+            );
+        }
+    }
+
+    /// Pays for one bucket, and returns what the store was asked to charge; `None` if it was not asked.
+    async fn pay(&self, bucket: Fingerprint) -> Option<u32> {
+        let store = self.store.upgrade()?;
+        let debtor = self.local.debts().take(bucket)?;
+        let debt = self.local.debt(&debtor)?;
+        let debit = debit(&debtor, debt.tokens);
+        let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(debtor.at);
+        let servers = store.servers();
+        // A debit is no probe: it is not sent to find out whether the store answers.
+        let is_back = self.breakers.are_closed(servers, &batch);
+        let passes = is_back.then(|| self.breakers.admit(servers, &batch));
+        let answer = match passes.flatten() {
+            Some(passes) => Some(call(&*store, &batch, passes, self.deadline).await),
+            None => None,
+        };
+        match answer {
+            Some(Ok(outcome)) => self.local.paid(&batch, &debt, &outcome),
+            None | Some(Err(BackendError::Moving(_) | BackendError::NotDone(_))) => {
+                self.local.debts().put_back(bucket, debtor);
+                return None;
+            }
+            Some(Err(_)) => self.local.settled(&debit, &debt),
+        }
+        Some(debt.tokens)
+    }
+}
+
+/// What is charged to the store, even into debt.
+fn debit(debtor: &Debtor, tokens: u32) -> Member<'_> {
+    Member {
+        cost: tokens,
+        min_cost: tokens,
+        mode: Mode::Debit,
+        ..debtor.member.lend()
+    }
+}

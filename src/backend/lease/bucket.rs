@@ -1,0 +1,270 @@
+//! What a process holds of one bucket.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Tat},
+    transaction::{Algorithm, Charge, Member, OwnedMember, Receipt},
+};
+
+/// So often a bucket is used within one sweep before anything is charged ahead.
+const HEAVY: u32 = 3;
+
+/// The units of one bucket that this process has charged ahead.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    /// The bucket, as it was charged.
+    member: OwnedMember,
+    gcra: Gcra,
+    /// When it was used last, if that was by a client's clock.
+    at: Option<Timestamp>,
+    /// How many unspent units the process may have.
+    most: u32,
+    /// What can be handed out.
+    held: u32,
+    /// What batches have taken that are not decided yet.
+    lent: u32,
+    /// What is being charged.
+    coming: u32,
+    /// What was charged ahead last.
+    portion: u32,
+    /// How often the bucket was used since the last sweep.
+    uses: u32,
+    /// How often something was charged ahead since the last sweep.
+    refills: u32,
+    /// Those who wait for what is being charged.
+    waiting: Arc<Notify>,
+}
+
+/// Units that are given back to the store, by the rate at which they were charged.
+#[derive(Debug)]
+pub(super) struct Return {
+    pub(super) member: OwnedMember,
+    pub(super) receipt: Receipt,
+    /// When, if that is by a client's clock.
+    pub(super) at: Option<Timestamp>,
+}
+
+/// What a bucket has for a request.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// The cost was taken, and so much is left.
+    Taken(u32),
+    /// More is being charged: this tells when that is over.
+    Wait(Arc<Notify>),
+    /// The caller is to charge so many units beyond its cost.
+    Charge(u32),
+    /// The store decides.
+    Ask,
+}
+
+impl Bucket {
+    pub(super) fn new(member: &Member<'_>, gcra: Gcra) -> Self {
+        Self {
+            member: OwnedMember::from(member),
+            gcra,
+            at: None,
+            most: member.leased,
+            held: 0,
+            lent: 0,
+            coming: 0,
+            portion: 0,
+            uses: 1,
+            refills: 0,
+            waiting: Arc::default(),
+        }
+    }
+
+    /// Adapts to the limit in force. What was charged by another one, or is too much now, is given back.
+    pub(super) fn adapt(
+        &mut self,
+        at: Option<Timestamp>,
+        member: &Member<'_>,
+        gcra: Gcra,
+    ) -> Option<Return> {
+        self.at = at;
+        if self.gcra == gcra && self.most == member.leased {
+            return None;
+        }
+        let kept = if self.gcra == gcra { member.leased } else { 0 };
+        let excess = self.give_up(self.held.saturating_sub(kept));
+        (self.member, self.gcra, self.most) = (OwnedMember::from(member), gcra, member.leased);
+        excess
+    }
+
+    /// Takes `cost` from what is held, or says how to get it.
+    pub(super) fn attempt(&mut self, cost: u32) -> Attempt {
+        self.uses = self.uses.saturating_add(1);
+        if self.take(cost) {
+            return Attempt::Taken(self.held);
+        }
+        if self.coming > 0 {
+            return Attempt::Wait(Arc::clone(&self.waiting));
+        }
+        match self.begin_to_charge(cost) {
+            0 => Attempt::Ask,
+            ahead => Attempt::Charge(ahead),
+        }
+    }
+
+    pub(super) fn take(&mut self, cost: u32) -> bool {
+        let left = self.held.checked_sub(cost);
+        self.held = left.unwrap_or(self.held);
+        left.is_some()
+    }
+
+    /// How much is charged ahead, beyond `cost`: twice as much as the last time, as far as there is room. Nothing, if
+    /// something is being charged already or the bucket is hardly used.
+    pub(super) fn begin_to_charge(&mut self, cost: u32) -> u32 {
+        if self.uses < HEAVY || self.coming > 0 {
+            return 0;
+        }
+        let room = self.most.saturating_sub(self.held + self.lent);
+        let fits = self.gcra.burst().saturating_sub(cost);
+        self.portion = self.portion.saturating_mul(2).clamp(1, self.most.max(1));
+        self.coming = self.portion.min(room).min(fits);
+        self.refills += u32::from(self.coming > 0);
+        self.coming
+    }
+
+    /// Ends a charge, of which so many units have come.
+    pub(super) fn charged(&mut self, units: u32) {
+        if units == 0 {
+            self.portion = 0;
+        }
+        self.held += units;
+        self.coming = 0;
+        self.waiting.notify_waiters();
+    }
+
+    pub(super) fn is_charging(&self) -> bool {
+        self.coming > 0
+    }
+
+    /// Takes units for a batch that is not decided yet.
+    pub(super) fn lend(&mut self, cost: u32) -> bool {
+        self.uses = self.uses.saturating_add(1);
+        let lends = self.take(cost);
+        self.lent += cost * u32::from(lends);
+        lends
+    }
+
+    /// Ends a loan, of units that were spent or not.
+    pub(super) fn lent(&mut self, cost: u32, is_spent: bool) {
+        self.lent -= cost;
+        self.held += cost * u32::from(!is_spent);
+    }
+
+    /// Takes units back from a client, if there is room.
+    pub(super) fn take_back(&mut self, units: u32) -> bool {
+        let all = [self.held, self.lent, self.coming, units];
+        let fits = all.iter().map(|units| u64::from(*units)).sum::<u64>() <= self.most.into();
+        self.held += units * u32::from(fits);
+        fits
+    }
+
+    pub(super) fn held(&self) -> u32 {
+        self.held
+    }
+
+    pub(super) fn uses(&self) -> u32 {
+        self.uses
+    }
+
+    /// Whether nothing would be lost with it, and it is hardly used.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held == 0 && self.lent == 0 && self.coming == 0 && self.uses < HEAVY
+    }
+
+    /// Follows the use since the last sweep: a bucket that was not used gives up all that it holds, and one that got along
+    /// with what it had, all above half of a portion.
+    pub(super) fn sweep(&mut self) -> Option<Return> {
+        let kept = match (self.uses, self.refills) {
+            (0, _) => 0,
+            (_, 0) => self.portion / 2,
+            _ => self.held,
+        };
+        if self.refills == 0 {
+            self.portion = kept;
+        }
+        (self.uses, self.refills) = (0, 0);
+        self.give_up(self.held.saturating_sub(kept))
+    }
+
+    /// Gives up all that is held.
+    pub(super) fn close(&mut self) -> Option<Return> {
+        self.give_up(self.held)
+    }
+
+    fn give_up(&mut self, units: u32) -> Option<Return> {
+        self.held -= units;
+        let member = self.member.lend();
+        // The time of the charge matters only to a line, and a limit with a line has no leases.
+        let charge = Charge::Gcra {
+            gcra: self.gcra,
+            tat: Tat::default(),
+        };
+        let receipt = Receipt::new(member.fingerprint, charge, units, false);
+        (units > 0).then(|| Return {
+            member: OwnedMember::from(&member),
+            receipt,
+            at: self.at,
+        })
+    }
+}
+
+/// By what a leased bucket is decided.
+pub(super) fn gcra_of(member: &Member<'_>) -> Option<Gcra> {
+    match member.algorithm {
+        Algorithm::Gcra(gcra) if member.leased > 0 => Some(*gcra),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::transaction::{BucketKey, LimitKey, Mode};
+
+    const MOST: u32 = 10;
+
+    fn bucket() -> Bucket {
+        let gcra = Gcra::new(100, 10, Duration::from_secs(1)).unwrap();
+        let algorithm = Algorithm::Gcra(gcra);
+        let key = BucketKey::new(LimitKey::Number(1), "alice");
+        let mut member = Member::new(key, &algorithm, 1, Mode::CheckAndSpend);
+        member.leased = MOST;
+        Bucket::new(&member, gcra)
+    }
+
+    #[test]
+    fn no_more_is_held_lent_or_coming_than_may_be() {
+        let mut bucket = bucket();
+        let mut seed = 1_u64;
+        let mut random = |n: u32| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            u32::try_from((seed >> 33) % u64::from(n)).unwrap()
+        };
+        let (mut loans, mut most) = (Vec::new(), 0);
+        for _ in 0..20_000 {
+            let cost = 1 + random(4);
+            match random(8) {
+                0 if bucket.coming > 0 => bucket.charged([0, bucket.coming][random(2) as usize]),
+                1 => drop(bucket.sweep()),
+                2 => drop(bucket.take_back(cost)),
+                3 if bucket.lend(cost) => loans.push(cost),
+                4 if !loans.is_empty() => bucket.lent(loans.swap_remove(0), random(2) > 0),
+                _ => drop(bucket.attempt(cost)),
+            }
+            let all = bucket.held + bucket.lent + bucket.coming;
+            assert!(all <= MOST && bucket.lent == loans.iter().sum::<u32>());
+            most = all.max(most);
+        }
+        assert_eq!(most, MOST, "all of it is used");
+    }
+}

@@ -1,0 +1,271 @@
+//! A backend around a backend that charges ahead, and hands out from memory.
+
+mod bucket;
+mod charge;
+mod pool;
+mod returns;
+mod split;
+mod terms;
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tokio::time;
+
+use self::{
+    bucket::{Attempt, gcra_of},
+    charge::Charging,
+    pool::Pool,
+    terms::terms,
+};
+use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_task::OneTask};
+use crate::{
+    clock::{Clock, SystemClock, Timestamp},
+    decision::{Answer, Outcome, State},
+    gcra::Gcra,
+    transaction::{Action, Algorithm, Batch, LeaseShare, Member, Operation},
+};
+
+/// Charges the cost of buckets that a process uses heavily ahead, in portions, and decides most requests from memory.
+///
+/// It is for limits that ask for it, by [`LimitName::lease`](crate::limit::LimitName::lease) or `lease: 5%` in a file:
+///
+/// ```no_run
+/// # #[cfg(feature = "redis")]
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate::{
+///     Limit, Limiter, Limits, RedisBackend,
+///     backend::{DenyCache, FailurePolicy, Lease},
+///     limit::LimitName,
+/// };
+///
+/// let name = LimitName::from("requests").lease(1, 20);
+/// let limits = Limits::builder().limit(name, Limit::per_second(10_000)).build()?;
+/// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
+/// // Eight processes at most, those included that a deploy replaces.
+/// let backend = FailurePolicy::new(Lease::new(DenyCache::new(redis), 8));
+/// let limiter = Limiter::new(limits, backend);
+/// # Ok(()) }
+/// ```
+///
+/// # Never more than the limit
+///
+/// What was charged early has come back at the store by the time that it is spent. So the burst `B` is split: each of at
+/// most `P` processes holds at most `p` unspent units, and the store decides by a burst of `B − P·p`, for all clients of the
+/// limit. Any span `W` then admits at most what was charged in it, `B − P·p + W/T`, and what was held before it, `P·p`:
+/// together the limit. `p` is the share of the burst that the limit asks for, and at most `(B − 1) / 2P`.
+///
+/// The number of processes and the limits have to be the same in the whole fleet. Each process beyond the number may admit
+/// `p` too much.
+///
+/// # What it costs
+///
+/// - Others may be denied what processes hold: at most `P·p` units, until they are spent or given back, or have come back.
+/// - A cost above `B − P·p` is an error, and a rule with such a cost is rejected when it is built.
+/// - `remaining` is what the process holds, where a decision comes from memory
+///   ([`Source::Lease`](crate::decision::Source::Lease)), and what the store has left otherwise.
+///
+/// # How much is held
+///
+/// A bucket is leased from its third use within a second. Each time that nothing is left, twice as much is charged ahead as the
+/// time before, up to `p`. A bucket that gets along with what it has gives half of it back each second, and one that is not
+/// used all of it. [`Limiter::close`](crate::Limiter::close) gives everything back. What a process holds that dies stays
+/// charged until it has come back.
+///
+/// While the store is asked for more, other requests for the bucket wait for that answer, once and for at most 50 ms, and
+/// then ask for themselves. Nobody is refused because of an empty lease: the store decides.
+///
+/// In a batch, the units of leased limits are taken first, and are returned if the store denies the rest. Debits and resets go to
+/// the store. A refund goes to what the process holds, if there is room.
+///
+/// A process leases up to 4096 buckets at a time. It needs a tokio runtime; without one, the store decides everything.
+///
+/// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
+#[derive(Debug)]
+pub struct Lease<B> {
+    shared: Arc<Shared<B>>,
+    returns: OneTask,
+    processes: NonZeroU32,
+}
+
+/// What tasks share with the backend.
+#[derive(Debug)]
+pub(super) struct Shared<B> {
+    inner: B,
+    pool: Pool,
+    clock: SystemClock,
+}
+
+/// How long a request waits for what another one has asked of the store.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+impl<B: Backend> Lease<B> {
+    /// Leases from `inner`, in a fleet of at most so many processes.
+    ///
+    /// # Panics
+    ///
+    /// If there are 0 processes.
+    #[must_use]
+    #[track_caller]
+    pub fn new(inner: B, processes: u32) -> Self {
+        assert!(
+            processes > 0,
+            "a fleet of 0 processes leases nothing: use the largest number that runs at one time"
+        );
+        Self {
+            shared: Arc::new(Shared {
+                inner,
+                pool: Pool::default(),
+                clock: SystemClock::new(),
+            }),
+            returns: OneTask::default(),
+            processes: NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN),
+        }
+    }
+
+    /// The backend that is asked.
+    #[must_use]
+    pub fn inner(&self) -> &B {
+        &self.shared.inner
+    }
+
+    /// Begins to look for what is to be given back, unless that is done already. It fails outside of a runtime.
+    fn begin_returns(&self) -> bool {
+        let shared = || Arc::downgrade(&self.shared);
+        self.returns.begin(|| returns::keep_returning(shared()))
+    }
+
+    /// Decides a spend from one leased bucket.
+    async fn decide_one(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        gcra: &Gcra,
+    ) -> Result<Outcome, BackendError> {
+        let (shared, bucket) = (&*self.shared, member.fingerprint);
+        if !self.begin_returns() {
+            return self.inner().apply(batch).await;
+        }
+        let mut may_wait = true;
+        loop {
+            match shared.pool.attempt(batch.now, member) {
+                Attempt::Taken(left) => return Ok(shared.passed(batch, gcra, left)),
+                Attempt::Charge(ahead) => {
+                    let charging = Charging::new(shared, bucket, ahead);
+                    return charging.decide(batch, member, gcra).await;
+                }
+                Attempt::Wait(charge) if may_wait => {
+                    may_wait = false;
+                    let ended = charge.notified();
+                    // It may have ended before this began to wait.
+                    if shared.pool.is_charging(bucket) {
+                        let _ = time::timeout(PATIENCE, ended).await;
+                    }
+                }
+                Attempt::Wait(_) | Attempt::Ask => return self.inner().apply(batch).await,
+            }
+        }
+    }
+
+    /// Decides what memory alone can decide, of one member.
+    fn try_memory(&self, batch: &Batch<'_>) -> Option<Outcome> {
+        let (member, gcra) = only(batch).filter(|(member, _)| member.cost > 0)?;
+        let pool = &self.shared.pool;
+        let held = match batch.action(member) {
+            Action::Spend => pool.take(batch.now, member),
+            Action::Probe => pool.enough(member),
+            Action::Refund => pool.take_back(member),
+            _ => None,
+        };
+        held.map(|held| self.shared.passed(batch, &gcra, held))
+    }
+}
+
+fn is_leased(batch: &Batch<'_>) -> bool {
+    batch.members.iter().any(|member| member.leased > 0)
+}
+
+/// The leased member of a batch that has only one.
+fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Gcra)> {
+    match batch.members {
+        [member] => gcra_of(member).map(|gcra| (member, gcra)),
+        _ => None,
+    }
+}
+
+impl<B: Backend> Shared<B> {
+    /// The outcome of one request that has passed without the store.
+    fn passed(&self, batch: &Batch<'_>, gcra: &Gcra, held: u32) -> Outcome {
+        let now = self.now(batch);
+        Outcome::of_one(now, answer(gcra, held, now))
+    }
+
+    fn now(&self, batch: &Batch<'_>) -> Timestamp {
+        batch.now.unwrap_or_else(|| self.clock.now())
+    }
+}
+
+/// The answer for a request that passes, after which so much is held.
+fn answer(gcra: &Gcra, held: u32, now: Timestamp) -> Answer {
+    let tat = gcra.tat_with(held, now.as_micros());
+    Answer::new(State::Gcra(tat), true).leased()
+}
+
+#[async_trait]
+impl<B: Backend> Backend for Lease<B> {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        if let Some(now) = batch.now {
+            now.validate()?;
+        }
+        if let Some(decided) = self.try_memory(batch) {
+            return Ok(decided);
+        }
+        match only(batch) {
+            Some((member, gcra)) if batch.action(member) == Action::Spend => {
+                self.decide_one(batch, member, &gcra).await
+            }
+            None if is_leased(batch)
+                && batch.operation == Operation::Spend
+                && self.begin_returns() =>
+            {
+                self.decide_split(batch).await
+            }
+            _ => self.inner().apply(batch).await,
+        }
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        if !is_leased(batch) {
+            return self.inner().try_apply(batch);
+        }
+        match batch.now.map_or(Ok(()), Timestamp::validate) {
+            Ok(()) => self.try_memory(batch).map(Ok),
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+        self.inner().admits(algorithm)
+    }
+
+    fn lease(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+        terms(algorithm, share, self.processes).map(Some)
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        let returned = self.shared.give_all_back(self.shared.pool.close()).await;
+        returned.and(self.inner().close().await)
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        self.inner().servers()
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner().stats()
+    }
+}

@@ -1,0 +1,185 @@
+//! What a process holds, of all buckets.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use ahash::RandomState;
+use indexmap::IndexMap;
+
+use super::bucket::{Attempt, Bucket, Return, gcra_of};
+use crate::{
+    clock::Timestamp,
+    transaction::{Fingerprint, Member},
+};
+
+/// How many shards there are, each with a lock of its own, and how many buckets a shard has room for.
+const SHARDS: usize = 16;
+const ROOM: usize = 256;
+
+/// How many places are looked at to make room for another bucket.
+const LOOKS: usize = 8;
+
+type Shard = IndexMap<Fingerprint, Bucket, RandomState>;
+
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    shards: [Mutex<Shard>; SHARDS],
+    /// What limits that have changed leave to be given back.
+    returns: Mutex<Vec<Return>>,
+    is_closed: AtomicBool,
+}
+
+impl Pool {
+    /// Takes a member's cost from what is held, or says how to get it.
+    pub(super) fn attempt(&self, at: Option<Timestamp>, member: &Member<'_>) -> Attempt {
+        let mut shard = self.lock(member.fingerprint);
+        match self.bucket(&mut shard, at, member) {
+            Some(bucket) => bucket.attempt(member.cost),
+            None => Attempt::Ask,
+        }
+    }
+
+    /// Takes a member's cost, if enough is held. Returns what is left.
+    pub(super) fn take(&self, at: Option<Timestamp>, member: &Member<'_>) -> Option<u32> {
+        let mut shard = self.lock(member.fingerprint);
+        if !shard.contains_key(&member.fingerprint) {
+            return None;
+        }
+        let bucket = self.bucket(&mut shard, at, member)?;
+        bucket.take(member.cost).then(|| bucket.held())
+    }
+
+    /// Whether something is being charged.
+    pub(super) fn is_charging(&self, bucket: Fingerprint) -> bool {
+        let shard = self.lock(bucket);
+        shard.get(&bucket).is_some_and(Bucket::is_charging)
+    }
+
+    /// How much is held, if that is enough for a member's cost.
+    pub(super) fn enough(&self, member: &Member<'_>) -> Option<u32> {
+        let shard = self.lock(member.fingerprint);
+        let held = shard.get(&member.fingerprint)?.held();
+        (held >= member.cost).then_some(held)
+    }
+
+    /// Takes a member's cost for a batch that is not decided yet. Returns what is left.
+    pub(super) fn lend(&self, at: Option<Timestamp>, member: &Member<'_>) -> Option<u32> {
+        let mut shard = self.lock(member.fingerprint);
+        let bucket = self.bucket(&mut shard, at, member)?;
+        bucket.lend(member.cost).then(|| bucket.held())
+    }
+
+    /// Ends a loan. Returns what is held then.
+    pub(super) fn lent(&self, bucket: Fingerprint, cost: u32, is_spent: bool) -> u32 {
+        let mut shard = self.lock(bucket);
+        shard.get_mut(&bucket).map_or(0, |bucket| {
+            bucket.lent(cost, is_spent);
+            bucket.held()
+        })
+    }
+
+    /// How much is to be charged ahead after a batch that the store has decided.
+    pub(super) fn begin_to_charge(&self, at: Option<Timestamp>, member: &Member<'_>) -> u32 {
+        let mut shard = self.lock(member.fingerprint);
+        let bucket = self.bucket(&mut shard, at, member);
+        bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
+    }
+
+    /// Ends a charge, of which so many units have come.
+    pub(super) fn charged(&self, bucket: Fingerprint, units: u32) {
+        if let Some(bucket) = self.lock(bucket).get_mut(&bucket) {
+            bucket.charged(units);
+        }
+    }
+
+    /// Takes units back from clients, if there is room for all of them. Returns what is held then, of each.
+    pub(super) fn take_back(&self, member: &Member<'_>) -> Option<u32> {
+        let mut shard = self.lock(member.fingerprint);
+        if self.is_closed.load(Ordering::Acquire) {
+            return None;
+        }
+        let bucket = shard.get_mut(&member.fingerprint)?;
+        bucket.take_back(member.cost).then(|| bucket.held())
+    }
+
+    /// Follows what was used since the last sweep, and returns what is to be given back.
+    pub(super) fn sweep(&self) -> Vec<Return> {
+        let mut returns = std::mem::take(&mut *lock(&self.returns));
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.retain(|_, bucket| {
+                let was_idle = bucket.is_idle() && bucket.uses() == 0;
+                returns.extend(bucket.sweep());
+                !was_idle
+            });
+        }
+        returns
+    }
+
+    /// Charges nothing ahead any more, and returns all that is held.
+    pub(super) fn close(&self) -> Vec<Return> {
+        self.is_closed.store(true, Ordering::Release);
+        let mut returns = std::mem::take(&mut *lock(&self.returns));
+        for shard in &self.shards {
+            returns.extend(lock(shard).values_mut().filter_map(Bucket::close));
+        }
+        returns
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| lock(shard).is_empty()) && lock(&self.returns).is_empty()
+    }
+
+    /// The bucket of a member, adapted to its limit. A new one begins, if there is room.
+    fn bucket<'a>(
+        &self,
+        shard: &'a mut Shard,
+        at: Option<Timestamp>,
+        member: &Member<'_>,
+    ) -> Option<&'a mut Bucket> {
+        let gcra = gcra_of(member)?;
+        if self.is_closed.load(Ordering::Acquire) {
+            return None;
+        }
+        let print = member.fingerprint;
+        let Some(place) = shard.get_index_of(&print) else {
+            make_room(shard, print);
+            if shard.len() < ROOM {
+                shard.insert(print, Bucket::new(member, gcra));
+            }
+            return None;
+        };
+        let (_, bucket) = shard.get_index_mut(place)?;
+        if let Some(excess) = bucket.adapt(at, member, gcra) {
+            lock(&self.returns).push(excess);
+        }
+        Some(bucket)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+    fn lock(&self, bucket: Fingerprint) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[bucket.high as usize % SHARDS])
+    }
+}
+
+/// Removes a bucket that is hardly used, if there is no room for another one.
+#[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+fn make_room(shard: &mut Shard, newcomer: Fingerprint) {
+    if shard.len() < ROOM {
+        return;
+    }
+    let mut places = (0..LOOKS).map(|look| (newcomer.low as usize).wrapping_add(look) % ROOM);
+    let idle = |place: &usize| {
+        let bucket = shard.get_index(*place);
+        bucket.is_some_and(|(_, bucket)| bucket.is_idle())
+    };
+    if let Some(place) = places.find(idle) {
+        shard.swap_remove_index(place);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

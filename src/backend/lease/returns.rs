@@ -1,0 +1,61 @@
+//! Giving back what was charged ahead and is not needed.
+
+use std::{
+    slice,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time;
+
+use super::{Shared, bucket::Return};
+use crate::{
+    backend::{Backend, BackendError},
+    transaction::{Batch, Member, Mode, Operation},
+};
+
+/// How often it is looked what is not needed any more.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How long a store may take to take something back.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Gives back what is not needed, until nothing is held or the backend is gone.
+pub(super) async fn keep_returning<B: Backend>(shared: Weak<Shared<B>>) {
+    loop {
+        time::sleep(PERIOD).await;
+        let Some(shared) = Weak::upgrade(&shared) else {
+            return;
+        };
+        // What the store does not take back stays charged.
+        let _ = shared.give_all_back(shared.pool.sweep()).await;
+        if shared.pool.is_empty() {
+            return;
+        }
+    }
+}
+
+impl<B: Backend> Shared<B> {
+    /// Gives units back, each once. After an error, the rest stays charged.
+    pub(super) async fn give_all_back(
+        self: &Arc<Self>,
+        returns: Vec<Return>,
+    ) -> Result<(), BackendError> {
+        for units in &returns {
+            let returned = time::timeout(PATIENCE, self.give_back(units)).await;
+            returned.unwrap_or_else(|late| Err(BackendError::unavailable(late)))?;
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, units: &Return) -> Result<(), BackendError> {
+        let member = Member {
+            cost: units.receipt.cost(),
+            mode: Mode::CheckAndSpend,
+            receipt: Some(&units.receipt),
+            ..units.member.lend()
+        };
+        let batch = Batch::new(Operation::Refund, slice::from_ref(&member)).at(units.at);
+        self.inner.apply(&batch).await.map(drop)
+    }
+}

@@ -1,0 +1,144 @@
+//! A batch with leased members: these are taken first, and the store decides the rest.
+
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+
+use super::{Lease, Shared, answer, bucket::gcra_of, charge::Charging};
+use crate::{
+    backend::{Backend, BackendError},
+    clock::Timestamp,
+    decision::{Answer, Outcome},
+    gcra::Gcra,
+    transaction::{Action, Batch, Member, OwnedMember},
+};
+
+/// What memory has for one member.
+#[derive(Clone, Copy)]
+struct Held<'a> {
+    member: &'a Member<'a>,
+    gcra: Gcra,
+    /// What is held once the batch is decided.
+    left: u32,
+    /// What was taken from it, until the batch is decided.
+    lent: u32,
+}
+
+/// What memory has for each member of a batch. What was taken is put back, unless it was spent.
+struct FromMemory<'a, B> {
+    shared: &'a Shared<B>,
+    members: SmallVec<[Option<Held<'a>>; 4]>,
+}
+
+impl<B: Backend> Lease<B> {
+    pub(super) async fn decide_split(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut held = FromMemory::take(&self.shared, batch);
+        let members = batch.members.iter().zip(&held.members);
+        let rest: SmallVec<[Member<'_>; 4]> = members
+            .filter(|(_, held)| held.is_none())
+            .map(|(member, _)| *member)
+            .collect();
+        let part = Batch {
+            members: &rest,
+            ..*batch
+        };
+        let decided = match rest.is_empty() {
+            true => Outcome::new(self.shared.now(batch), []),
+            false => self.inner().apply(&part).await?,
+        };
+        let passes = decided.passes(&part);
+        held.end(passes);
+        if passes {
+            let spent = rest
+                .iter()
+                .filter(|member| batch.action(member) == Action::Spend);
+            spent.for_each(|member| self.top_up(batch.now, member));
+        }
+        let answers = held.merge(&decided, passes);
+        Ok(decided.with_answers(answers))
+    }
+
+    /// Charges something ahead for the next batches, beside this one.
+    fn top_up(&self, now: Option<Timestamp>, member: &Member<'_>) {
+        let ahead = self.shared.pool.begin_to_charge(now, member);
+        if ahead == 0 {
+            return;
+        }
+        let bucket = member.fingerprint;
+        let Ok(runtime) = Handle::try_current() else {
+            return self.shared.pool.charged(bucket, 0);
+        };
+        let (shared, member) = (self.shared.clone(), OwnedMember::from(member));
+        runtime.spawn(async move {
+            let charging = Charging::new(&shared, bucket, ahead);
+            charging.alone(now, &member).await;
+        });
+    }
+}
+
+impl<'a, B: Backend> FromMemory<'a, B> {
+    fn take(shared: &'a Shared<B>, batch: &Batch<'a>) -> Self {
+        let mut taken = Self {
+            shared,
+            members: SmallVec::new(),
+        };
+        for member in batch.members {
+            let held = taken.take_one(batch, member);
+            taken.members.push(held);
+        }
+        taken
+    }
+
+    fn take_one(&self, batch: &Batch<'_>, member: &'a Member<'a>) -> Option<Held<'a>> {
+        let gcra = gcra_of(member).filter(|_| member.cost > 0)?;
+        let pool = &self.shared.pool;
+        let (left, lent) = match batch.action(member) {
+            Action::Spend => (pool.lend(batch.now, member)?, member.cost),
+            Action::Probe => (pool.enough(member)?, 0),
+            _ => return None,
+        };
+        Some(Held {
+            member,
+            gcra,
+            left,
+            lent,
+        })
+    }
+
+    /// Ends all loans, of units that were spent or not.
+    fn end(&mut self, is_spent: bool) {
+        for held in self
+            .members
+            .iter_mut()
+            .flatten()
+            .filter(|held| held.lent > 0)
+        {
+            let lent = std::mem::take(&mut held.lent);
+            let bucket = held.member.fingerprint;
+            held.left = self.shared.pool.lent(bucket, lent, is_spent);
+        }
+    }
+
+    /// The answers of memory and those of the store, in the order of the batch.
+    fn merge(&self, decided: &Outcome, passes: bool) -> SmallVec<[Answer; 4]> {
+        let mut rest = decided.answers().iter();
+        let members = self.members.iter();
+        let merged = members.map(|held| match held {
+            Some(held) => {
+                let answer = answer(&held.gcra, held.left, decided.now);
+                let passed = passes || held.member.mode.votes();
+                Answer { passed, ..answer }
+            }
+            None => rest.next().copied().unwrap_or(Answer::UNKNOWN),
+        });
+        merged.collect()
+    }
+}
+
+impl<B> Drop for FromMemory<'_, B> {
+    fn drop(&mut self) {
+        for held in self.members.iter().flatten().filter(|held| held.lent > 0) {
+            let bucket = held.member.fingerprint;
+            self.shared.pool.lent(bucket, held.lent, false);
+        }
+    }
+}

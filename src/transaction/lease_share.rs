@@ -1,0 +1,111 @@
+use std::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+/// The part of a limit's burst that one process may hold in advance. See [`Lease`](crate::backend::Lease).
+///
+/// ```
+/// use tollgate::transaction::LeaseShare;
+///
+/// assert_eq!("5%".parse(), Ok(LeaseShare::new(5, 100)));
+/// assert_eq!("2.5%".parse::<LeaseShare>()?.of(1000), 25);
+/// # Ok::<_, tollgate::transaction::LeaseShareError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseShare {
+    /// In thousandths of a per cent.
+    parts: u32,
+}
+
+impl LeaseShare {
+    const WHOLE: u32 = 100_000;
+
+    /// A part of the whole, rounded down to thousandths of a per cent.
+    ///
+    /// # Panics
+    ///
+    /// If it is less than a thousandth of a per cent, or more than all.
+    #[must_use]
+    #[track_caller]
+    pub const fn new(part: u32, of: u32) -> Self {
+        assert!(
+            0 < part && part <= of,
+            "a lease is a part of the burst: use `lease(1, 20)` for a twentieth"
+        );
+        let parts = part as u64 * Self::WHOLE as u64 / of as u64;
+        assert!(parts > 0, "a lease is at least a thousandth of a per cent");
+        #[expect(clippy::cast_possible_truncation, reason = "it is at most the whole")]
+        let parts = parts as u32;
+        Self { parts }
+    }
+
+    /// So much of a burst, rounded down.
+    #[must_use]
+    pub fn of(self, burst: u32) -> u32 {
+        let units = u64::from(burst) * u64::from(self.parts) / u64::from(Self::WHOLE);
+        u32::try_from(units).unwrap_or(burst)
+    }
+}
+
+impl fmt::Display for LeaseShare {
+    /// Writes `5%` or `2.5%`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.parts / 1000, self.parts % 1000);
+        write!(f, "{whole}")?;
+        if rest > 0 {
+            let digits = format!("{rest:03}");
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        f.write_str("%")
+    }
+}
+
+impl FromStr for LeaseShare {
+    type Err = LeaseShareError;
+
+    fn from_str(text: &str) -> Result<Self, LeaseShareError> {
+        let parse = || {
+            let number = text.strip_suffix('%')?;
+            let (whole, rest) = number.split_once('.').unwrap_or((number, "0"));
+            let is_number = |digits: &str| {
+                !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+            };
+            if !is_number(whole) || !is_number(rest) || rest.len() > 3 {
+                return None;
+            }
+            let whole: u32 = whole.parse().ok().filter(|whole| *whole <= 100)?;
+            let parts = whole * 1000 + format!("{rest:0<3}").parse::<u32>().ok()?;
+            (0 < parts && parts <= Self::WHOLE).then_some(Self { parts })
+        };
+        parse().ok_or(LeaseShareError)
+    }
+}
+
+/// The error of a text that is no share of a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "it is not a share of the burst: write a percentage above 0 and up to 100, as `5%` or `2.5%`"
+)]
+pub struct LeaseShareError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_read_and_written() {
+        for text in ["5%", "100%", "2.5%", "0.001%", "33.333%"] {
+            let share: LeaseShare = text.parse().unwrap();
+            assert_eq!(share.to_string(), text);
+        }
+        assert_eq!("5.0%".parse(), Ok(LeaseShare::new(1, 20)));
+        assert_eq!(LeaseShare::new(1, 3).to_string(), "33.333%");
+        assert_eq!(LeaseShare::new(1, 3).of(1000), 333);
+        for text in [
+            "", "%", "5", "0%", "0.0%", "101%", "100.1%", "-5%", "5 %", "5.%", ".5%", "1.2345%",
+            "5%%",
+        ] {
+            assert_eq!(text.parse::<LeaseShare>(), Err(LeaseShareError), "{text}");
+        }
+    }
+}

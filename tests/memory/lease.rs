@@ -1,0 +1,562 @@
+//! Units that are charged ahead: never more than the limit, whatever processes do.
+
+#![cfg(feature = "tokio")]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::join_all};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait},
+    clock::{Clock, ManualClock},
+    decision::{Outcome, Source},
+    limit::{Language, LimitName},
+    testing::{MapBackend, conformance},
+    tiers::Tier,
+    transaction::{Batch, Mode, Operation, Receipt},
+};
+
+conformance!(without_leases, Lease::new(MapBackend::default(), 4));
+
+/// A store that counts its calls, and answers late or not at all on order.
+#[derive(Clone, Debug, Default)]
+struct Store(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    memory: MemoryBackend,
+    calls: AtomicUsize,
+    refunds: Mutex<Vec<u32>>,
+    /// How long it takes, and whether the answer is lost then.
+    fate: Mutex<(Duration, bool)>,
+}
+
+impl Store {
+    fn calls(&self) -> usize {
+        self.0.calls.swap(0, Ordering::SeqCst)
+    }
+
+    fn takes(&self, time: Duration, loses: bool) {
+        *self.0.fate.lock().unwrap() = (time, loses);
+    }
+}
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        if batch.operation == Operation::Refund {
+            let costs = batch.members.iter().map(|member| member.cost);
+            self.0.refunds.lock().unwrap().extend(costs);
+        }
+        let (time, loses) = *self.0.fate.lock().unwrap();
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+        let decided = self.0.memory.apply(batch).await;
+        match loses {
+            true => Err(BackendError::unavailable("lost")),
+            false => decided,
+        }
+    }
+}
+
+const BURST: u32 = 100;
+/// The emission interval.
+const T: Duration = Duration::from_millis(100);
+
+/// A hundred at once, ten per second, of which each process may hold a tenth; and three others per hour.
+fn limits() -> Limits {
+    let hot = LimitName::from("hot").lease(1, 10);
+    let limits = Limits::builder()
+        .limit(hot, Limit::per_second(10).burst(BURST))
+        .limit("other", Limit::per_hour(3));
+    limits.build().unwrap()
+}
+
+fn process(store: &Store, processes: u32, clock: &ManualClock) -> Limiter {
+    let lease = Lease::new(store.clone(), processes);
+    Limiter::new(limits(), lease).with_clock(clock.clone())
+}
+
+/// What the store has left of the burst that leases leave.
+async fn left(store: &Store, clock: &ManualClock) -> u32 {
+    let direct = Limits::builder().limit("hot", Limit::per_second(10).burst(BURST));
+    let direct = Limiter::new(direct.build().unwrap(), Arc::clone(&store.0) as Arc<Shared>);
+    let probe = Transaction::new("hot", "id").cost(0);
+    let probed = direct.with_clock(clock.clone()).check(&probe).await;
+    probed.unwrap().remaining().unwrap()
+}
+
+#[async_trait]
+impl Backend for Shared {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.memory.apply(batch).await
+    }
+}
+
+fn one(limit: &'static str) -> Transaction<'static> {
+    Transaction::new(limit, "id")
+}
+
+async fn passed(limiter: &Limiter, requests: u32) -> u32 {
+    let mut passed = 0;
+    for _ in 0..requests {
+        passed += u32::from(limiter.spend(&one("hot")).await.unwrap().allowed());
+    }
+    passed
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_decisions_come_from_memory_once_a_bucket_is_used_heavily() {
+    let store = Store::default();
+    let name = LimitName::from("hot").lease(1, 20);
+    let limits = Limits::builder().limit(name, Limit::per_second(10_000).burst(20_000));
+    let limiter = Limiter::new(limits.build().unwrap(), Lease::new(store.clone(), 2));
+    let limiter = limiter.with_clock(ManualClock::default());
+    assert_eq!(passed(&limiter, 10_000).await, 10_000);
+    let calls = store.calls();
+    assert!(calls < 50, "{calls}");
+    let decision = limiter.spend(&one("hot")).await.unwrap();
+    assert_eq!(decision.source(), Source::Lease);
+    let before = decision.remaining().unwrap();
+    assert!(before <= 1000, "what the process holds: {before}");
+    let next = limiter.spend(&one("hot")).await.unwrap();
+    assert_eq!(next.remaining(), Some(before - 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bucket_that_is_hardly_used_is_not_leased() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    for _ in 0..20 {
+        assert_eq!(passed(&limiter, 1).await, 1);
+        clock.advance(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(store.calls(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_refused_while_the_store_has_some() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 1, &clock);
+    // Ten are reserved for what the process has held before.
+    assert_eq!(passed(&limiter, 200).await, 90);
+    assert_eq!(left(&store, &clock).await, 10);
+    clock.advance(T * 5);
+    assert_eq!(passed(&limiter, 20).await, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_used_is_given_back_by_and_by_and_at_the_end() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let held = async |limiter: &Limiter| {
+        let spent = limiter.spend(&one("hot")).await.unwrap();
+        let held = spent
+            .remaining()
+            .filter(|_| spent.source() == Source::Lease);
+        (held, left(&store, &clock).await)
+    };
+    assert_eq!(passed(&limiter, 20).await, 20);
+    let (Some(before), charged) = held(&limiter).await else {
+        panic!("it is used heavily")
+    };
+    assert_eq!(BURST - charged, 21 + before);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(left(&store, &clock).await, BURST - 21, "it is idle");
+    assert_eq!(passed(&limiter, 20).await, 20);
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 41);
+    assert_eq!(passed(&limiter, 200).await, 19);
+    assert_eq!(
+        left(&store, &clock).await,
+        40,
+        "four times ten are reserved"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn leased_members_of_a_batch_are_returned_if_the_store_denies_the_rest() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(passed(&limiter, 20).await, 20);
+    let batch = [one("hot"), one("other")];
+    let mut held = None;
+    for round in 0..6 {
+        let decided = limiter.spend_batch(&batch).await.unwrap();
+        assert_eq!(decided.allowed(), round < 3);
+        let hot = &decided.members()[0];
+        assert!(hot.allowed());
+        if hot.source() == Source::Lease {
+            let before = held.replace(hot.remaining().unwrap());
+            if round > 3 {
+                assert_eq!(before, held, "nothing is taken");
+            }
+        }
+    }
+    assert!(held.is_some());
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 23);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bucket_that_only_batches_use_is_leased() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let batch = [one("hot"), one("other").mode(Mode::CheckOnly)];
+    let mut leased = 0;
+    for _ in 0..40 {
+        let decided = limiter.spend_batch(&batch).await.unwrap();
+        assert!(decided.allowed());
+        leased += u32::from(decided.members()[0].source() == Source::Lease);
+        tokio::task::yield_now().await;
+    }
+    assert!(leased > 20, "{leased}");
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_that_is_dropped_returns_what_it_has_taken() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(passed(&limiter, 20).await, 20);
+    store.takes(Duration::from_secs(3600), true);
+    for _ in 0..50 {
+        let batch = [one("hot"), one("other").mode(Mode::CheckOnly)];
+        assert!(limiter.spend_batch(&batch).now_or_never().is_none());
+    }
+    store.takes(Duration::ZERO, false);
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn simultaneous_requests_wait_for_one_charge() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(passed(&limiter, 20).await, 20);
+    while limiter.check(&one("hot")).await.unwrap().source() == Source::Lease {
+        passed(&limiter, 1).await;
+    }
+    store.calls();
+    store.takes(Duration::from_millis(10), false);
+    let spends = (0..8).map(|_| passed(&limiter, 1));
+    assert_eq!(join_all(spends).await, [1; 8]);
+    assert_eq!(store.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn charge_of_unknown_outcome_is_not_handed_out_and_keeps_nobody_waiting() {
+    for dropped in [false, true] {
+        let (store, clock) = (Store::default(), ManualClock::default());
+        let limiter = process(&store, 4, &clock);
+        assert_eq!(passed(&limiter, 20).await, 20);
+        while limiter.check(&one("hot")).await.unwrap().source() == Source::Lease {
+            passed(&limiter, 1).await;
+        }
+        let before = left(&store, &clock).await;
+        store.takes(Duration::from_millis(10), true);
+        let spend = one("hot");
+        let first = limiter.spend(&spend);
+        if dropped {
+            let late = tokio::time::timeout(Duration::from_millis(5), first).await;
+            assert!(late.is_err());
+        } else {
+            assert!(first.await.is_err());
+        }
+        store.takes(Duration::ZERO, false);
+        let charged = before - left(&store, &clock).await;
+        let next = limiter.spend(&one("hot")).await.unwrap();
+        assert_eq!(next.source(), Source::Store);
+        limiter.close().await.unwrap();
+        assert_eq!(left(&store, &clock).await, before - charged - 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refund_goes_to_what_is_held_while_there_is_room() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(passed(&limiter, 40).await, 40);
+    store.0.refunds.lock().unwrap().clear();
+    for _ in 0..30 {
+        assert!(limiter.refund(&one("hot")).await.unwrap().refunded());
+    }
+    let refunds = store.0.refunds.lock().unwrap().len();
+    assert!((20..30).contains(&refunds), "{refunds}");
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reload_gives_back_what_was_charged_by_other_limits() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(passed(&limiter, 40).await, 40);
+    let held = limiter.check(&one("hot")).await.unwrap();
+    assert!(held.source() == Source::Lease && held.remaining() > Some(1));
+    let smaller = LimitName::from("hot").lease(1, 100);
+    let smaller = Limits::builder()
+        .limit(smaller, Limit::per_second(10).burst(BURST))
+        .limit("other", Limit::per_hour(3));
+    limiter.reload(smaller.build().unwrap()).unwrap();
+    for _ in 0..20 {
+        let spent = limiter.spend(&one("hot")).await.unwrap();
+        let held = spent
+            .remaining()
+            .filter(|_| spent.source() == Source::Lease);
+        assert!(
+            spent.allowed() && held.is_none_or(|held| held <= 1),
+            "{held:?}"
+        );
+    }
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 60);
+}
+
+#[test]
+fn limits_that_cannot_be_leased_are_rejected() {
+    let lease = || Lease::new(MemoryBackend::new(), 10);
+    let name = || LimitName::from("hot").lease(1, 10);
+    let tiers = Limit::tiers([Tier::new(5, Duration::from_secs(1))]).unwrap();
+    let limiter = Limiter::new(limits(), lease());
+    for (limit, reason) in [
+        (tiers, "tiers cannot be leased"),
+        (Limit::per_second(10), "a process could hold nothing"),
+    ] {
+        let default = Limits::builder().limit(name(), limit.clone());
+        let error = limiter.reload(default.build().unwrap()).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+        let own = Limits::builder().limit(name(), Limit::per_second(100));
+        let own = own.override_for("hot", "bob", limit).build().unwrap();
+        let error = limiter.reload(own).unwrap_err().to_string();
+        assert!(error.contains(reason) && error.contains("bob"), "{error}");
+    }
+    // Five processes hold nine each.
+    let limiter = Limiter::new(limits(), Lease::new(MemoryBackend::new(), 5));
+    let layer = RateLimitLayer::with_limiter(limiter);
+    let rule = |cost| Rule::new("hot", ClientIp::peer()).cost(cost);
+    assert!(layer.clone().try_rule(rule(55)).is_ok());
+    let error = layer.try_rule(rule(56)).unwrap_err().to_string();
+    assert!(error.contains("56") && error.contains("55"), "{error}");
+}
+
+#[test]
+fn lease_is_read_from_files_and_written() {
+    let text = r#"{"hot":{"burst":100,"count":10,"period":"1s","lease":"2.5%"}}"#;
+    let read = |text: &str| {
+        Limits::builder()
+            .defaults_text(Language::Json, text)
+            .build()
+    };
+    let limits = read(text).unwrap();
+    let written = serde_json::to_string(&limits.as_defaults()).unwrap();
+    assert!(written.contains(r#""lease":"2.5%""#), "{written}");
+    let limiter = Limiter::new(limits, Lease::new(MemoryBackend::new(), 4));
+    assert_eq!(
+        limiter
+            .limits()
+            .get("hot")
+            .unwrap()
+            .limit
+            .as_ref()
+            .unwrap()
+            .max_cost(),
+        Some(92)
+    );
+    let in_force = serde_json::to_string(&limiter.limits().as_defaults()).unwrap();
+    assert_eq!(in_force, written, "as it was configured");
+    for wrong in ["5", "0%", "101%", "five"] {
+        let text = text.replace("2.5%", wrong);
+        let error = read(&text).unwrap_err().to_string();
+        assert!(
+            error.contains("hot") && error.contains("percentage"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whole_stack_decides_from_memory_and_learns_the_rest() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let policy = FailurePolicy::new(Lease::new(DenyCache::new(store.clone()), 4));
+    let limiter = Limiter::new(limits(), policy).with_clock(clock.clone());
+    let batch = [one("hot"), one("other")];
+    for round in 0..20 {
+        let decided = limiter.spend_batch(&batch).await.unwrap();
+        assert_eq!(decided.allowed(), round < 3);
+    }
+    store.takes(Duration::ZERO, true);
+    // What is held is handed out while the store is away; what is not leased was learnt.
+    assert!(!limiter.spend(&one("other")).await.unwrap().allowed());
+    store.takes(Duration::ZERO, false);
+    limiter.close().await.unwrap();
+    assert_eq!(left(&store, &clock).await, BURST - 3);
+}
+
+/// What a fleet has admitted and refunded.
+#[derive(Default)]
+struct Ledger {
+    admitted: Vec<Admitted>,
+    refunded: Vec<(u64, u32)>,
+    /// How many came from memory.
+    leased: usize,
+}
+
+struct Admitted {
+    at: u64,
+    cost: u32,
+    receipt: Option<(usize, Receipt)>,
+}
+
+impl Ledger {
+    /// Between any two admissions, there are no more than the burst and what has come back, and what was refunded.
+    fn check(&self) {
+        let t = u64::try_from(T.as_micros()).unwrap();
+        for (i, first) in self.admitted.iter().enumerate() {
+            let mut sum = 0;
+            let mut refunds = self
+                .refunded
+                .iter()
+                .filter(|(at, _)| *at >= first.at)
+                .peekable();
+            let mut refunded = 0;
+            for last in &self.admitted[i..] {
+                sum += u64::from(last.cost);
+                while let Some((_, cost)) = refunds.next_if(|(at, _)| *at <= last.at) {
+                    refunded += u64::from(*cost);
+                }
+                let span = last.at - first.at;
+                let most = u64::from(BURST) + span / t + refunded;
+                assert!(sum <= most, "{sum} > {most} within {span} µs");
+            }
+        }
+    }
+}
+
+/// A fleet whose processes come and go.
+struct Fleet {
+    store: Store,
+    clock: ManualClock,
+    processes: Vec<Limiter>,
+    ledger: Ledger,
+    seed: u64,
+}
+
+impl Fleet {
+    const PROCESSES: u32 = 4;
+
+    fn new(seed: u64) -> Self {
+        let (store, clock) = (Store::default(), ManualClock::default());
+        let processes = (0..Self::PROCESSES).map(|_| process(&store, Self::PROCESSES, &clock));
+        Self {
+            processes: processes.collect(),
+            store,
+            clock,
+            ledger: Ledger::default(),
+            seed,
+        }
+    }
+
+    fn random(&mut self, n: u64) -> u64 {
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.seed >> 33) % n
+    }
+
+    async fn step(&mut self) {
+        let place = usize::try_from(self.random(4)).unwrap();
+        match self.random(40) {
+            0 => {
+                let killed = process(&self.store, Self::PROCESSES, &self.clock);
+                self.processes[place] = killed;
+                self.forget(place);
+            }
+            1 => {
+                self.processes[place].close().await.unwrap();
+                self.processes[place] = process(&self.store, Self::PROCESSES, &self.clock);
+                self.forget(place);
+            }
+            2..6 => {
+                let pause = Duration::from_micros(self.random(30) * 50_000);
+                self.clock.advance(pause);
+                tokio::time::sleep(pause).await;
+            }
+            6 => self.clock.advance(T * 200),
+            7..10 => self.refund(place).await,
+            _ => self.spend(place).await,
+        }
+    }
+
+    /// The receipts of a process that has ended are gone.
+    fn forget(&mut self, place: usize) {
+        for admitted in &mut self.ledger.admitted {
+            admitted.receipt.take_if(|(process, _)| *process == place);
+        }
+    }
+
+    async fn spend(&mut self, place: usize) {
+        let times = 1 + self.random(30);
+        for _ in 0..times {
+            let cost = 1 + u32::try_from(self.random(3)).unwrap();
+            let batch = [one("hot").cost(cost), one("other")];
+            let alone = self.random(10) > 0;
+            let decided = self.processes[place].spend_batch(&batch[..2 - usize::from(alone)]);
+            let decided = decided.await.unwrap();
+            tokio::task::yield_now().await;
+            if decided.allowed() {
+                let hot = &decided.members()[0];
+                self.ledger.leased += usize::from(hot.source() == Source::Lease);
+                let receipt = hot.receipt();
+                self.ledger.admitted.push(Admitted {
+                    at: self.clock.now().as_micros(),
+                    cost,
+                    receipt: receipt.map(|receipt| (place, receipt)),
+                });
+            }
+        }
+    }
+
+    /// Refunds a charge of a process: it does not count any more, and may be spent again.
+    async fn refund(&mut self, place: usize) {
+        let ours = |admitted: &Admitted| {
+            let receipt = admitted.receipt.as_ref();
+            receipt.is_some_and(|(process, _)| *process == place)
+        };
+        let Some(last) = self.ledger.admitted.iter().rposition(ours) else {
+            return;
+        };
+        let refunded = self.ledger.admitted.remove(last);
+        let (_, receipt) = refunded.receipt.unwrap();
+        let hot = self.processes[place].limit("hot").unwrap();
+        hot.refund_receipt("id", receipt).await.unwrap();
+        let now = self.clock.now().as_micros();
+        self.ledger.refunded.push((now, refunded.cost));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fleet_never_admits_more_than_the_limit_in_any_window() {
+    let mut leased = 0;
+    for seed in 0..60 {
+        let mut fleet = Fleet::new(seed);
+        for _ in 0..150 {
+            fleet.step().await;
+        }
+        leased += fleet.ledger.leased;
+        fleet.ledger.check();
+    }
+    assert!(leased > 1000, "{leased}");
+}

@@ -1,0 +1,334 @@
+//! What is charged to a store when it is back: what was decided without it, once.
+
+#![cfg(feature = "failure-policy")]
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, Transaction,
+    backend::{Backend, BackendError, FailurePolicy, async_trait},
+    clock::{Clock, ManualClock},
+    decision::{Outcome, Source},
+    transaction::{Batch, Mode, Operation},
+};
+
+/// What a store does with a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Works,
+    Fails,
+    /// It does nothing, and does not say so.
+    Hangs,
+    /// It decides, and then fails to say so.
+    Forgets,
+}
+
+/// A store that fails on order, and differently for debits.
+#[derive(Clone, Debug)]
+struct Store(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    memory: MemoryBackend,
+    fates: Mutex<[Fate; 2]>,
+    debits: Mutex<Vec<(String, u32)>>,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self(Arc::new(Shared {
+            memory: MemoryBackend::new(),
+            fates: Mutex::new([Fate::Works; 2]),
+            debits: Mutex::default(),
+        }))
+    }
+
+    fn becomes(&self, fate: Fate) {
+        self.becomes_for_debits(fate, fate);
+    }
+
+    fn becomes_for_debits(&self, fate: Fate, of_debits: Fate) {
+        *self.0.fates.lock().unwrap() = [fate, of_debits];
+    }
+
+    /// Whom it was asked to debit, and how much, since this was last asked.
+    fn debits(&self) -> Vec<(String, u32)> {
+        let mut debits = std::mem::take(&mut *self.0.debits.lock().unwrap());
+        debits.sort();
+        debits
+    }
+}
+
+#[async_trait]
+impl Backend for Store {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let debits = batch.members.iter();
+        let debits = debits.filter(|member| member.mode == Mode::Debit);
+        let debits: Vec<_> = debits
+            .map(|member| (member.key.id.to_owned(), member.cost))
+            .collect();
+        let is_debit = batch.operation == Operation::Spend && !debits.is_empty();
+        self.0.debits.lock().unwrap().extend(debits);
+        let fate = self.0.fates.lock().unwrap()[usize::from(is_debit)];
+        match fate {
+            Fate::Works => self.0.memory.apply(batch).await,
+            Fate::Fails => Err(BackendError::not_done("lost")),
+            Fate::Hangs => Err(BackendError::unavailable("late")),
+            Fate::Forgets => {
+                self.0.memory.apply(batch).await?;
+                Err(BackendError::unavailable("forgotten"))
+            }
+        }
+    }
+}
+
+const BURST: u32 = 10;
+/// The emission interval.
+const T: Duration = Duration::from_secs(360);
+
+/// A process, the store that it has, and a look at the store itself.
+struct World {
+    store: Store,
+    process: Limiter,
+    direct: Limiter,
+    clock: ManualClock,
+}
+
+impl World {
+    fn new(policy: impl Fn(Store) -> FailurePolicy<Store>) -> Self {
+        let limits = || {
+            let limits = Limits::builder().limit("l", Limit::per_hour(BURST));
+            limits.build().unwrap()
+        };
+        let (store, clock) = (Store::new(), ManualClock::default());
+        let process = Limiter::new(limits(), policy(store.clone()));
+        let direct = Limiter::new(limits(), Arc::clone(&store.0) as Arc<Shared>);
+        Self {
+            process: process.with_clock(clock.clone()),
+            direct: direct.with_clock(clock.clone()),
+            store,
+            clock,
+        }
+    }
+
+    /// How many of so many requests pass.
+    async fn passed(&self, id: &str, requests: u32) -> u32 {
+        let mut passed = 0;
+        for _ in 0..requests {
+            let spent = self.process.spend(&Transaction::new("l", id)).await;
+            passed += u32::from(spent.unwrap().allowed());
+        }
+        passed
+    }
+
+    /// Ends an outage: a request finds that the store is back, and then there is time to pay.
+    async fn ends(&self) {
+        self.store.becomes(Fate::Works);
+        self.notices().await;
+    }
+
+    async fn notices(&self) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let probe = Transaction::new("l", "nobody").mode(Mode::CheckOnly);
+        let found = self.process.check(&probe).await.unwrap();
+        assert_eq!(found.source(), Source::Store);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+
+    /// How long the store takes to fill a bucket.
+    async fn charged(&self, id: &str) -> Duration {
+        let probe = Transaction::new("l", id).cost(0);
+        self.direct.check(&probe).await.unwrap().reset_after()
+    }
+}
+
+#[async_trait]
+impl Backend for Shared {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.memory.apply(batch).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_alone_is_charged_once_when_the_store_is_back() {
+    let world = World::new(FailurePolicy::new);
+    assert_eq!(world.passed("alice", 4).await, 4);
+    for round in 0..3 {
+        world.store.becomes(Fate::Fails);
+        let local = [6, 0, 0][round];
+        assert_eq!(world.passed("alice", 20).await, local, "round {round}");
+        world.ends().await;
+        assert_eq!(world.charged("alice").await, T * BURST);
+        let debits = [vec![("alice".to_owned(), 6)], vec![], vec![]];
+        assert_eq!(world.store.debits(), debits[round]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_that_kept_to_its_rate_owes_next_to_nothing() {
+    let world = World::new(FailurePolicy::new);
+    assert_eq!(world.passed("alice", 1).await, 1);
+    world.store.becomes(Fate::Fails);
+    for _ in 0..100 {
+        world.clock.advance(T);
+        assert_eq!(world.passed("alice", 1).await, 1);
+    }
+    world.ends().await;
+    assert_eq!(world.store.debits(), [("alice".to_owned(), 1)]);
+    assert_eq!(world.charged("alice").await, T);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_charge_meanwhile_is_no_part_of_the_debt() {
+    let world = World::new(FailurePolicy::new);
+    world.store.becomes(Fate::Fails);
+    assert_eq!(world.passed("alice", 5).await, 5);
+    let others = Transaction::new("l", "alice").cost(3);
+    assert!(world.direct.spend(&others).await.unwrap().allowed());
+    // The process sees their charge before it pays.
+    world.store.becomes_for_debits(Fate::Works, Fate::Fails);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.passed("alice", 1).await, 1);
+    world.ends().await;
+    assert_eq!(world.store.debits(), [("alice".to_owned(), 5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn debit_of_unknown_outcome_is_not_repeated() {
+    for fate in [Fate::Hangs, Fate::Forgets] {
+        let world = World::new(FailurePolicy::new);
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 4).await, 4);
+        world.store.becomes_for_debits(Fate::Works, fate);
+        world.notices().await;
+        assert_eq!(world.store.debits(), [("alice".to_owned(), 4)]);
+        world.ends().await;
+        assert_eq!(world.store.debits(), []);
+        // What was decided here counts here as before, and only what is added is charged.
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 20).await, BURST - 4, "{fate:?}");
+        world.ends().await;
+        assert_eq!(world.store.debits(), [("alice".to_owned(), BURST - 4)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn debit_that_was_not_done_is_sent_again() {
+    let world = World::new(FailurePolicy::new);
+    world.store.becomes(Fate::Fails);
+    assert_eq!(world.passed("alice", 4).await, 4);
+    world.store.becomes_for_debits(Fate::Works, Fate::Fails);
+    world.notices().await;
+    assert!(world.store.debits().len() > 1);
+    world.ends().await;
+    assert_eq!(world.store.debits(), [("alice".to_owned(), 4)]);
+    assert_eq!(world.charged("alice").await, T * 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_that_the_store_may_have_charged_is_not_charged_again() {
+    for (fate, charged) in [(Fate::Hangs, 3), (Fate::Forgets, 6)] {
+        let world = World::new(FailurePolicy::new);
+        world.store.becomes(fate);
+        assert_eq!(world.passed("alice", 3).await, 3);
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 3).await, 3);
+        world.ends().await;
+        assert_eq!(world.store.debits(), [("alice".to_owned(), 3)], "{fate:?}");
+        assert_eq!(world.charged("alice").await, T * charged, "{fate:?}");
+        // It counts once here, too.
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 20).await, BURST - 6, "{fate:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn largest_debts_are_paid_if_there_are_too_many() {
+    let world = World::new(|store| FailurePolicy::new(store).pay_back(2));
+    world.store.becomes(Fate::Fails);
+    for (id, spent) in [("a", 3), ("b", 7), ("c", 1), ("d", 6)] {
+        assert_eq!(world.passed(id, spent).await, spent);
+    }
+    // It is one too many, again.
+    assert_eq!(world.passed("e", 1).await, 1);
+    world.ends().await;
+    let largest = [("b".to_owned(), 7), ("d".to_owned(), 6)];
+    assert_eq!(world.store.debits(), largest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_charged_if_nothing_is_to_be_paid_back() {
+    let world = World::new(|store| FailurePolicy::new(store).pay_back(0));
+    world.store.becomes(Fate::Fails);
+    assert_eq!(world.passed("alice", 4).await, 4);
+    world.ends().await;
+    assert_eq!(world.store.debits(), []);
+    assert_eq!(world.passed("alice", 20).await, BURST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receipt_of_a_charge_that_was_paid_back_gives_nothing_back() {
+    for part in [1, 4] {
+        let world = World::new(|store| FailurePolicy::new(store).share(part, 4));
+        let limit = world.process.limit("l").unwrap();
+        world.store.becomes(Fate::Fails);
+        let paid = limit.spend("alice").await.unwrap().receipt().unwrap();
+        world.ends().await;
+        assert_eq!(world.charged("alice").await, T);
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 1).await, 1);
+        let refunded = limit.refund_receipt("alice", paid).await.unwrap();
+        assert!(!refunded.refunded(), "share {part}/4");
+        world.ends().await;
+        assert_eq!(world.charged("alice").await, T * 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_comes_to_what_it_would_have_charged_without_outages() {
+    let mut seed = 7_u64;
+    let mut random = |n: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % n
+    };
+    for _ in 0..50 {
+        let world = World::new(FailurePolicy::new);
+        // What a store that had decided all of it would have, in microseconds.
+        let mut tat = 0_u64;
+        for _ in 0..30 {
+            let is_away = random(2) == 0;
+            if is_away {
+                world.store.becomes(Fate::Fails);
+            }
+            for _ in 0..random(8) {
+                world
+                    .clock
+                    .advance(Duration::from_micros(random(800_000_000)));
+                let cost = 1 + u32::try_from(random(4)).unwrap();
+                let spend = Transaction::new("l", "alice").cost(cost);
+                let spent = world.process.spend(&spend).await.unwrap();
+                let now = world.clock.now().as_micros();
+                if spent.allowed() {
+                    let charge = u64::from(cost) * u64::try_from(T.as_micros()).unwrap();
+                    tat = tat.max(now) + charge;
+                }
+            }
+            if is_away {
+                world.ends().await;
+                let now = world.clock.now().as_micros();
+                let due = Duration::from_micros(tat.saturating_sub(now));
+                let charged = world.charged("alice").await;
+                assert!(
+                    charged >= due && charged < due + T,
+                    "{charged:?} for {due:?}"
+                );
+                // A debit is of whole tokens.
+                tat = now + u64::try_from(charged.as_micros()).unwrap();
+            }
+        }
+    }
+}
