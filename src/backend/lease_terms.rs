@@ -1,10 +1,10 @@
-/// What a limit comes to that asks for leases.
+/// The terms of a limit with leases. See [`Lease`](super::Lease).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
-    /// How many unspent units each process may hold.
+    /// The number of unspent units that each process may hold.
     pub units: u32,
-    /// The burst that is left for the store.
+    /// The burst that the store decides with.
     pub burst: u32,
 }
 
