@@ -1,4 +1,4 @@
-//! A backend of one's own, and a wrapper around any backend that counts what it decides.
+//! A custom backend, and a wrapper around any backend that counts its decisions.
 //!
 //! ```sh
 //! cargo run --example custom_backend

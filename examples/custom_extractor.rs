@@ -1,5 +1,5 @@
-//! Two extractors of one's own: a closure that takes the tenant from the path, and a type that
-//! refuses requests without an API key.
+//! Two custom extractors: a closure that takes the tenant from the path, and a type that refuses requests without an
+//! API key.
 //!
 //! ```sh
 //! cargo run --example custom_extractor

@@ -1,4 +1,4 @@
-//! Two servers that share one Redis: whichever a client asks, it has 20 requests per hour.
+//! Two servers that share one Redis: a client has 20 requests per hour, whichever server it talks to.
 //!
 //! ```sh
 //! redis-server &
@@ -6,9 +6,9 @@
 //! for i in $(seq 11); do curl -si http://127.0.0.1:3001/ http://127.0.0.1:3002/ | grep '^ratelimit:'; done
 //! ```
 //!
-//! They are in one process to be started together, and have nothing else in common: each has its own
-//! limits, its own limiter and its own connection. Name another Redis and other addresses, as many as
-//! you like: `fleet redis-cluster://127.0.0.1:7000 127.0.0.1:3001 127.0.0.1:3002 127.0.0.1:3003`.
+//! They run in one process so that one command starts them, but share nothing: each has its own limits, limiter and
+//! connection. Name another Redis and any number of addresses: `fleet redis-cluster://127.0.0.1:7000 127.0.0.1:3001
+//! 127.0.0.1:3002 127.0.0.1:3003`.
 
 #[path = "shared/failure.rs"]
 mod failure;

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run --example quickstart
-//! for i in $(seq 30); do curl -s -o /dev/null -w '%{http_code} ' http://127.0.0.1:3000/; done
+//! curl -s -o /dev/null -w '%{http_code} ' 'http://127.0.0.1:3000/?[1-30]'
 //! ```
 
 #[path = "shared/failure.rs"]
@@ -27,12 +27,8 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     println!("listening on http://{address}");
-    println!(
-        "each client may make {limit} requests; after them it is told 429 and when to come back"
-    );
-    println!(
-        "try: for i in $(seq 30); do curl -s -o /dev/null -w '%{{http_code}} ' http://{address}/; done"
-    );
+    println!("each client can make {limit} requests, and then gets a 429 with the time to wait");
+    println!("try: curl -s -o /dev/null -w '%{{http_code}} ' 'http://{address}/?[1-30]'");
     axum::serve(
         listener,
         app.into_make_service_with_connect_info::<SocketAddr>(),

@@ -7,13 +7,14 @@
 //! head -c 300K /dev/zero | curl -i -H 'transfer-encoding: chunked' -T - -X POST http://127.0.0.1:3000/upload # 413
 //! ```
 //!
-//! How large an upload is, nobody knows before it is over. So a request **reserves**: what its `Content-Length` says or, if it
-//! has none, 256 KiB. Uploads on their way at the same time thus never get more than the limit has left. Whoever
-//! announces more than the whole limit gets a 413 before anything is read, and whoever sends more than was reserved gets it then.
+//! The size of an upload is only known at its end. So each request **reserves** its `Content-Length` or, if it has
+//! none, 256 KiB. Concurrent uploads therefore never get more than the limit has left. A client that announces more
+//! than the whole limit gets a 413 before anything is read, and one that sends more than it reserved gets a 413 at
+//! that point.
 //!
-//! Afterwards, the request is **settled**: it costs what was really read. A client may go away at any time, and the
-//! handler with it, so that the count is not the handler's: it is in an extension of the request, which
-//! `Rule::settle_by` finds however the request ends.
+//! Afterwards, the request is **settled**: it costs what was actually read. The client can disconnect at any time,
+//! which also drops the handler. So the counter is an extension of the request, which `Rule::settle_by` finds however
+//! the request ends.
 
 #[path = "shared/failure.rs"]
 mod failure;

@@ -4,6 +4,7 @@
 //!
 //! | page | for |
 //! |---|---|
+//! | [`algorithms`] | choosing between a token bucket, a window, a quota and tiers |
 //! | [`rules`] | choosing which requests a limit applies to, what they cost, and when they are charged |
 //! | [`limits_in_files`] | defaults and overrides in YAML, JSON or TOML, and reloading them |
 //! | [`tiers`] | bursts with an active and a cooldown period, and penalties |
@@ -14,6 +15,9 @@
 //! | [`failures`] | what an outage of the store costs, as bounds |
 //! | [`operating`] | metrics, alerts, events and spans |
 //! | [`recipes`] | complete solutions to common problems |
+
+#[doc = include_str!("../docs/algorithms.md")]
+pub mod algorithms {}
 
 #[doc = include_str!("../docs/failures.md")]
 #[cfg(feature = "redis")]

@@ -26,8 +26,8 @@
 //! | to | use |
 //! |---|---|
 //! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractorExt::or_else), or a closure |
-//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, or [burst tiers](guide::tiers); in code or in [files](guide::limits_in_files) of defaults and overrides |
-//! | delay requests instead of refusing them | [`Limit::max_wait`] |
+//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, or [burst tiers](guide::tiers) ([which one?](guide::algorithms)); in code or in [files](guide::limits_in_files) of defaults and overrides |
+//! | delay requests instead of refusing them | [`Limit::max_wait`] ([guide](guide::waiting)) |
 //! | choose requests, costs and plans | [`Rule`]s, several per [`RateLimitLayer`], charged together or not at all ([guide](guide::rules)) |
 //! | charge by outcome | [`refund_if`](Rule::refund_if), [`charge_if`](Rule::charge_if), [`settle_by`](Rule::settle_by), or a handler with its [`Assessment`](layer::Assessment) |
 //! | shape refusals and headers | [response formats](response), for HTTP and gRPC ([guide](guide::responses)) |

@@ -1,4 +1,4 @@
-//! Quotas: at most so many per calendar hour, day, week or month, or per span from first use.
+//! Quotas: at most a number of units per calendar hour, day, week or month, or per span from first use.
 //!
 //! A bucket is a [`Usage`]: when its period started, and how much of the quota is used. All of it comes back at once,
 //! when the period ends:

@@ -1,4 +1,4 @@
-//! Sliding windows: at most so many within any span of a given length.
+//! Sliding windows: at most a number of units within any span of a given length.
 //!
 //! A bucket is the list of the instants at which its [`Units`] were taken. A unit that was taken at `t` counts as long as
 //! `now < t + window`, so the next one passes at exactly `t + window`:

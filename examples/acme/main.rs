@@ -1,5 +1,5 @@
-//! A certificate authority's front door, with the limits of Let's Encrypt: addresses and their ranges
-//! on `POST /new-account`, accounts, registered domains and sets of names on `POST /new-order`.
+//! A certificate authority with the limits of Let's Encrypt: on addresses and their ranges for `POST /new-account`,
+//! and on accounts, registered domains and sets of names for `POST /new-order`.
 //!
 //! ```sh
 //! cargo run --example acme --all-features
@@ -8,8 +8,8 @@
 //!     --json '{"identifiers": ["example.com", "www.example.com"]}'
 //! ```
 //!
-//! The values are in `examples/config/`, and are read again when they change. Behind a proxy, name
-//! its addresses, so that its `X-Forwarded-For` is believed: `PROXIES=10.0.0.0/8,127.0.0.1`.
+//! The values are in `examples/config/`, and are reloaded when they change. Behind a proxy, set its addresses, so
+//! that its `X-Forwarded-For` is trusted: `PROXIES=10.0.0.0/8,127.0.0.1`.
 
 mod app;
 #[path = "../shared/failure.rs"]

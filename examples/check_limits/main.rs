@@ -1,4 +1,4 @@
-//! Checks files of limits before they are put in force, as in CI, and says what a client would get.
+//! Checks limit files before they are deployed, for example in CI, and shows what a client would get.
 //!
 //! ```text
 //! cargo run --example check_limits -- --defaults defaults.yml --overrides overrides.yml
@@ -6,12 +6,12 @@
 //!     NewOrdersPerAccount 12345678
 //! ```
 //!
-//! The exit code is 0 if the files are good, 1 if there is a mistake in them, or a limit or an id that is asked
-//! for is not one, and 2 if the program is called wrongly. With `--format json`, what is found is one line of
-//! JSON on standard output, be it good or not; in text, a mistake is on standard error. Warnings are always there.
+//! The exit code is 0 if the files are valid; 1 if they contain a mistake, or if the limit or id on the command line
+//! does not exist; and 2 for a usage error. With `--format json`, the result is one line of JSON on standard output
+//! in each case. In text, mistakes go to standard error. Warnings always do.
 //!
-//! An id is taken as a request brings it: `www.example.com` is `example.com` to a limit on domains. An address is
-//! looked up as it stands: where a rule counts IPv6 clients by their /64, ask for its first address.
+//! Ids are read as from requests: for a limit on domains, `www.example.com` is `example.com`. An address is looked up
+//! as it is: if a rule counts IPv6 clients by /64, use the first address of the range.
 
 mod args;
 #[path = "../shared/bound.rs"]

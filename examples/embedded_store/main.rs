@@ -1,13 +1,13 @@
-//! Limits that survive a restart without a server: buckets in a file, in the embedded database `redb`.
+//! Limits that survive a restart, without a server: buckets in a file, in the embedded database `redb`.
 //!
-//! It reads a client's id from each line, and spends from the client's budget and from that of all together:
+//! It reads a client's id from each line, and spends from the client's budget and from one that all clients share:
 //!
 //! ```sh
 //! for i in 1 2 3 4; do echo alice; done | cargo run --example embedded_store -- /tmp/buckets.redb 3 24
 //! ```
 //!
-//! Three pass, and one is denied. Run it again, and all are: the file remembers for 24 hours. Kill it as you like; what it
-//! has printed is in the file.
+//! Three pass, and one is denied. Run it again, and all are denied: the file remembers for 24 hours. Kill it at any
+//! time: every decision that was printed is in the file.
 
 mod store;
 mod table;

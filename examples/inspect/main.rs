@@ -1,5 +1,4 @@
-//! A look at limits and buckets from outside, for admins: which limits are in force, how a bucket stands, and giving a
-//! client everything back.
+//! Limits and buckets over HTTP, for administrators: show the limits in force, look up a bucket, and reset it.
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN
@@ -11,26 +10,26 @@
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/buckets/requests/127.0.0.1
 //! ```
 //!
-//! Copy `admin.rs` and what it needs beside your own router. How to protect it:
+//! Copy `admin.rs` and the files it uses into your own server. It is protected like this:
 //!
-//! - It is off unless `ADMIN_TOKEN` is set, and does not start with a short one.
-//! - It has a listener of its own, `ADMIN_ADDR`, by default on the loopback interface. On any other it belongs in a
-//!   private network, with TLS in front: the token is sent with each request.
-//! - Never nest it in the public router, nor behind a public proxy. Limits and overrides tell who your clients are, and
-//!   what an attacker may do without being noticed.
-//! - `DELETE` is a write. Whoever has the token can lift any limit, again and again. Each reset is logged.
+//! - It is off unless `ADMIN_TOKEN` is set, and does not start with a short token.
+//! - It has its own listener, `ADMIN_ADDR`, by default on the loopback interface. Any other address should be in a
+//!   private network, with TLS in front, because each request contains the token.
+//! - Never nest it in the public router, or put it behind a public proxy. Limits and overrides reveal who your
+//!   clients are, and what an attacker can do without being noticed.
+//! - `DELETE` is a write. Anyone with the token can lift any limit, repeatedly. Each reset is logged.
 //!
-//! `GET /limits` is in the form of the files, and sent while it is written, a thread for each reader. An id is what comes after
-//! the limit, slashes and colons included; write `%25`, `%3F` and `%23` for `%`, `?` and `#` in it, and let your
-//! client keep paths as they are (`curl --path-as-is`) if an id has `/../`. It is taken as a request brings it:
+//! `GET /limits` returns the format of limit files, and streams it with one thread per reader. The id is everything
+//! after the limit, including slashes and colons. Write `%25`, `%3F` and `%23` for `%`, `?` and `#`, and let your
+//! client keep paths unchanged (`curl --path-as-is`) if an id contains `/../`. Ids are read as from requests:
 //! `2001:db8::1` is in `2001:db8::/48`.
 //!
-//! A look at a bucket charges nothing. A bucket of tokens is asked whether a cost of 0 would pass, and shows what it holds. Tiers
-//! cannot be asked for nothing: they are asked for one unit, which is not granted (`asked` is 1), and show what would be
-//! after it.
+//! Looking up a bucket charges nothing. For a token bucket, it checks a cost of 0 and shows what the bucket holds.
+//! Tiers do not accept 0: they are checked with one unit, which is not granted (`asked` is 1), and show what would be
+//! left after it.
 //!
-//! With a `RedisBackend`, the buckets are those of the whole fleet. A `DenyCache` in another process may deny a client for
-//! five seconds after a reset.
+//! With a `RedisBackend`, the buckets are those of the whole fleet. The `DenyCache` of another process may deny a
+//! client for up to five seconds after a reset.
 
 mod admin;
 #[path = "../shared/bound.rs"]

@@ -1,4 +1,4 @@
-//! A server whose limits can be watched: metrics for Prometheus, a dashboard for Grafana, and traces.
+//! An observable server: metrics for Prometheus, a dashboard for Grafana, and traces.
 //!
 //! ```sh
 //! cargo run --example observability --all-features &
@@ -6,19 +6,19 @@
 //! curl http://127.0.0.1:3001/metrics
 //! ```
 //!
-//! Name a Redis, `observability redis://127.0.0.1:6379`, to watch the store, its breaker and the fallback too: kill the server and
-//! start it again. Variables of the environment say more:
+//! With a Redis, `observability redis://127.0.0.1:6379`, you can also watch the store, its circuit breaker and the
+//! fallback: kill the server and start it again. Environment variables change the rest:
 //!
 //! | | |
 //! |---|---|
-//! | `ADDR` | where it listens, `127.0.0.1:3000` if not set |
-//! | `METRICS_ADDR` | where metrics are, `127.0.0.1:3001`; keep it in a private network |
-//! | `DEADLINE_MS` | for how long Redis may take to answer, 200 milliseconds if not set |
-//! | `OVERRIDES` | a file of overrides, in YAML or JSON, which is read again every 30 seconds and on SIGHUP |
-//! | `LOG` | what is logged: `debug` shows who is denied, `trace` who is allowed |
+//! | `ADDR` | the server's address, by default `127.0.0.1:3000` |
+//! | `METRICS_ADDR` | the address for metrics, by default `127.0.0.1:3001`; keep it in a private network |
+//! | `DEADLINE_MS` | how long Redis may take to answer, in milliseconds, by default 200 |
+//! | `OVERRIDES` | a file of overrides, in YAML or JSON, which is reloaded every 30 seconds and on SIGHUP |
+//! | `LOG` | the log level: `debug` shows denials, `trace` also shows allowed requests |
 //!
-//! `dashboard.json` is for Grafana: import it, and choose the Prometheus that scrapes `METRICS_ADDR`. `docs/operating.md`
-//! has what the metrics mean, and which alerts to set.
+//! Import `dashboard.json` into Grafana, and choose the Prometheus that scrapes `METRICS_ADDR`. `docs/operating.md`
+//! explains the metrics and lists alerts.
 
 mod exporter;
 #[path = "../shared/failure.rs"]

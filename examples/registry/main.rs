@@ -1,5 +1,5 @@
-//! A container registry's front door with the rate limiter of GitLab's: 60 requests per minute for each
-//! client, 100 of them at once, counted in Redis by all registries together.
+//! A container registry with GitLab's rate limiter: 60 requests per minute for each client, with bursts of 100,
+//! counted in Redis for all registries together.
 //!
 //! ```sh
 //! redis-server &
@@ -9,9 +9,8 @@
 //! redis-cli keys '*'
 //! ```
 //!
-//! Requests are limited only if the file says `redis.ratelimiter.enabled: true`. The client is who the
-//! registry takes for it, see `Proxies::registry`: the second entry of `X-Forwarded-For`, or `X-Real-IP`, or
-//! the peer.
+//! Requests are limited only if the file contains `redis.ratelimiter.enabled: true`. The client is found by the rule
+//! of the registry, `Proxies::registry`: the second entry of `X-Forwarded-For`, or `X-Real-IP`, or the peer.
 
 mod app;
 mod config;

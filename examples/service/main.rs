@@ -8,11 +8,10 @@
 //!     "transactions": [{"limit": "NewOrdersPerAccount", "id": "12345678"}]}'
 //! ```
 //!
-//! `POST /v1/decide` decides, `GET /v1/limits` shows the limits in force, `GET /healthz` says that
-//! the service is up. The files are read again when they change, or at once on SIGHUP. With
-//! `--redis redis://127.0.0.1:6379`, several of these services share their buckets. With
-//! `--manual-clock`, each request brings its own time in `now_us`, so that a caller can play hours in a
-//! moment.
+//! `POST /v1/decide` decides, `GET /v1/limits` shows the limits in force, and `GET /healthz` reports that the service
+//! is up. The files are reloaded when they change, or at once on SIGHUP. With `--redis redis://127.0.0.1:6379`,
+//! several services share their buckets. With `--manual-clock`, each request brings its own time in `now_us`, so that
+//! a caller can simulate hours in a moment.
 
 mod answer;
 mod args;

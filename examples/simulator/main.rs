@@ -1,15 +1,16 @@
-//! Burst tiers to watch: choose tiers, make requests, and see what is granted, beside a GCRA limit that gets the same requests.
+//! A web page to watch burst tiers: choose tiers, make requests, and see which are granted, next to a GCRA limit with
+//! the same requests.
 //!
 //! ```sh
 //! cargo run --example simulator
 //! ```
 //!
-//! Then open <http://127.0.0.1:3000>. `ADDR` names another address. A configuration is in the page's address, and can be
-//! shared: `/?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1` has four numbers for each tier, the lowest first (limit, window, active,
-//! cooldown), and three for the other limit (burst, count, period); times are in seconds.
+//! Then open <http://127.0.0.1:3000>. `ADDR` sets another address. The configuration is part of the page's address,
+//! and can be shared: `/?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1` has four numbers for each tier, lowest first (limit,
+//! window, active, cooldown), and three for the GCRA limit (burst, count, period). Times are in seconds.
 //!
-//! The page only draws. All decisions are made here, by [`tollgate::tiers`] and [`tollgate::gcra`], at the simulated
-//! instants that the page names. So the same requests are always granted the same.
+//! The page only draws. The server makes all decisions, with [`tollgate::tiers`] and [`tollgate::gcra`], at the
+//! simulated times that the page sends. So the same requests always get the same decisions.
 
 mod app;
 mod config;

@@ -69,7 +69,7 @@ pub struct DenyCache<B> {
 /// The entries among which a bucket may be.
 type Set = [DeniedBucket; 8];
 
-/// Enough for one refund not to hinder many buckets from being remembered.
+/// Enough that one refund does not keep many buckets from being remembered.
 const EPOCHS: usize = 1024;
 
 /// A bucket that was denied.

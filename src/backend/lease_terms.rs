@@ -4,7 +4,7 @@
 pub struct LeaseTerms {
     /// The most unspent tokens that each process may hold.
     pub units: u32,
-    /// The burst that is left for the store.
+    /// The burst that the store decides with.
     pub burst: u32,
 }
 

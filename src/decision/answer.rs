@@ -47,7 +47,7 @@ pub struct Answer {
     /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
     /// be), if it does not; whether anything was given back, for a refund.
     pub passed: bool,
-    /// Whether the backend has looked at the bucket. If not, the member is as good as not limited.
+    /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub known: bool,
     /// Whether it is of units that this process has charged ahead, and not of the bucket.
     pub(crate) leased: bool,

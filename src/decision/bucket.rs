@@ -316,7 +316,7 @@ impl Bucket {
     }
 }
 
-/// A wait as people are told it.
+/// A wait, rounded up for display.
 fn waiting(wait: Ticks) -> Duration {
     match wait.us {
         NEVER => FOREVER,

@@ -47,7 +47,7 @@
 //! | [`testing`] | test your application without sleeping |
 //! | [`usage`] | charge uploads by their size, and generated answers by their tokens |
 //! | [`waiting`] | let requests wait for their turn instead of refusing them |
-//! | [`webhooks`] | send webhooks at a rate that each receiver can bear |
+//! | [`webhooks`] | send webhooks at a rate that each receiver can handle |
 //! | [`websockets`] | limit the messages of a connection |
 
 #[doc = include_str!("../../docs/recipes/api-keys.md")]

@@ -109,7 +109,7 @@ impl fmt::Display for CanonicalId<'_> {
     }
 }
 
-/// What is wrong with a text that shall be an id, and what to change.
+/// What is wrong with an id, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum IdProblem {
     #[error("it is empty: use the client's id, or leave it out")]

@@ -53,9 +53,9 @@ impl Missing {
         }
     }
 
-    /// Refuses with 401 instead of 400, or with `UNAUTHENTICATED` over gRPC: the client has to say who it is, in the way
-    /// that the challenge tells. It becomes the response's `WWW-Authenticate` (RFC 9110, section 11.6.1). A server's fault
-    /// stays one.
+    /// Refuses with 401 instead of 400, or with `UNAUTHENTICATED` over gRPC. The challenge tells the client how to
+    /// authenticate, and becomes the response's `WWW-Authenticate` (RFC 9110, section 11.6.1). It has no effect on
+    /// mistakes of the server.
     ///
     /// ```
     /// use tollgate::key::Missing;

@@ -45,7 +45,7 @@ impl HeaderId {
         }
     }
 
-    /// Refuses requests without an id with 401 and this challenge, as [`Missing::unauthorized`] does.
+    /// Refuses requests without an id with 401 and this challenge, like [`Missing::unauthorized`].
     ///
     /// # Panics
     ///

@@ -303,11 +303,11 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets how many requests may wait in line at once, on limits with [`max_wait`](Limit::max_wait); 10,000 if not set.
-    /// Further ones are refused as if their rules said [`no_wait`](Rule::no_wait). With 0, nobody waits.
+    /// Sets how many requests can wait in line at once, on limits with [`max_wait`](Limit::max_wait). The default is
+    /// 10,000. Further requests are refused, as with [`no_wait`](Rule::no_wait). With 0, no request waits.
     ///
-    /// Clones of the layer count together, and so do all services that they wrap. See the [module docs](crate::layer) for
-    /// what a waiting request holds.
+    /// The bound applies to all clones of the layer, and to all services that they wrap. The [module
+    /// docs](crate::layer) describe what a waiting request holds.
     #[must_use]
     pub fn max_waiting(mut self, max_waiting: usize) -> Self {
         self.plan_mut().room = Arc::new(WaitingRoom::new(max_waiting));

@@ -80,7 +80,7 @@ impl Limit {
     /// use tollgate::{Limit, tiers::Tier};
     ///
     /// let secs = Duration::from_secs;
-    /// // Five a second; whoever exceeds that gets one more, and then nothing for fifteen seconds.
+    /// // Five per second. The sixth request blocks the client for fifteen seconds.
     /// let limit = Limit::tiers([
     ///     Tier::new(5, secs(1)),
     ///     Tier::new(1, secs(15)).active(secs(15)),
@@ -276,8 +276,8 @@ impl Limit {
         }
     }
 
-    /// Gives the limit a line: a request that does not fit yet waits for up to `max_wait` instead of being denied. With
-    /// zero, there is no line.
+    /// Lets requests wait in line: a request that does not fit yet waits for up to `max_wait` instead of being
+    /// denied. With zero, no request waits.
     ///
     /// [`Decision::delay`](crate::Decision::delay) says how long a request waits. Requests start in the order in which they
     /// came, one emission interval apart, across all processes that share the bucket.

@@ -34,7 +34,7 @@ pub struct LimitName {
     about: Arc<About>,
 }
 
-/// What clients are told of a limit.
+/// How messages to clients describe a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct About {
     description: Option<Box<str>>,

@@ -26,10 +26,11 @@ const PERIODS: [(&[&str], u64); 4] = [
 impl FromStr for Limit {
     type Err = ParseLimitError;
 
-    /// Reads a count, `/` or `per`, a period, and perhaps `burst` and how many may come at once, which is the count if it
-    /// is left out. A period is `second`, `minute`, `hour`, `day`, one of their first letters, or a duration such as `15m`
-    /// or `1h30m`. That is a token bucket: `1000 per day` passes up to 1999 requests in one day, and [`Limit::quota`] at most
-    /// 1000. Other limits are `5 in any 15m`, which is a [window](Limit::window), `unlimited` and `blocked`.
+    /// Parses a count, `/` or `per`, a period, and an optional `burst` with the number of requests that can pass at
+    /// once (the count, by default). A period is `second`, `minute`, `hour`, `day`, one of their first letters, or a
+    /// duration such as `15m` or `1h30m`. The result is a token bucket: `1000 per day` admits up to 1999 requests in
+    /// one day, and [`Limit::quota`] at most 1000. `5 in any 15m`, which is a [window](Limit::window), `unlimited`
+    /// and `blocked` are accepted too.
     ///
     /// ```
     /// use std::time::Duration;

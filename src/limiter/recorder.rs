@@ -1,4 +1,4 @@
-//! What is told of decisions: counts, and events for those who listen.
+//! Records decisions: metrics, and events for subscribers that listen.
 
 use std::sync::LazyLock;
 

@@ -24,7 +24,7 @@ pub(super) struct Reading {
 pub(super) enum Refusal {
     /// Come back, after a wait if that is known.
     Later(Option<Duration>),
-    /// It would be in vain.
+    /// Retrying is pointless.
     Final,
 }
 

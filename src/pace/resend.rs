@@ -1,15 +1,15 @@
 use http::Request;
 
-/// Whether a request can be sent again if it is refused.
+/// Whether a request can be sent again if it is refused. [`PaceLayer::retry`](super::PaceLayer::retry) chooses one.
 pub trait Resend<B>: Send + Sync {
-    /// How often a request is sent again at most.
+    /// The most times that a request is sent again.
     fn times(&self) -> u32;
 
-    /// Copies a request before it is sent, or answers `None` if that is not possible.
+    /// Copies a request before it is sent, or returns `None` if that is not possible.
     fn copy(&self, request: &Request<B>) -> Option<Request<B>>;
 }
 
-/// Sends each request once.
+/// Sends each request once, which is the default of [`PaceLayer`](super::PaceLayer).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Never;
 
@@ -23,7 +23,7 @@ impl<B> Resend<B> for Never {
     }
 }
 
-/// Sends a refused request again. Its body can be cloned.
+/// Sends a refused request again, if its body can be cloned. Set by [`PaceLayer::retry`](super::PaceLayer::retry).
 #[derive(Clone, Copy, Debug)]
 pub struct Cloned {
     times: u32,

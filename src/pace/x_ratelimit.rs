@@ -9,7 +9,7 @@ use super::reading::{Left, single, whole};
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// A reset of so many seconds or more is counted since 1970: it is in 2001, or 31 years from now.
+/// A reset of this many seconds or more counts from 1970: otherwise it would be 31 years from now.
 const EPOCH_SECS: u64 = 1_000_000_000;
 /// The same in milliseconds.
 const EPOCH_MS: u64 = 1_000_000_000_000;

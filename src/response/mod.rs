@@ -99,10 +99,10 @@ where
     }
 }
 
-/// What [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with) takes: a [`ResponseFormat`] or, with the
-/// feature `axum`, a closure that returns anything that axum turns into a response.
+/// The argument of [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with): a [`ResponseFormat`] or,
+/// with the feature `axum`, a closure that returns anything that implements `IntoResponse`.
 ///
-/// `Kind` only tells these apart, and is never written.
+/// `Kind` only tells these apart. You never need to write it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say how refusals look",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
@@ -110,7 +110,7 @@ where
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
 )]
 pub trait IntoFormat<Kind> {
-    /// Makes the format.
+    /// Converts it into a format.
     fn into_format(self) -> impl ResponseFormat;
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Refused(pub(crate) StatusCode);
 /// In which of the ways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome<'a> {
-    /// With a response, of whose body so many bytes were taken, and whether all.
+    /// With a response: the bytes of its body that were taken, and whether those are all.
     Response(&'a Parts, u64, bool),
     Failed,
     Abandoned,

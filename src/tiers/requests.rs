@@ -30,8 +30,8 @@ impl Tiers {
         Some(grant)
     }
 
-    /// How long after `now` so many units would be granted if nothing else came, in µs: zero if at once, `None` if
-    /// never.
+    /// How long after `now` this many units would be granted if no other request arrived, in µs: zero if at once,
+    /// `None` if never.
     ///
     /// It is no reservation. A tier may end meanwhile, and what would have been granted then may not be later.
     #[doc(hidden)]

@@ -10,7 +10,7 @@ fn it_says_what_to_try() {
     assert!(serves.contains("10 per 1s, 20 at once"), "{serves}");
     let command = program.next_line();
     let command = command.strip_prefix("try: ").expect(&command);
-    assert!(command.contains(&server.url()) && command.contains("seq 30"));
+    assert!(command.contains(&server.url()) && command.contains("/?[1-30]"));
     assert!(command.contains("%{http_code}"), "{command}");
     for response in server.get_often(20, "/", "") {
         assert_eq!((response.status, &*response.body), (200, "hello"));

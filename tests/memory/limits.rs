@@ -33,7 +33,7 @@ fn mistaken_names_say_what_to_change() {
     );
     expect(
         &Limits::builder().name("b c"),
-        "limit `b c`: `b c` is not a limit name: start with an ASCII letter, and go on with letters, \
+        "limit `b c`: `b c` is not a limit name: start with an ASCII letter, and continue with letters, \
          digits, `_`, `.` or `-`",
     );
     expect(

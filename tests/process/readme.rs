@@ -154,7 +154,7 @@ fn is_page(path: &str) -> bool {
             .any(|line| line == page || line == folder)
     };
     match path.trim_end_matches('/').split('/').collect::<Vec<_>>()[..] {
-        [""] | ["guide"] => true,
+        ["" | "guide"] => true,
         ["guide", page] => declares("src/guide.rs", page),
         ["guide", "recipes", page] => declares("src/guide/recipes.rs", page),
         _ => false,

@@ -336,7 +336,7 @@ impl Default for MemoryBackend {
     }
 }
 
-/// Prints counts, because a million buckets are no help to whoever reads them.
+/// Prints counts, because a list of a million buckets helps nobody.
 impl fmt::Debug for MemoryBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryBackend")

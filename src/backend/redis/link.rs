@@ -96,6 +96,7 @@ impl Link {
         let client = self.client();
         if let Route::Own(line) = &self.route
             && let Some(error) = line.problem()
+            // A replica stays connected, and would refuse each write.
             && (error.is_read_only() || !client.is_connected())
         {
             return Err(error);
@@ -156,6 +157,7 @@ impl Link {
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
+        // Refused at once when too much waits: a queue that outlives the deadlines of its callers helps nobody.
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
         self.begin()?;
         let (reply, full) = match self.lanes.enter(lane, call, deadline) {
@@ -168,6 +170,7 @@ impl Link {
         for waiting in full {
             Passage::new(self, lane).carry(waiting);
         }
+        // A caller that leaves here drops its receiver. If its group has not been sent yet, it is left out of it.
         match deadline.limit(reply).await? {
             Ok(Reply::Answer(answer)) => answer,
             Ok(Reply::Alone) => self.decide_alone(call, false, deadline).await,
@@ -204,9 +207,11 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Answers, Failure> {
+        // By its hash: the text of a script is larger than everything else that is sent.
         let script = group.script();
         let arguments = group.arguments(&script.sha);
         let mut reply = self.send("EVALSHA", arguments, asking, deadline).await;
+        // The only answer that allows to send again: the server has run nothing.
         if let Err(Failure::NoScript) = reply {
             let arguments = group.arguments(script.text);
             reply = self.send("EVAL", arguments, asking, deadline).await;
@@ -228,6 +233,8 @@ impl Link {
     /// The client for one call, once the first attempt to connect is over.
     async fn ready(&self, deadline: Deadline) -> Result<WithOptions<Client>, RedisError> {
         self.begin()?;
+        // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a server that
+        // is down costs its callers nothing.
         if let Route::Own(line) = &self.route {
             deadline.limit(line.attempted()).await?;
         }

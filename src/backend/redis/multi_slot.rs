@@ -100,7 +100,8 @@ pub(super) async fn apply(
     };
     let groups = split.groups(|_| true);
     let decided = split.decide(&groups).await;
-    // A refund that has been done for some of the slots must not be done again.
+    // `TRYAGAIN` says that nothing was done in that slot. Checks and spends may be repeated, because a failed spend has
+    // been refunded. A refund that has been done for some of the slots must not be done again.
     let repeatable = groups.len() == 1 || batch.operation != Operation::Refund;
     if let (Err(Failure::TryAgain), true) = (&decided, repeatable) {
         split.apart = true;
@@ -128,6 +129,8 @@ impl MultiSlotBatch<'_> {
         for (place, member) in self.batch.members.iter().enumerate() {
             if is_meant(member) {
                 let slot = slot_of(member, self.form);
+                // While a slot is being moved, a script may only use keys that are on one side of the move, and nobody can
+                // tell which those are. One call per member always works.
                 let part = if self.apart { place } else { 0 };
                 groups.entry((slot, part)).or_default().push(place);
             }
@@ -185,6 +188,7 @@ impl MultiSlotBatch<'_> {
         if !expected.passes(self.batch) {
             return Ok(expected);
         }
+        // Members that only check have been asked. Asking again would cost a round trip, and find nothing to charge.
         let mut votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
         votes.sort_by_key(|group| self.has_tiers(group));
         let first = votes.partition_point(|group| !self.has_tiers(group));
@@ -240,6 +244,7 @@ impl SpendPhase {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
+        // One after the other: what is granted by tiers cannot be refunded, so each must be the last that could deny.
         for (slot, call) in &self.tiers {
             if !voted.iter().all(took) {
                 break;
@@ -250,6 +255,9 @@ impl SpendPhase {
             let others = run(&self.cluster, &self.others, self.deadline).await;
             return (voted, Some(others));
         }
+        // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would give
+        // away what others have paid for. The refunds have a time of their own: the request's may be over, and leaving the
+        // charges would deny the client for nothing.
         let deadline = Deadline::after(self.timeout);
         for answer in run(&self.cluster, &self.back(&voted), deadline).await {
             if let Err(failure) = answer {
@@ -306,6 +314,8 @@ impl States {
     ) -> Result<(), Failure> {
         for (group, answer) in groups.iter().zip(answers) {
             let answer = answer?;
+            // Each server has a clock of its own. Their states are told by the first one's, so that the figures of a batch are
+            // all of one instant.
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
                 self.stored[*place] = state.by_clock(&batch.members[*place], answer.now, now);

@@ -31,7 +31,7 @@ impl Peer {
         Self::Custom(Arc::new(find))
     }
 
-    /// The peer's address, an IPv4-mapped one unmapped. The unspecified address is nobody's.
+    /// The peer's address, with IPv4-mapped addresses converted to IPv4. The unspecified address counts as none.
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         let found = match self {
             Self::Known => known(parts).ok_or(UNKNOWN),

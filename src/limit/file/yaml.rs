@@ -1,4 +1,4 @@
-//! YAML, by the parser's events: whoever deserializes it guesses numbers first.
+//! YAML, read by the parser's events, because serde-based YAML parsers turn ids into numbers.
 
 use std::collections::HashMap;
 

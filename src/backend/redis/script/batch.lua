@@ -18,6 +18,7 @@
 -- the start of its period, and how much is used. A batch that fails is answered with the text of its error.
 
 -- The buckets that are loaded, by key, and those that are to be written.
+-- Nothing is written before all batches are decided: a script that fails half-way is not rolled back by Redis.
 local buckets, changed = {}, {}
 
 -- What is stored is `us`, or `us:frac`, or the text of a bucket with another algorithm. A missing bucket is a full one.
@@ -49,6 +50,7 @@ local function change(bucket, us, frac, text, ttl)
   end
 end
 
+-- Whole microseconds and the fraction are added apart. As one number, a double could not hold both exactly.
 local function charge(us, frac, at)
   local count = tonumber(ARGV[at])
   us, frac = us + ARGV[at + 1], frac + ARGV[at + 3]
@@ -92,11 +94,13 @@ local function apply(verb, us, frac, at)
     return leave(us, frac, at)
   end
   if us < now then
+    -- A full bucket cannot become fuller, and one in the past counts as full now: idle time does not add up.
     if verb == 'refund' then
       return us, frac
     end
     us, frac = now, 0
   elseif frac >= tonumber(ARGV[at]) then
+    -- The limit's count has become smaller since the fraction was stored.
     frac = ARGV[at] - 1
   end
   if verb == 'refund' then
@@ -104,6 +108,7 @@ local function apply(verb, us, frac, at)
   end
   local new_us, new_frac = charge(us, frac, at)
   if verb == 'debit' then
+    -- 2^51: a deeper debt could leave the range in which doubles are exact.
     local deepest = now + 2251799813685248
     if new_us < deepest then
       return new_us, new_frac
@@ -248,6 +253,7 @@ end
 
 -- Decides a batch as far as that is possible. What is stored may have been written by somebody else.
 local function try(at, nth)
+  -- One broken value must not fail the batches of other clients in the same call.
   local done, reply = pcall(decide, at, nth)
   if done then
     return reply
@@ -260,6 +266,7 @@ local function write()
   local wrote = false
   for _, bucket in ipairs(changed) do
     local value, ttl = bucket.text, bucket.ttl
+    -- `%.0f` and never `tostring`, which writes large numbers with an exponent.
     if value == '' and bucket.us > 0 and ttl > 0 then
       value = string.format(bucket.frac > 0 and '%.0f:%.0f' or '%.0f', bucket.us, bucket.frac)
     end

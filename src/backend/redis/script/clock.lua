@@ -7,6 +7,7 @@ local function set_clock(text)
   now, grace = tonumber(text), 600000
   if now < 0 then
     if not servers_time then
+      -- Read once: all batches of a call are decided at the same instant.
       local time = redis.call('TIME')
       servers_time = time[1] * 1000000 + time[2]
     end

@@ -9,6 +9,7 @@ local DAY = 86400000000
 -- When the month starts that contains a day, and how many days it has. Days count from the epoch, and years from March.
 local function month(day)
   local floor = math.floor
+  -- Years that begin in March have their leap day at the end, so that all months before it are at the same place each year.
   local since = day + 719468
   local era = floor(since / 146097)
   local nth = since - era * 146097
@@ -42,6 +43,8 @@ end
 
 -- What counts now of a quota: nothing, if its period has ended.
 local function current(start, used, length, shift)
+  -- By the period that contains the stored start, under the limit in force: a clock that steps back across midnight does
+  -- not get a second quota.
   if used > 0 then
     local _, ends = period(start, length, shift)
     if now < ends then
@@ -67,6 +70,7 @@ local function use(verb, start, used, at)
   local before = used
   used = verb == 'refund' and math.max(used - cost, 0) or used + cost
   if verb == 'debit' then
+    -- As in memory, where the amount is an unsigned number of 32 bits.
     used = math.min(used, 4294967295)
   elseif verb ~= 'refund' and used > quota then
     return false

@@ -20,6 +20,8 @@ if stored then
   end
 end
 
+-- The stored value is returned as it was: the caller computes the figures from it, and checks that it comes to the same
+-- decision.
 local count, us, frac = tonumber(ARGV[2]), stored_us, stored_frac
 if us < now then
   us, frac = now, 0
@@ -30,6 +32,7 @@ us, frac = us + ARGV[3], frac + (ARGV[5] or 0)
 if frac >= count then
   us, frac = us + 1, frac - count
 end
+-- Compared in two parts, because the sum of a time and a fraction would be rounded. Equality is allowed.
 local horizon = now + ARGV[4]
 if us > horizon or us == horizon and frac > tonumber(ARGV[6] or 0) then
   return {0, now, stored_us, stored_frac}

@@ -54,7 +54,7 @@ while key do
         new_us, new_frac = new_us + 1, new_frac - count
       end
       if new_us > horizon or new_us == horizon and new_frac > horizon_frac then
-        -- Nor does any other of the run.
+        -- A denial changes nothing, so the other spends of the run, which are equal, do not fit either.
         break
       end
       tat_us, tat_frac, passed = new_us, new_frac, passed + 1
@@ -62,6 +62,7 @@ while key do
     nth = nth + 1
     key = KEYS[nth]
   until key ~= bucket
+  -- Each bucket for itself: one that cannot be read is nobody else's problem.
   if fault then
     us, passed = fault, 0
   elseif passed > 0 then

@@ -31,6 +31,7 @@ local function unit(bucket, tier, nth)
 end
 
 -- How many of the units that are kept are not in the window any more: they are the oldest.
+-- By halving: a window of 4096 units takes twelve comparisons, so that the time does not depend on the limit.
 local function outdated(bucket, tier)
   local low, high = 0, tier.kept
   while low < high do
@@ -50,6 +51,7 @@ local function read_tiers(value, at)
   local stored = 0
   if value ~= '' then
     stored = string.byte(value, 2)
+    -- A clock that has stepped back would put grants into the future.
     bucket.now = math.max(now, (struct.unpack('<d', value, 3)))
   end
   local area = 1 + HEAD + TIER * stored
@@ -68,6 +70,7 @@ local function read_tiers(value, at)
     end
     area = area + 8 * tier.places
     tier.phase = phase(tier, bucket.now)
+    -- A tier above the lowest starts empty each time it is entered.
     if i > 1 and tier.phase == 'inactive' then
       tier.old = tier.kept
     else
@@ -96,9 +99,11 @@ local function plan(bucket, most, least)
       passed[#passed + 1] = {tier, units}
       last = units > 0 and #passed or last
     elseif tier.phase == 'cooldown' and tier.kind % 2 == 0 then
+      -- It cannot be skipped, so everything above it is out of reach.
       break
     end
   end
+  -- Nothing has been changed so far: a rejection leaves no trace.
   if granted < least then
     return 0
   end
@@ -204,6 +209,7 @@ end
 
 -- Finds out what each tier keeps of its units, and whether the value has the places for them.
 local function settle(bucket)
+  -- The places of a tier are a ring, as many as its limit. If a limit has changed, so has the size of a ring.
   local fits = #bucket.value > SMALL and string.byte(bucket.value, 2) == #bucket
   for _, tier in ipairs(bucket) do
     tier.wants, tier.stay = tier.places, tier.kept

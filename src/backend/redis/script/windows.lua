@@ -4,6 +4,7 @@
 
 local MOST_UNITS = 4096
 -- So many units are reported one by one.
+-- More would make the reply as long as the window, for figures that depend on three of them at most.
 local FEW = 16
 
 -- When a unit was taken, counted from the oldest, which is 0.
@@ -14,6 +15,7 @@ end
 -- How many units were taken at or before an instant, of those from `low` on.
 local function count_until(text, low, instant)
   local high = math.floor(#text / 8)
+  -- Almost always all of them were: nothing is newer than now, unless a clock has stepped back.
   if high > low and taken(text, high - 1) <= instant then
     return high - low
   end
@@ -76,6 +78,7 @@ local function ask_window(text, at)
   local window = {text = text, limit = tonumber(ARGV[at + 1]), span = tonumber(ARGV[at + 2])}
   local how, cost, named = ARGV[at], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local all = math.floor(#text / 8)
+  -- Units that have expired are skipped here, and cut off with the next change. A denial writes nothing.
   window.first = 0
   if all > 0 and taken(text, 0) + window.span <= now then
     window.first = count_until(text, 0, now - window.span)

@@ -39,7 +39,7 @@ fn app(limiter: Limiter) -> Router {
     let tokens = Rule::new("tokens", ClientIp::peer())
         .cost(1_000)
         .settle_by(used);
-    let layer = |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let layer = move |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     Router::new()
         .route("/upload", post(upload).route_layer(layer(kilobytes)))
         .route("/chat", post(chat).route_layer(layer(tokens)))
