@@ -171,6 +171,7 @@ impl Units {
     }
 
     /// When each was taken, in microseconds since the Unix epoch, in ascending order.
+    #[must_use]
     pub fn instants(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator {
         self.instants.iter().copied()
     }

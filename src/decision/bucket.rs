@@ -64,8 +64,8 @@ impl Bucket {
     ) -> Option<Self> {
         match (algorithm, state) {
             (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                let (at, cost, max_wait_us) =
-                    (now.as_micros(), member.cost, member.max_wait_us(gcra));
+                let (at, cost) = (now.as_micros(), member.cost);
+                let max_wait_us = member.max_wait_us(gcra);
                 let after = match action {
                     Action::Probe => gcra.spend_within(tat, at, cost, max_wait_us),
                     Action::ProbeDebit => Some(gcra.debit(tat, at, cost)),
@@ -93,13 +93,7 @@ impl Bucket {
             }),
             (Algorithm::Quota(quota), State::Quota(usage)) => Some(Self::Quota {
                 quota: *quota,
-                usage: match action {
-                    Action::Probe => quota
-                        .spend(usage, now.as_micros(), member.cost)
-                        .unwrap_or(usage),
-                    Action::ProbeDebit => quota.debit(usage, now.as_micros(), member.cost),
-                    _ => usage,
-                },
+                usage: shown_usage(quota, usage, now, member.cost, action),
                 now,
                 cost: member.cost,
                 is_taken,
@@ -313,6 +307,22 @@ impl Bucket {
     pub(super) fn compare_waits(&self, other: &Self) -> Ordering {
         let ((ours, count), (theirs, other_count)) = (self.wait(), other.wait());
         ours.compare(count, theirs, other_count)
+    }
+}
+
+/// What is used of a quota, with what a probe would take.
+#[inline]
+fn shown_usage(
+    quota: &quota::Quota,
+    usage: Usage,
+    now: Timestamp,
+    cost: u32,
+    action: Action,
+) -> Usage {
+    match action {
+        Action::Probe => quota.spend(usage, now.as_micros(), cost).unwrap_or(usage),
+        Action::ProbeDebit => quota.debit(usage, now.as_micros(), cost),
+        _ => usage,
     }
 }
 

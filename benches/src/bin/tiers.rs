@@ -1,4 +1,5 @@
-//! Tells what a decision on burst tiers costs in memory, beside one by GCRA, and how much memory a bucket takes.
+//! Tells what a decision on burst tiers, a window or a quota costs in memory, beside one by GCRA, and how much memory a
+//! bucket with tiers takes.
 //!
 //! `tiers`, or `tiers memory [limit] [buckets]` for the memory of buckets with one sliding tier of that limit.
 
@@ -11,6 +12,7 @@ use tollgate::{
     Limit, MemoryBackend,
     backend::Backend,
     clock::Timestamp,
+    quota::Per,
     tiers::Tier,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
@@ -75,35 +77,44 @@ fn beside_gcra() {
         ("allowed, one client", &ids[..1], 250_000),
         ("denied, one client", &ids[..1], 0),
     ] {
+        // Of the same size. Where nothing comes back, all are denied.
+        let quota = if step == 0 { 55 } else { u32::MAX };
         let mut sides = [
             Side::new(Limit::per_second(5).burst(55)),
             Side::new(penalties()),
+            Side::new(Limit::window(5, Duration::from_secs(1))),
+            Side::new(Limit::quota(quota, Per::Month)),
         ];
-        let [gcra, tiers] = compare(&mut sides, |side| {
+        let [gcra, others @ ..] = compare(&mut sides, |side| {
             for n in 0..DECISIONS {
                 side.now += step;
                 hint::black_box(side.spend(&ids[(n as usize) % ids.len()]));
             }
         });
-        println!(
-            "{what}: GCRA {gcra:.0} ns, tiers {tiers:.0} ns, which is {:.2} times as much",
-            tiers / gcra
-        );
+        println!("{what}: GCRA {gcra:.0} ns");
+        for (kind, took) in ["tiers", "window of 5", "monthly quota"].iter().zip(others) {
+            println!(
+                "  {kind}: {took:.0} ns, which is {:.2} times as much",
+                took / gcra
+            );
+        }
     }
 }
 
-/// A sliding tier that is always full but for one unit: each grant follows one that leaves.
+/// A sliding tier and a window that are always full but for one unit: each grant follows one that leaves.
 fn by_limit() {
     for limit in [5, 50, 500, 4096] {
         let window = Duration::from_micros(u64::from(limit) - 1);
         let tier = Limit::tiers([Tier::new(limit, window)]).expect("it is a tier");
-        let [took] = compare(&mut [Side::new(tier)], |side| {
+        let window = Limit::window(limit, Duration::from_micros(u64::from(limit)));
+        let mut sides = [Side::new(tier), Side::new(window)];
+        let [tier, window] = compare(&mut sides, |side| {
             for _ in 0..DECISIONS {
                 side.now += 1;
                 assert!(side.spend("client"), "one has left");
             }
         });
-        println!("sliding, limit {limit}: {took:.0} ns");
+        println!("sliding, limit {limit}: tier {tier:.0} ns, window {window:.0} ns");
     }
 }
 

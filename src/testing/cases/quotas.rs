@@ -14,12 +14,11 @@ use super::world::{Figures, World, figures};
 const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
 
-pub async fn quota_comes_back_when_its_period_ends(world: World) {
-    // It is midnight, Thursday, 1 January 2026.
-    let start = world.now();
+/// Periods, and when the first two of them end that midnight of Thursday, 1 January 2026, is in.
+fn periods() -> [(Per, u64, u64); 9] {
     let ahead = UtcOffset::hours(2);
     let days = |days| days * DAY;
-    for (i, (per, first, second)) in [
+    [
         (Per::Hour, HOUR, 2 * HOUR),
         (
             Per::Hour.at_offset(UtcOffset::minutes(-30)),
@@ -42,9 +41,11 @@ pub async fn quota_comes_back_when_its_period_ends(world: World) {
         ),
         (Per::first_use(Duration::from_micros(7)), 7, 14),
     ]
-    .into_iter()
-    .enumerate()
-    {
+}
+
+pub async fn quota_comes_back_when_its_period_ends(world: World) {
+    let start = world.now();
+    for (i, (per, first, second)) in periods().into_iter().enumerate() {
         let limiter = world.limiter([("l", Limit::quota(3, per))]);
         let id = world.id(&i.to_string());
         let bucket = Transaction::new("l", &id);
