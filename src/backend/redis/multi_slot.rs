@@ -33,7 +33,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     decision::Outcome,
-    transaction::{Algorithm, Batch, Member, Mode, Operation},
+    transaction::{Algorithm, Batch, Member, Mode, Operation, OwnedBatch},
 };
 
 /// The members of a batch that are in one slot, by their places in the batch.
@@ -50,6 +50,14 @@ impl Group {
             self.slot,
             ScriptCall::new(operation, batch.now, members, form),
         )
+    }
+
+    /// The members that are in the slot, and a copy of their batch that borrows nothing.
+    fn owned(&self, batch: &Batch<'_>) -> (u16, OwnedBatch) {
+        let members = self.places.iter().map(|place| batch.members[*place]);
+        let members: Vec<_> = members.collect();
+        let charged = Batch::new(batch.operation, &members).at(batch.now);
+        (self.slot, OwnedBatch::from(&charged))
     }
 }
 
@@ -168,7 +176,8 @@ impl MultiSlotBatch<'_> {
             cluster: Arc::clone(self.cluster),
             votes: self.calls(&votes[..first], Operation::Spend),
             tiers: self.calls(&votes[first..], Operation::Spend),
-            back: self.calls(&votes, Operation::Refund),
+            charged: votes.iter().map(|group| group.owned(self.batch)).collect(),
+            form: self.form.clone(),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
             timeout: self.timeout,
@@ -197,8 +206,9 @@ struct SpendPhase {
     votes: Vec<(u16, ScriptCall)>,
     /// Votes that cannot be given back, or not all of them.
     tiers: Vec<(u16, ScriptCall)>,
-    /// What gives each of the votes back, those without tiers first.
-    back: Vec<(u16, ScriptCall)>,
+    /// What each of the votes charges, those without tiers first.
+    charged: Vec<(u16, OwnedBatch)>,
+    form: KeyForm,
     others: Vec<(u16, ScriptCall)>,
     deadline: Deadline,
     /// How long giving back may take.
@@ -207,7 +217,7 @@ struct SpendPhase {
 
 impl SpendPhase {
     /// Takes from the members that vote and, if all of them pass, from the others.
-    async fn run(mut self) -> (Answers, Option<Answers>) {
+    async fn run(self) -> (Answers, Option<Answers>) {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
@@ -221,9 +231,15 @@ impl SpendPhase {
             let others = run(&self.cluster, &self.others, self.deadline).await;
             return (voted, Some(others));
         }
-        let mut took = voted.iter().map(took);
-        self.back.retain(|_| took.next() == Some(true));
-        for answer in run(&self.cluster, &self.back, Deadline::after(self.timeout)).await {
+        let charged = self.charged.iter().zip(&voted);
+        let back: Vec<_> = charged
+            .filter(|(_, answer)| took(answer))
+            .filter_map(|((slot, batch), answer)| {
+                let call = refund_of(batch, answer.as_ref().ok()?, &self.form)?;
+                Some((*slot, call))
+            })
+            .collect();
+        for answer in run(&self.cluster, &back, Deadline::after(self.timeout)).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
                 tracing::debug!(%error, "a charge could not be refunded");
@@ -231,6 +247,24 @@ impl SpendPhase {
         }
         (voted, None)
     }
+}
+
+/// The call that refunds what a batch has charged, by its receipts. Tiers have none.
+fn refund_of(charged: &OwnedBatch, answer: &ScriptAnswer, form: &KeyForm) -> Option<ScriptCall> {
+    charged.lend(|batch| {
+        let outcome = answer.judge(batch).ok()?;
+        let decisions = (0..batch.members.len()).map(|i| outcome.decision(batch, i, true));
+        let receipts: Vec<_> = decisions.map(|decision| decision.receipt()).collect();
+        let refunded = batch.members.iter().zip(&receipts);
+        let refunded: Vec<_> = refunded
+            .filter_map(|(member, receipt)| {
+                let receipt = Some(receipt.as_ref()?);
+                Some(Member { receipt, ..*member })
+            })
+            .collect();
+        let call = ScriptCall::new(Operation::Refund, batch.now, refunded.iter(), form);
+        (!refunded.is_empty()).then_some(call)
+    })
 }
 
 async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline) -> Answers {
