@@ -394,6 +394,7 @@ impl View<'_> {
         };
         let newest = used.checked_sub(1).and_then(unit);
         WindowSnapshot {
+            at: self.now,
             used,
             change,
             next_after: wait(cost),
@@ -410,6 +411,8 @@ impl View<'_> {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowSnapshot {
+    /// When it was decided, by the clock of the store that keeps the units, in µs since the epoch.
+    pub(crate) at: u64,
     /// How many units count.
     pub(crate) used: u32,
     /// What the decision does to them.

@@ -140,8 +140,9 @@ impl Bucket {
                 let (gcra, tat) = (*gcra, *tat);
                 Some((Charge::Gcra { gcra, tat }, *cost))
             }
-            Self::Window { figures, now, .. } => {
-                Some((Charge::Window { at: *now }, figures.change.units()))
+            Self::Window { figures, .. } => {
+                let at = Timestamp::from_micros(figures.at);
+                Some((Charge::Window { at }, figures.change.units()))
             }
             Self::Quota { usage, cost, .. } => {
                 let start_us = usage.start_us;

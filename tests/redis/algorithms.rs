@@ -9,6 +9,7 @@ use jiff::{
     civil::{DateTime, Weekday},
     tz::Offset,
 };
+use tokio::task::JoinSet;
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
     backend::Backend,
@@ -22,7 +23,9 @@ use tollgate::{
     transaction::{Mode, Receipt},
 };
 
-use crate::{CLUSTER, SERVER, connect, redis_support::Server, support::scale::scaled};
+use crate::{
+    CLUSTER, SERVER, connect, redis_support::Server, spread::pair, support::scale::scaled,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -602,4 +605,59 @@ async fn batch_of_all_algorithms_is_one_round_trip_and_all_or_nothing() {
     assert!(!limiter.spend_batch(&batch).await.unwrap().allowed());
     assert_eq!(server.info("rdb_changes_since_last_save"), writes);
     assert!(server.info("cmdstat_evalsha").starts_with("calls=3,"));
+}
+
+/// A cluster's limiter with a window, a quota, and a bucket of 50.
+async fn spread() -> Limiter {
+    let day = Duration::from_secs(24 * 3600);
+    let limits = Limits::builder()
+        .limit("window", Limit::window(1000, day))
+        .limit("quota", Limit::quota(1000, Per::Month))
+        .limit("fifty", Limit::per_day(50));
+    Limiter::new(limits.build().unwrap(), connect(CLUSTER.url()).await)
+}
+
+async fn left(limiter: &Limiter, limit: &str, id: &str) -> u32 {
+    let look = Transaction::new(limit, id).cost(0);
+    limiter.check(&look).await.unwrap().remaining().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_slot_denies_is_given_back() {
+    for limit in ["window", "quota"] {
+        let (limiter, [a, b]) = (spread().await, pair(&format!("{limit}-back")));
+        let mut tasks = JoinSet::new();
+        for _ in 0..200 {
+            let (limiter, a, b) = (limiter.clone(), a.clone(), b.clone());
+            tasks.spawn(async move {
+                let batch = [
+                    Transaction::new(limit, &a).cost(2),
+                    Transaction::new("fifty", &b),
+                ];
+                limiter.spend_batch(&batch).await.unwrap().allowed()
+            });
+        }
+        let passed = tasks.join_all().await.into_iter().filter(|passed| *passed);
+        let passed = u32::try_from(passed.count()).unwrap();
+        assert_eq!(passed, 50, "{limit}");
+        assert_eq!(left(&limiter, limit, &a).await, 1000 - 2 * passed);
+        assert_eq!(left(&limiter, "fifty", &b).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn receipts_of_a_batch_over_slots_refund_its_charges() {
+    let (limiter, [a, b]) = (spread().await, pair("receipts"));
+    let batch = [("window", &a), ("window", &b), ("quota", &a), ("quota", &b)];
+    let transactions = batch.map(|(limit, id)| Transaction::new(limit, id).cost(3));
+    let spent = limiter.spend_batch(&transactions).await.unwrap();
+    for ((limit, id), decision) in batch.into_iter().zip(spent.members()) {
+        let handle = limiter.limit(limit).unwrap();
+        let mut receipt = decision.receipt().unwrap();
+        let part = receipt.split(1);
+        for (receipt, remaining) in [(part, 998), (receipt, 1000)] {
+            let refunded = handle.refund_receipt(id, receipt).await.unwrap();
+            assert_eq!(refunded.remaining(), Some(remaining), "{limit} of {id}");
+        }
+    }
 }

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     decision::Outcome,
-    transaction::{Algorithm, Batch, Member, Mode, Operation, OwnedBatch, Receipt},
+    transaction::{Algorithm, Batch, Member, Mode, Operation, OwnedBatch},
 };
 
 /// The members of a batch that are in one slot, by their places in the batch.
@@ -52,29 +52,12 @@ impl Group {
         )
     }
 
-    /// The call that gives back exactly what a spend has charged here.
-    fn call_back(
-        &self,
-        batch: &Batch<'_>,
-        form: &KeyForm,
-        spent: &ScriptAnswer,
-    ) -> Result<(u16, ScriptCall), Failure> {
+    /// The members that are in the slot, and a copy of their batch that borrows nothing.
+    fn owned(&self, batch: &Batch<'_>) -> (u16, OwnedBatch) {
         let members = self.places.iter().map(|place| batch.members[*place]);
-        let members: Vec<Member<'_>> = members.collect();
-        let spends = Batch::new(Operation::Spend, &members).at(batch.now);
-        let outcome = spent.judge(&spends)?;
-        let receipts = (0..members.len()).map(|i| outcome.decision(&spends, i, true).receipt());
-        let receipts: Vec<Option<Receipt>> = receipts.collect();
-        let members = members
-            .iter()
-            .zip(&receipts)
-            .map(|(member, receipt)| Member {
-                receipt: receipt.as_ref(),
-                ..*member
-            });
-        let members: Vec<Member<'_>> = members.collect();
-        let call = ScriptCall::new(Operation::Refund, batch.now, members.iter(), form);
-        Ok((self.slot, call))
+        let members: Vec<_> = members.collect();
+        let charged = Batch::new(batch.operation, &members).at(batch.now);
+        (self.slot, OwnedBatch::from(&charged))
     }
 }
 
@@ -197,9 +180,8 @@ impl MultiSlotBatch<'_> {
             cluster: Arc::clone(self.cluster),
             votes: self.calls(&votes[..first], Operation::Spend),
             tiers: self.calls(&votes[first..], Operation::Spend),
-            batch: OwnedBatch::from(self.batch),
+            charged: votes.iter().map(|group| group.owned(self.batch)).collect(),
             form: self.form.clone(),
-            groups: votes.clone(),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
             timeout: self.timeout,
@@ -228,9 +210,8 @@ struct SpendPhase {
     votes: Vec<(u16, ScriptCall)>,
     /// Votes that cannot be given back, or not all of them.
     tiers: Vec<(u16, ScriptCall)>,
-    /// The votes, those without tiers first, and what gives them back.
-    groups: Vec<Group>,
-    batch: OwnedBatch,
+    /// What each of the votes charges, those without tiers first.
+    charged: Vec<(u16, OwnedBatch)>,
     form: KeyForm,
     others: Vec<(u16, ScriptCall)>,
     deadline: Deadline,
@@ -258,8 +239,15 @@ impl SpendPhase {
         // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would give
         // away what others have paid for. The refunds have a time of their own: the request's may be over, and leaving the
         // charges would deny the client for nothing.
-        let deadline = Deadline::after(self.timeout);
-        for answer in run(&self.cluster, &self.back(&voted), deadline).await {
+        let charged = self.charged.iter().zip(&voted);
+        let back: Vec<_> = charged
+            .filter(|(_, answer)| took(answer))
+            .filter_map(|((slot, batch), answer)| {
+                let call = refund_of(batch, answer.as_ref().ok()?, &self.form)?;
+                Some((*slot, call))
+            })
+            .collect();
+        for answer in run(&self.cluster, &back, Deadline::after(self.timeout)).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
                 tracing::debug!(%error, "a charge could not be refunded");
@@ -267,20 +255,24 @@ impl SpendPhase {
         }
         (voted, None)
     }
+}
 
-    /// The calls that give back what has been charged.
-    fn back(&self, voted: &Answers) -> Vec<(u16, ScriptCall)> {
-        let voted = self.groups.iter().zip(voted);
-        let charged = voted.filter_map(|(group, answer)| {
-            let answer = answer.as_ref().ok().filter(|answer| answer.passes)?;
-            Some((group, answer))
-        });
-        self.batch.lend(|batch| {
-            let calls = charged.map(|(group, answer)| group.call_back(batch, &self.form, answer));
-            // An answer that passed is one that can be judged.
-            calls.filter_map(Result::ok).collect()
-        })
-    }
+/// The call that refunds what a batch has charged, by its receipts. Tiers have none.
+fn refund_of(charged: &OwnedBatch, answer: &ScriptAnswer, form: &KeyForm) -> Option<ScriptCall> {
+    charged.lend(|batch| {
+        let outcome = answer.judge(batch).ok()?;
+        let decisions = (0..batch.members.len()).map(|i| outcome.decision(batch, i, true));
+        let receipts: Vec<_> = decisions.map(|decision| decision.receipt()).collect();
+        let refunded = batch.members.iter().zip(&receipts);
+        let refunded: Vec<_> = refunded
+            .filter_map(|(member, receipt)| {
+                let receipt = Some(receipt.as_ref()?);
+                Some(Member { receipt, ..*member })
+            })
+            .collect();
+        let call = ScriptCall::new(Operation::Refund, batch.now, refunded.iter(), form);
+        (!refunded.is_empty()).then_some(call)
+    })
 }
 
 async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline) -> Answers {
