@@ -180,7 +180,7 @@ fn limit_that_is_removed_is_named_with_its_file() {
     files.write("overrides.yml", "");
     files.write("defaults.yml", &DEFAULTS.replace("orders", "order"));
     let expected = format!(
-        "limit `orders`, which a rule uses, is not in {} any more: put it back, or write `orders: {{}}` if it is to be \
+        "limit `orders`, which a rule uses, is not in {} any more: put it back, or write `orders: {{}}` to turn it \
          off (did you mean `order`?)",
         defaults.display()
     );
