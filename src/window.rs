@@ -271,6 +271,11 @@ impl<'a> View<'a> {
             instants: Instants::Sampled(sample),
         }
     }
+
+    /// How many units count.
+    pub(crate) const fn used(&self) -> u32 {
+        self.used
+    }
 }
 
 impl View<'_> {

@@ -1,15 +1,15 @@
-/// The terms of a limit with leases. See [`Lease`](super::Lease).
+/// How the burst of a limit with leases is split. [`Backend::lease`](super::Backend::lease) returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
-    /// The number of unspent units that each process may hold.
+    /// The most unspent tokens that each process may hold.
     pub units: u32,
     /// The burst that the store decides with.
     pub burst: u32,
 }
 
 impl LeaseTerms {
-    /// The terms by which each process may hold so many units, and the store decides by this burst.
+    /// Terms by which each process may hold `units` tokens, and the store decides with a burst of `burst`.
     #[must_use]
     pub const fn new(units: u32, burst: u32) -> Self {
         Self { units, burst }

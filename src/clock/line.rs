@@ -13,7 +13,7 @@ const MAX_LAG: u64 = 1_000_000;
 
 /// Both clocks, read at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(super) struct ClockSample {
     pub(super) counter: u64,
     /// Nanoseconds of the monotonic clock since the first sample.
     pub(super) elapsed: u64,
@@ -34,7 +34,7 @@ pub(super) struct Line {
 
 impl Line {
     /// The first line, of a counter that makes 2³² ticks in `nominal` nanoseconds.
-    pub(super) fn first(sample: Sample, nominal: u64) -> Self {
+    pub(super) fn first(sample: ClockSample, nominal: u64) -> Self {
         Self {
             counter: sample.counter,
             span: ticks(nominal),
@@ -64,7 +64,7 @@ impl Line {
     /// The line that follows, from a sample that this one does not hold for.
     ///
     /// It begins at the sample's time, unless that would be a step back, or too great a haste.
-    pub(super) fn next(&self, sample: Sample, nominal: u64) -> Self {
+    pub(super) fn next(&self, sample: ClockSample, nominal: u64) -> Self {
         let (end, due) = (self.end(), sample.elapsed);
         // Nobody has seen any time beyond the end, so that it may have run at any rate since.
         let over = match self.is_over_at(sample.counter) {
@@ -116,8 +116,8 @@ mod tests {
     /// A counter of one tick in a nanosecond.
     const NOMINAL: u64 = 1 << 32;
 
-    fn sample(counter: u64, elapsed: u64) -> Sample {
-        Sample { counter, elapsed }
+    fn sample(counter: u64, elapsed: u64) -> ClockSample {
+        ClockSample { counter, elapsed }
     }
 
     fn first() -> Line {

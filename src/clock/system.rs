@@ -6,7 +6,7 @@ use std::{
 
 use super::{
     Clock, Timestamp,
-    line::{Line, Sample, scale},
+    line::{ClockSample, Line, scale},
     published::Published,
 };
 
@@ -163,7 +163,7 @@ impl<C: Clocks> Corrected<C> {
 }
 
 /// Reads both clocks. A thread that is kept waiting between the two reads them again.
-fn sample(clocks: &impl Clocks, nominal: u64) -> Sample {
+fn sample(clocks: &impl Clocks, nominal: u64) -> ClockSample {
     const TRIES: usize = 5;
     const CLOSE_NS: u64 = 1_000;
     let mut best = read(clocks);
@@ -180,12 +180,12 @@ fn sample(clocks: &impl Clocks, nominal: u64) -> Sample {
 }
 
 /// Reads both clocks once, and says how many ticks that took.
-fn read(clocks: &impl Clocks) -> (u64, Sample) {
+fn read(clocks: &impl Clocks) -> (u64, ClockSample) {
     let before = clocks.counter();
     let elapsed = clocks.monotonic();
     let ticks = clocks.counter().wrapping_sub(before);
     let counter = before.wrapping_add(ticks / 2);
-    (ticks, Sample { counter, elapsed })
+    (ticks, ClockSample { counter, elapsed })
 }
 
 #[cfg(test)]

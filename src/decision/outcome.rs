@@ -21,6 +21,9 @@ pub struct Outcome {
     answers: SmallVec<[Answer; 4]>,
     /// The algorithms by which it was decided, if they are not the members'.
     algorithms: Option<Box<[Algorithm]>>,
+    /// The instant by the clock of each member's own server, if there are several.
+    #[cfg(feature = "redis")]
+    clocks: Option<Box<[Timestamp]>>,
     source: Source,
     /// The member, by its place in the batch, whose debit its window has no room to remember. Then nothing is decided,
     /// and nothing written.
@@ -36,6 +39,8 @@ impl Outcome {
             now,
             answers: answers.into_iter().collect(),
             algorithms: None,
+            #[cfg(feature = "redis")]
+            clocks: None,
             source: Source::Store,
             no_room: None,
         }
@@ -48,6 +53,8 @@ impl Outcome {
             now,
             answers: SmallVec::new(),
             algorithms: None,
+            #[cfg(feature = "redis")]
+            clocks: None,
             source: Source::Store,
             no_room: None,
         };
@@ -82,6 +89,27 @@ impl Outcome {
     #[cfg(feature = "failure-policy")]
     pub(crate) fn source(&self) -> Source {
         self.source
+    }
+
+    /// Says what time it was by the clock of each member's own server. Answers are as the clock of [`now`](Self::now)
+    /// shows them. Decisions are as their own servers show them, because these know the bucket by that.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub(crate) fn by_clocks(mut self, clocks: &[Timestamp]) -> Self {
+        self.clocks = Some(clocks.into());
+        self
+    }
+
+    /// The instant and the answer of a member, by the clock of its own server.
+    #[inline(always)]
+    fn by_own_clock(&self, index: usize, answer: &Answer) -> (Timestamp, Answer) {
+        #[cfg(feature = "redis")]
+        if let Some(own) = self.clocks.as_ref().and_then(|clocks| clocks.get(index)) {
+            let state = answer.state.by_clock(self.now, *own);
+            return (*own, Answer { state, ..*answer });
+        }
+        let _ = index;
+        (self.now, *answer)
     }
 
     /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
@@ -161,13 +189,14 @@ impl Outcome {
             return Decision::NOT_LIMITED;
         };
         let other = self.algorithms.as_ref().and_then(|all| all.get(index));
+        let (now, answer) = self.by_own_clock(index, answer);
         Decision::new(
             batch.action(member),
             member,
             other.unwrap_or(member.algorithm),
-            answer,
+            &answer,
             Circumstances {
-                now: self.now,
+                now,
                 passes,
                 source: self.source,
             },

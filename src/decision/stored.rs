@@ -68,11 +68,20 @@ impl Stored {
             (Self::Tiers(history), Algorithm::Tiers(tiers)) => {
                 BucketView::Tiers(history.view(tiers, now.as_micros()))
             }
-            (Self::Window(units), Algorithm::Window(window)) => {
-                BucketView::Window(units.view(window, now.as_micros()))
+            (Self::Window(_), Algorithm::Window(window)) => {
+                BucketView::Window(self.view_window(window, now))
             }
             (Self::Quota(usage), _) => BucketView::Quota(*usage),
             _ => BucketView::NOTHING,
+        }
+    }
+
+    /// What a window sees of it: nothing, if the limit had another algorithm.
+    #[inline]
+    pub(crate) fn view_window(&self, window: &Window, now: Timestamp) -> window::View<'_> {
+        match self {
+            Self::Window(units) => units.view(window, now.as_micros()),
+            _ => window::View::empty(now.as_micros()),
         }
     }
 
@@ -176,7 +185,7 @@ impl BucketView<'_> {
 
     /// That of a bucket never used, if what is stored is of a limit that had no window.
     #[inline]
-    pub(crate) fn window(&self, now: Timestamp) -> window::View<'_> {
+    pub(super) fn window(&self, now: Timestamp) -> window::View<'_> {
         match self {
             Self::Window(view) => *view,
             _ => window::View::empty(now.as_micros()),

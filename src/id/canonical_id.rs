@@ -111,7 +111,7 @@ impl fmt::Display for CanonicalId<'_> {
 
 /// What is wrong with an id, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum Reason {
+pub(super) enum IdProblem {
     #[error("it is empty: use the client's id, or leave it out")]
     Empty,
     #[error("it is reserved for requests without an id: use `Transaction::missing`")]

@@ -2,20 +2,20 @@
 
 use arrayvec::ArrayString;
 
-use super::canonical_id::{CanonicalId, Reason};
+use super::canonical_id::{CanonicalId, IdProblem};
 
 /// The longest name, in characters (RFC 1035, without the dot at the end).
 const MAX_NAME: usize = 253;
 
 const MAX_LABEL: usize = 63;
 
-const FORM: Reason = Reason::Form(
+const FORM: IdProblem = IdProblem::Form(
     "use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`",
 );
 
-const ADDRESS: Reason = Reason::Form("an address has no registered domain: use a name");
+const ADDRESS: IdProblem = IdProblem::Form("an address has no registered domain: use a name");
 
-pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let name = name(text.strip_prefix("*.").unwrap_or(text))?;
     let folded = match lower_case(name) {
         None => CanonicalId::same(registrable(name)),
@@ -26,7 +26,7 @@ pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
 }
 
 /// The name in `text`, without a dot at its end, if it has a name's form.
-pub(super) fn name(text: &str) -> Result<&str, Reason> {
+pub(super) fn name(text: &str) -> Result<&str, IdProblem> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let last = name.rsplit('.').next().unwrap_or_default();
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {

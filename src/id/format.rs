@@ -3,7 +3,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use thiserror::Error;
 
 use super::{
-    canonical_id::{CanonicalId, Reason},
+    canonical_id::{CanonicalId, IdProblem},
     domain, fqdn_set,
     id::Id,
     ip_address, ipv6_range, pair, reg_id,
@@ -105,15 +105,15 @@ impl IdFormat {
         }
         let folded = self.fold(text)?;
         match folded.is_wider() {
-            true => Err(self.error(text, Reason::Wider(folded.as_str().into()))),
+            true => Err(self.error(text, IdProblem::Wider(folded.as_str().into()))),
             false => Ok(folded),
         }
     }
 
     fn fold_formatted(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         let folded = match self {
-            _ if text.is_empty() => Err(Reason::Empty),
-            _ if text == Id::MISSING => Err(Reason::Reserved),
+            _ if text.is_empty() => Err(IdProblem::Empty),
+            _ if text == Id::MISSING => Err(IdProblem::Reserved),
             Self::Opaque => Ok(CanonicalId::same(text)),
             Self::IpAddress => ip_address::fold(text),
             Self::Ipv6Range => ipv6_range::fold(text),
@@ -127,7 +127,7 @@ impl IdFormat {
     }
 
     #[cold]
-    fn error(self, text: &str, reason: Reason) -> IdError {
+    fn error(self, text: &str, reason: IdProblem) -> IdError {
         IdError {
             format: self,
             id: shortened(text),
@@ -159,7 +159,7 @@ impl FromStr for IdFormat {
 pub struct IdError {
     format: IdFormat,
     id: String,
-    reason: Reason,
+    reason: IdProblem,
 }
 
 impl IdError {

@@ -4,17 +4,17 @@ use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
 use super::{
-    canonical_id::{CanonicalId, Reason},
+    canonical_id::{CanonicalId, IdProblem},
     domain,
     id::Id,
     ip_address,
 };
 
-const FORM: Reason = Reason::Form(
+const FORM: IdProblem = IdProblem::Form(
     "use names of two labels or more in ASCII, or addresses, with a comma and no space between them",
 );
 
-pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let mut members = text
         .split(',')
         .map(member)
@@ -32,7 +32,7 @@ pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
 }
 
 /// A name in lower case, or an address in its canonical form.
-fn member(text: &str) -> Result<CanonicalId<'_>, Reason> {
+fn member(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     if let Ok(address) = ip_address::fold(text) {
         return (!address.is_wider()).then_some(address).ok_or(FORM);
     }

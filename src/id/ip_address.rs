@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 use super::{
-    canonical_id::{CanonicalId, Reason},
+    canonical_id::{CanonicalId, IdProblem},
     id::Id,
 };
 
-const FORM: Reason =
-    Reason::Form("use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask");
+const FORM: IdProblem =
+    IdProblem::Form("use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask");
 
-pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let (ip, zoned) = parse(text).ok_or(FORM)?;
     Ok(match ip {
         // Its parser takes no other spelling.

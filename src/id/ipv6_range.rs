@@ -3,19 +3,19 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{
-    canonical_id::{CanonicalId, Reason},
+    canonical_id::{CanonicalId, IdProblem},
     id::Id,
     ip_address,
 };
 
 pub(super) const BITS: u8 = 48;
 
-const FORM: Reason =
-    Reason::Form("use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`");
+const FORM: IdProblem =
+    IdProblem::Form("use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`");
 
-const IPV4: Reason = Reason::Form("an IPv4 address is in no such range: leave it out");
+const IPV4: IdProblem = IdProblem::Form("an IPv4 address is in no such range: leave it out");
 
-pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let (address, is_range) = match text.split_once('/') {
         Some((address, "48")) => (address, true),
         Some(_) => return Err(FORM),

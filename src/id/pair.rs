@@ -1,18 +1,19 @@
 //! `regId:domain` and `regId:fqdnSet`: an account's number and something of its.
 
 use super::{
-    canonical_id::{CanonicalId, Reason},
+    canonical_id::{CanonicalId, IdProblem},
     id::Id,
     reg_id,
 };
 
-const FORM: Reason =
-    Reason::Form("use an account's number, a colon, and a name or names: `12345678:example.com`");
+const FORM: IdProblem = IdProblem::Form(
+    "use an account's number, a colon, and a name or names: `12345678:example.com`",
+);
 
 pub(super) fn fold(
     text: &str,
-    second: fn(&str) -> Result<CanonicalId<'_>, Reason>,
-) -> Result<CanonicalId<'_>, Reason> {
+    second: fn(&str) -> Result<CanonicalId<'_>, IdProblem>,
+) -> Result<CanonicalId<'_>, IdProblem> {
     let (number, written) = text.split_once(':').ok_or(FORM)?;
     let (number, folded) = (reg_id::fold(number)?, second(written)?);
     if folded.as_str() == written {

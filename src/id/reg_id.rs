@@ -1,11 +1,11 @@
 //! `regId`: the number of an account.
 
-use super::canonical_id::{CanonicalId, Reason};
+use super::canonical_id::{CanonicalId, IdProblem};
 
-const FORM: Reason =
-    Reason::Form("use a whole number up to 18446744073709551615, without sign or leading zeros");
+const FORM: IdProblem =
+    IdProblem::Form("use a whole number up to 18446744073709551615, without sign or leading zeros");
 
-pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, Reason> {
+pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let canonical = digits && (text == "0" || !text.starts_with('0'));
     match text.parse::<u64>() {

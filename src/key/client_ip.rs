@@ -127,7 +127,7 @@ impl ClientIp {
         ranges: impl IntoIterator<Item = T>,
     ) -> Result<Within, RangeError> {
         Ok(Within {
-            ranges: Source::Fixed(Ranges::parse(ranges)?),
+            ranges: RangeSource::Fixed(Ranges::parse(ranges)?),
             address: self.address.clone(),
         })
     }
@@ -148,7 +148,7 @@ impl ClientIp {
     #[must_use]
     pub fn listed_in(&self, list: &IpList) -> Within {
         Within {
-            ranges: Source::List(list.clone()),
+            ranges: RangeSource::List(list.clone()),
             address: self.address.clone(),
         }
     }
@@ -159,12 +159,12 @@ impl ClientIp {
 #[derive(Clone, Debug)]
 pub struct Within {
     address: Address,
-    ranges: Source,
+    ranges: RangeSource,
 }
 
 /// Where the ranges come from.
 #[derive(Clone, Debug)]
-enum Source {
+enum RangeSource {
     Fixed(Ranges),
     List(IpList),
 }
@@ -173,8 +173,8 @@ impl Predicate for Within {
     fn holds(&self, parts: &Parts) -> bool {
         let ip = self.address.find(parts);
         ip.is_ok_and(|ip| match &self.ranges {
-            Source::Fixed(ranges) => ranges.contains(ip),
-            Source::List(list) => list.contains(ip),
+            RangeSource::Fixed(ranges) => ranges.contains(ip),
+            RangeSource::List(list) => list.contains(ip),
         })
     }
 }

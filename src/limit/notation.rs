@@ -57,7 +57,7 @@ impl FromStr for Limit {
     }
 }
 
-fn rate(line: &str) -> Result<Limit, Problem> {
+fn rate(line: &str) -> Result<Limit, LimitProblem> {
     let (count, rest) = number(line)?;
     let rest = rest.trim_start();
     if let Ok(rest) = word(rest, "in") {
@@ -80,23 +80,23 @@ fn rate(line: &str) -> Result<Limit, Problem> {
 }
 
 /// `burst 20`, or `, 20 at once` as limits are displayed.
-fn burst(text: &str) -> Result<u32, Problem> {
+fn burst(text: &str) -> Result<u32, LimitProblem> {
     if let Some(text) = text.strip_prefix(',') {
         let (burst, rest) = number(text.trim_start())?;
         return match rest.split_whitespace().eq(["at", "once"]) {
             true => Ok(burst),
-            false => Err(Problem::Form),
+            false => Err(LimitProblem::Form),
         };
     }
     match number(word(text, "burst")?.trim_start())? {
         (burst, "") => Ok(burst),
-        _ => Err(Problem::Form),
+        _ => Err(LimitProblem::Form),
     }
 }
 
-fn period(word: &str) -> Result<Duration, Problem> {
+fn period(word: &str) -> Result<Duration, LimitProblem> {
     if word.is_empty() {
-        return Err(Problem::Form);
+        return Err(LimitProblem::Form);
     }
     let known = PERIODS.iter().find(|(words, _)| words.contains(&word));
     match known {
@@ -106,19 +106,21 @@ fn period(word: &str) -> Result<Duration, Problem> {
 }
 
 /// Takes a number off the front.
-fn number(text: &str) -> Result<(u32, &str), Problem> {
+fn number(text: &str) -> Result<(u32, &str), LimitProblem> {
     let digits = |c: char| c.is_ascii_digit();
     let end = text.find(|c| !digits(c)).unwrap_or(text.len());
     match text.split_at(end) {
-        ("", _) => Err(Problem::Form),
-        (number, rest) => Ok((number.parse().map_err(|_| Problem::Number)?, rest)),
+        ("", _) => Err(LimitProblem::Form),
+        (number, rest) => Ok((number.parse().map_err(|_| LimitProblem::Number)?, rest)),
     }
 }
 
 /// Takes a word off the front.
-fn word<'a>(text: &'a str, word: &str) -> Result<&'a str, Problem> {
-    let rest = text.strip_prefix(word).ok_or(Problem::Form)?;
-    rest.starts_with(' ').then_some(rest).ok_or(Problem::Form)
+fn word<'a>(text: &'a str, word: &str) -> Result<&'a str, LimitProblem> {
+    let rest = text.strip_prefix(word).ok_or(LimitProblem::Form)?;
+    rest.starts_with(' ')
+        .then_some(rest)
+        .ok_or(LimitProblem::Form)
 }
 
 /// The values of a limit that is written in one line.
@@ -134,11 +136,11 @@ pub(super) fn token_bucket(text: &str) -> Option<Gcra> {
 #[error("`{text}` is not a limit: {problem}")]
 pub struct ParseLimitError {
     text: String,
-    problem: Problem,
+    problem: LimitProblem,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-enum Problem {
+enum LimitProblem {
     #[error("write it as `10/s burst 20`, `5 per 15m` or `1000 per day`")]
     Form,
     #[error("use numbers up to 4294967295")]

@@ -28,13 +28,13 @@ impl Limits {
     /// ```
     #[must_use]
     pub fn as_defaults(&self) -> impl Serialize {
-        Defaults(self)
+        WrittenDefaults(self)
     }
 
     /// What a file of overrides that says the same would hold, in the list form.
     #[must_use]
     pub fn as_overrides(&self) -> impl Serialize {
-        Overrides(self)
+        WrittenOverrides(self)
     }
 }
 
@@ -53,9 +53,9 @@ impl Limit {
     }
 }
 
-struct Defaults<'a>(&'a Limits);
+struct WrittenDefaults<'a>(&'a Limits);
 
-impl Serialize for Defaults<'_> {
+impl Serialize for WrittenDefaults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let named = self.0.iter();
         serializer.collect_map(named.map(|named| (named.name.as_str(), WrittenLimit::new(named))))
@@ -191,9 +191,9 @@ impl TierValues {
     }
 }
 
-struct Overrides<'a>(&'a Limits);
+struct WrittenOverrides<'a>(&'a Limits);
 
-impl Serialize for Overrides<'_> {
+impl Serialize for WrittenOverrides<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().flat_map(items))
     }

@@ -9,6 +9,7 @@ mod clock;
 mod drops;
 mod failover;
 mod flood;
+mod leases;
 mod load;
 mod network;
 #[path = "../redis_support/mod.rs"]

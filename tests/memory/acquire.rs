@@ -3,15 +3,25 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
 };
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend, backend::Backend, limiter::LimitHandle,
-    transaction::Mode,
+    Decision, Limit, Limiter, Limits, MemoryBackend,
+    backend::{Backend, BackendError, async_trait},
+    decision::Outcome,
+    limiter::LimitHandle,
+    transaction::{Batch, Mode},
 };
 
 use crate::support::patience::{Slow, TokioClock, poll, settle};
@@ -183,6 +193,48 @@ async fn caller_that_waits_when_its_limit_is_removed_starts_at_its_instant() {
     limit.limiter().reload(gone).unwrap();
     assert!(waits.await.unwrap().allowed());
     assert_eq!(began.elapsed(), T);
+}
+
+/// A store that can be switched off.
+#[derive(Debug, Default)]
+struct Switched {
+    memory: MemoryBackend,
+    is_off: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Backend for Switched {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match self.is_off.load(Ordering::SeqCst) {
+            true => Err(BackendError::unavailable("it is off")),
+            false => self.memory.apply(batch).await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_fails_while_callers_wait_moves_nobody() {
+    let store = Switched::default();
+    let is_off = Arc::clone(&store.is_off);
+    let limit = line(store);
+    limit.cost(2).spend("a").await.unwrap();
+    let mut callers = [0; 3].map(|_| Box::pin(limit.acquire("a")));
+    for caller in &mut callers {
+        assert!(poll(caller.as_mut()).is_pending());
+        settle().await;
+        assert!(poll(caller.as_mut()).is_pending());
+    }
+    let began = Instant::now();
+    is_off.store(true, Ordering::SeqCst);
+    assert!(limit.acquire("a").await.is_err());
+    let [first, second, third] = callers;
+    drop(third);
+    settle().await;
+    assert!(first.await.unwrap().allowed());
+    assert!(second.await.unwrap().allowed());
+    assert_eq!(began.elapsed(), 2 * T);
+    is_off.store(false, Ordering::SeqCst);
+    assert_eq!(taken(&limit).await, 3 * T, "the refund was lost");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use tollgate::{
     backend::{Backend, BackendError, DenyCache, async_trait},
     clock::{Clock, ManualClock, Timestamp},
     decision::Outcome,
+    quota::Per,
     tiers::Tier,
     transaction::{Batch, Mode},
 };
@@ -323,4 +324,56 @@ async fn what_never_passes_is_asked_for_once() {
     assert!(!spend(&limiter, one().cost(60)).await);
     assert_eq!(store.calls(), 1);
     assert!(spend(&limiter, one().cost(55)).await);
+}
+
+#[tokio::test]
+async fn denied_windows_and_quotas_cost_the_store_one_call_until_they_have_room() {
+    let secs = Duration::from_secs;
+    for limit in [
+        Limit::window(5, secs(60)),
+        Limit::quota(5, Per::first_use(secs(60))),
+    ] {
+        let (store, clock) = (Store::new(), ManualClock::default());
+        let limits = Limits::builder().limit("requests", limit).build().unwrap();
+        let cache = DenyCache::new(store.clone()).lifetime(secs(100_000));
+        let limiter = Limiter::new(limits, cache).with_clock(clock.clone());
+        assert!(spend(&limiter, one().cost(3)).await);
+        assert!(!spend(&limiter, one().cost(3)).await);
+        assert_eq!(store.calls(), 2);
+        for _ in 0..100 {
+            let denied = limiter.try_spend(&one().cost(4));
+            assert!(!denied.expect("it does not wait").unwrap().allowed());
+        }
+        assert_eq!(store.calls(), 0);
+        assert!(spend(&limiter, one().cost(2)).await, "what is less may fit");
+        assert!(!spend(&limiter, one()).await);
+        store.calls();
+        clock.advance(Duration::from_micros(60_000_000 - 1));
+        let denied = limiter
+            .try_spend(&one())
+            .expect("it does not wait")
+            .unwrap();
+        assert_eq!(denied.retry_after(), Duration::from_micros(1));
+        assert_eq!(store.calls(), 0);
+        clock.advance(Duration::from_micros(1));
+        assert!(spend(&limiter, one().cost(5)).await);
+        assert!(!spend(&limiter, one()).await);
+        assert!(limiter.refund(&one()).await.unwrap().refunded());
+        assert!(spend(&limiter, one()).await, "a refund makes it ask again");
+    }
+}
+
+#[tokio::test]
+async fn denial_of_a_window_is_not_one_of_another_window() {
+    let store = Store::new();
+    let window = |limit| {
+        let limit = Limit::window(limit, Duration::from_secs(60));
+        Limits::builder().limit("requests", limit).build().unwrap()
+    };
+    let limiter = Limiter::new(window(1), DenyCache::new(store.clone()));
+    assert!(spend(&limiter, one()).await && !spend(&limiter, one()).await);
+    store.calls();
+    limiter.reload(window(2)).unwrap();
+    assert!(spend(&limiter, one()).await);
+    assert_eq!(store.calls(), 1);
 }

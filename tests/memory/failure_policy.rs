@@ -17,6 +17,7 @@ use tollgate::{
     decision::{Outcome, Source},
     limit::LimitName,
     limiter::LimiterError,
+    quota::Per,
     testing::{MapBackend, conformance},
     tiers::Tier,
     transaction::{Batch, Member, Mode, OnFailure},
@@ -720,5 +721,97 @@ async fn batch_over_servers_blames_those_that_have_not_decided() {
     for (id, source) in [("a", Source::Local), ("b", Source::Store)] {
         let spent = limiter.spend(&Transaction::new("local", id)).await.unwrap();
         assert_eq!(spent.source(), source, "{id}");
+    }
+}
+
+/// A limit that is decided here while the store is away, by a share of it.
+fn shared(store: &Store, limit: Limit, part: u32, of: u32) -> (Limiter, ManualClock) {
+    let name = LimitName::from("local").on_failure(OnFailure::Local);
+    let limits = Limits::builder().limit(name, limit).build().unwrap();
+    let clock = ManualClock::default();
+    let policy = FailurePolicy::new(store.clone()).share(part, of);
+    (
+        Limiter::new(limits, policy).with_clock(clock.clone()),
+        clock,
+    )
+}
+
+#[tokio::test]
+async fn share_of_a_window_or_a_quota_is_a_part_of_its_limit_for_the_same_time() {
+    let minute = Duration::from_secs(60);
+    for limit in [
+        Limit::window(10, minute),
+        Limit::quota(10, Per::first_use(minute)),
+    ] {
+        for (part, of, expected) in [(1, 1, 10), (1, 4, 3), (2, 3, 7), (1, 100, 1)] {
+            let store = Store::lost();
+            let (limiter, clock) = shared(&store, limit.clone(), part, of);
+            assert_eq!(passed(&limiter, 20).await, expected, "{part}/{of}");
+            let denied = limiter.spend(&one("local")).await.unwrap();
+            assert_eq!(
+                (denied.source(), denied.retry_after()),
+                (Source::Local, minute)
+            );
+            clock.advance(minute);
+            assert_eq!(passed(&limiter, 20).await, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn local_quota_is_used_as_far_as_the_store_has_used_the_whole() {
+    let limit = Limit::quota(10, Per::Day);
+    for (spent, expected) in [(0, 5), (1, 4), (4, 3), (9, 0), (10, 0)] {
+        let store = Store::new(Fate::Works);
+        let (limiter, _) = shared(&store, limit.clone(), 1, 2);
+        limiter.spend(&one("local").cost(spent)).await.unwrap();
+        store.becomes(Fate::Fails);
+        assert_eq!(passed(&limiter, 20).await, expected, "{spent}");
+    }
+}
+
+#[tokio::test]
+async fn local_window_knows_what_the_store_has_charged_and_given_back() {
+    let limit = Limit::window(10, Duration::from_secs(60));
+    let store = Store::new(Fate::Works);
+    let (limiter, clock) = shared(&store, limit, 1, 1);
+    let spent = limiter.spend(&one("local").cost(7)).await.unwrap();
+    let receipt = spent.receipt().unwrap();
+    clock.advance(Duration::from_secs(1));
+    limiter.spend(&one("local").cost(2)).await.unwrap();
+    limiter.refund(&one("local").cost(3)).await.unwrap();
+    store.becomes(Fate::Fails);
+    assert_eq!(passed(&limiter, 20).await, 4);
+    let handle = limiter.limit("local").unwrap();
+    let refund = handle.refund_receipt("client", receipt).await;
+    assert!(refund.is_err(), "the store has charged it, and is away");
+    clock.advance(Duration::from_secs(59));
+    assert_eq!(
+        passed(&limiter, 20).await,
+        6,
+        "what the store took first has left"
+    );
+}
+
+#[tokio::test]
+async fn receipts_of_local_windows_and_quotas_are_refunded_here() {
+    let minute = Duration::from_secs(60);
+    for limit in [Limit::window(4, minute), Limit::quota(4, Per::Day)] {
+        let store = Store::lost();
+        let (limiter, _) = shared(&store, limit, 1, 2);
+        let handle = limiter.limit("local").unwrap();
+        let spent = handle.cost(2).spend("client").await.unwrap();
+        let mut receipt = spent.receipt().unwrap();
+        assert!(receipt.is_local());
+        store.becomes(Fate::Works);
+        let part = receipt.split(1);
+        let refunded = handle.refund_receipt("client", part).await.unwrap();
+        assert_eq!(
+            (refunded.refunded(), refunded.source()),
+            (true, Source::Local)
+        );
+        assert_eq!(refunded.remaining(), Some(1));
+        let whole = handle.check("client").await.unwrap();
+        assert_eq!(whole.remaining(), Some(3), "the store has charged nothing");
     }
 }

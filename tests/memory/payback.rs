@@ -13,6 +13,8 @@ use tollgate::{
     backend::{Backend, BackendError, FailurePolicy, async_trait},
     clock::{Clock, ManualClock},
     decision::{Outcome, Source},
+    quota::Per,
+    tiers::Tier,
     transaction::{Batch, Mode, Operation},
 };
 
@@ -100,8 +102,12 @@ struct World {
 
 impl World {
     fn new(policy: impl Fn(Store) -> FailurePolicy<Store>) -> Self {
+        Self::with_limit(&Limit::per_hour(BURST), policy)
+    }
+
+    fn with_limit(limit: &Limit, policy: impl Fn(Store) -> FailurePolicy<Store>) -> Self {
         let limits = || {
-            let limits = Limits::builder().limit("l", Limit::per_hour(BURST));
+            let limits = Limits::builder().limit("l", limit.clone());
             limits.build().unwrap()
         };
         let (store, clock) = (Store::new(), ManualClock::default());
@@ -285,6 +291,55 @@ async fn receipt_of_a_charge_that_was_paid_back_gives_nothing_back() {
         assert!(!refunded.refunded(), "share {part}/4");
         world.ends().await;
         assert_eq!(world.charged("alice").await, T * 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn quota_is_charged_for_local_admissions_of_the_period_in_force() {
+    for part in [1, 2] {
+        let quota = Limit::quota(BURST, Per::Day);
+        let world = World::with_limit(&quota, |store| FailurePolicy::new(store).share(part, 2));
+        let limit = world.process.limit("l").unwrap();
+        assert_eq!(world.passed("alice", 2).await, 2);
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 2).await, 2);
+        let third = limit.spend("alice").await.unwrap();
+        let receipts = [&third; 2].map(|spent| spent.receipt().unwrap());
+        let [first, second] = receipts;
+        assert!(
+            limit
+                .refund_receipt("alice", first)
+                .await
+                .unwrap()
+                .refunded()
+        );
+        world.ends().await;
+        assert_eq!(world.store.debits(), [("alice".to_owned(), 2)]);
+        let refunded = limit.refund_receipt("alice", second).await.unwrap();
+        assert!(!refunded.refunded(), "it is paid");
+        let probe = Transaction::new("l", "alice").cost(0);
+        let left = world.direct.check(&probe).await.unwrap();
+        assert_eq!(left.remaining(), Some(BURST - 4));
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 1).await, 1);
+        // Yesterday's are not charged today.
+        world.clock.advance(Duration::from_secs(24 * 3600));
+        assert_eq!(world.passed("alice", 3).await, 3);
+        world.ends().await;
+        assert_eq!(world.store.debits(), [("alice".to_owned(), 3)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_and_tiers_are_not_charged() {
+    let minute = Duration::from_secs(60);
+    let tiers = Limit::tiers([Tier::new(BURST, minute)]).unwrap();
+    for limit in [Limit::window(BURST, minute), tiers] {
+        let world = World::with_limit(&limit, FailurePolicy::new);
+        world.store.becomes(Fate::Fails);
+        assert_eq!(world.passed("alice", 20).await, BURST);
+        world.ends().await;
+        assert_eq!(world.store.debits(), []);
     }
 }
 

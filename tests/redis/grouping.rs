@@ -10,7 +10,7 @@ use futures_util::{
     poll,
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
+    Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::redis::RedisError,
     clock::ManualClock,
     decision::{BatchDecision, Decision},
@@ -18,7 +18,7 @@ use tollgate::{
     limit::LimitName,
     limiter::LimiterError,
     quota::Per,
-    testing::cases::history::Random,
+    testing::{MapBackend, cases::history::Random},
     tiers::Tier,
     transaction::Mode,
 };
@@ -47,25 +47,28 @@ fn tiers() -> Limit {
 
 /// The limit `five` gives nothing back while a test runs.
 fn limits() -> Limits {
-    limits_with(Limit::per_day(5))
+    let second = Duration::from_secs(1);
+    let use_up = Limit::quota(6, Per::first_use(second));
+    limits_with([Limit::per_day(5), Limit::window(5, second), use_up])
 }
 
-fn limits_with(five: Limit) -> Limits {
+fn limits_with([five, window, use_up]: [Limit; 3]) -> Limits {
     let second = Duration::from_secs(1);
     let limits = Limits::builder()
         .limit(name("five", 1), five)
         .limit(name("tiers", 2), tiers())
-        .limit(name("window", 3), Limit::window(5, second))
+        .limit(name("window", 3), window)
         .limit(name("wide", 4), Limit::window(40, 2 * second))
         .limit(name("hour", 5), Limit::quota(7, Per::Hour))
-        .limit(name("use", 6), Limit::quota(6, Per::first_use(second)));
+        .limit(name("use", 6), use_up);
     limits.build().unwrap()
 }
 
 /// The same names with other terms, so that buckets are shared by unequal spends.
 fn other_limits() -> Limits {
     let second = Duration::from_secs(1);
-    limits_with(Limit::new(9, 7, second).unwrap().max_wait(second))
+    let five = Limit::new(9, 7, second).unwrap().max_wait(second);
+    limits_with([five, Limit::window(7, 2 * second), Limit::window(9, second)])
 }
 
 async fn start() -> (Server, Limiter) {
@@ -339,7 +342,7 @@ async fn calls_are_sent_with_their_script_if_that_is_not_loaded() {
     assert!(is_charged(&server, "a") && is_charged(&server, "b"));
 }
 
-/// All that a caller can see of a decision. Memory may have forgotten a full bucket.
+/// All that a caller can see of a decision. A full bucket may be forgotten.
 type Seen = (bool, Option<u32>, [Duration; 4], u32);
 
 fn seen(decision: &Decision) -> Seen {
@@ -376,7 +379,10 @@ impl Ask {
                     .map_err(|error| error.to_string());
             }
         };
-        let batch = decided.map_err(|error| error.to_string())?;
+        let batch = decided.map_err(|error| match error {
+            LimiterError::Backend(_) => format!("{:?}", reason(&error)),
+            error => error.to_string(),
+        })?;
         Ok(batch.members().iter().map(seen).collect())
     }
 }
@@ -393,6 +399,19 @@ fn plain<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
         Ask::Spend,
         which,
         vec![Transaction::new("five", id).cost(cost)],
+    )
+}
+
+/// A single spend from a quota or a small window.
+fn of_quotas<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
+    let id = &ids[usize::try_from(random.below(ids.len() as u64)).unwrap()];
+    let name = ["window", "hour", "use"][usize::try_from(random.below(3)).unwrap()];
+    let cost = 1 + random.cost(2) * random.cost(3);
+    let which = usize::from(random.below(6) == 0);
+    (
+        Ask::Spend,
+        which,
+        vec![Transaction::new(name, id).cost(cost)],
     )
 }
 
@@ -437,22 +456,22 @@ fn any<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
 }
 
 #[tokio::test]
-async fn calls_that_share_one_are_decided_as_by_memory_in_their_order() {
+async fn calls_that_share_one_are_decided_as_by_a_map_in_their_order() {
     let server = Server::start();
-    let (clock, memory) = (
+    let (clock, map) = (
         ManualClock::default(),
-        std::sync::Arc::new(MemoryBackend::new()),
+        std::sync::Arc::new(MapBackend::default()),
     );
     let redis = std::sync::Arc::new(connect(server.url()).await);
     let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());
     let redis =
         [limits(), other_limits()].map(|limits| with_clock(Limiter::new(limits, redis.clone())));
-    let memory =
-        [limits(), other_limits()].map(|limits| with_clock(Limiter::new(limits, memory.clone())));
+    let map =
+        [limits(), other_limits()].map(|limits| with_clock(Limiter::new(limits, map.clone())));
     let (ids, mut random, mut decided) = (ids("id", 7), Random(20), 0);
     let spent = || calls(&server, "evalsha");
     while decided < scaled(20_000) {
-        let ask = if random.below(2) == 0 { plain } else { any };
+        let ask = [plain, of_quotas, any][usize::try_from(random.below(3)).unwrap()];
         let most = if random.below(4) == 0 { 150 } else { 20 };
         let size = 1 + random.below(most);
         let wave: Vec<_> = (0..size).map(|_| ask(&mut random, &ids)).collect();
@@ -461,7 +480,7 @@ async fn calls_that_share_one_are_decided_as_by_memory_in_their_order() {
             .map(|(ask, which, batch)| ask.of(&redis[*which], batch));
         let of_redis = join_all(of_redis).await;
         for ((ask, which, batch), found) in wave.iter().zip(of_redis) {
-            let expected = ask.of(&memory[*which], batch).await;
+            let expected = ask.of(&map[*which], batch).await;
             assert_eq!(
                 found, expected,
                 "{ask:?} of {which} after {decided}: {batch:?}"

@@ -173,3 +173,38 @@ fn thousand_waiters_in_two_processes_keep_to_the_rate_and_nobody_starves() {
         }
     }
 }
+
+/// The buckets are on several servers, each of which tells their times by a clock of its own.
+#[tokio::test]
+async fn batch_over_several_slots_leaves_each_of_its_lines() {
+    let burst = Limit::per_hour(1).burst(2).max_wait(1000 * HOUR);
+    let limits = Limits::builder()
+        .limit("l", burst)
+        .limit("window", Limit::window(3, 10 * HOUR))
+        .build();
+    let backend = connect(CLUSTER.url()).await;
+    let limiter = Limiter::new(limits.unwrap(), backend);
+    let limit = limiter.limit("l").unwrap();
+    let ids = [0; 8].map(|_| id());
+    for id in &ids {
+        assert!(limit.cost(2).spend(id).await.unwrap().allowed());
+    }
+    let lines = ids.iter().map(|id| limit.transaction(id));
+    let mut batch: Vec<_> = lines.collect();
+    batch.push(tollgate::Transaction::new("window", &ids[0]));
+    for _ in 0..3 {
+        let waits = limiter.spend_batch(&batch).await.unwrap();
+        assert!(waits.allowed());
+        let delay = waits.delay();
+        assert!(delay > HOUR - PATIENCE && delay <= HOUR, "{delay:?}");
+        for (member, decision) in batch.iter().zip(waits.members()) {
+            let receipt = decision.receipt().unwrap();
+            let limit = limiter.limit(member.limit.as_str()).unwrap();
+            let refunded = limit.refund_receipt(member.id, receipt).await.unwrap();
+            assert!(refunded.refunded(), "{member:?}");
+        }
+        for id in &ids {
+            assert_eq!(hours_taken(&limit, id).await, 2);
+        }
+    }
+}

@@ -8,14 +8,17 @@ use std::{
     future::Future,
     net::TcpListener,
     process::{Child, Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
     backend::{
-        Backend, BackendError, DenyCache, FailurePolicy, async_trait,
+        Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait,
         redis::fred::{
             clients::Client,
             error::Error,
@@ -24,6 +27,7 @@ use tollgate::{
         },
     },
     decision::Outcome,
+    limit::LimitName,
     quota::Per,
     transaction::Batch,
 };
@@ -112,7 +116,8 @@ async fn measure(url: &str) -> Result<(), Error> {
             .map(|n| format!("10.0.{}.{}", n / 256, n % 256))
             .collect(),
     });
-    throughput(&sides).await;
+    let get = throughput(&sides).await;
+    leased(bare(), get).await;
     latency(&sides).await;
     flood(bare).await;
     open_breaker().await;
@@ -206,7 +211,8 @@ fn command(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
-async fn throughput(sides: &Arc<Sides>) {
+/// Measures all sides, and returns how many `GET`s there are in a second.
+async fn throughput(sides: &Arc<Sides>) -> f64 {
     let mut rates = [const { Vec::new() }; SIDES.len()];
     for _ in 0..TURNS {
         for (side, rates) in SIDES.into_iter().zip(&mut rates) {
@@ -243,6 +249,54 @@ async fn throughput(sides: &Arc<Sides>) {
         tiers / tollgate,
         window / tollgate,
         quota / tollgate
+    );
+    get
+}
+
+/// Counts the calls that reach a store.
+#[derive(Debug)]
+struct Counted<B>(B, AtomicU64);
+
+#[async_trait]
+impl<B: Backend> Backend for Counted<B> {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.apply(batch).await
+    }
+}
+
+/// One limit with leases, which all callers share and which denies nothing.
+async fn leased(store: impl Backend, get: f64) {
+    const DECISIONS: u32 = CALLS * 100;
+    let name = LimitName::from("leased").lease(1, 20);
+    let limit = Limit::per_second(1_000_000_000).burst(1_000_000);
+    let limits = Limits::builder().limit(name, limit).build();
+    let store = Arc::new(Counted(store, AtomicU64::new(0)));
+    let lease = Lease::new(DenyCache::new(Arc::clone(&store)), 4);
+    let policy = FailurePolicy::new(lease).deadline(PATIENCE);
+    let limiter = Limiter::new(limits.expect("the limit is one"), policy);
+    let (mut rates, mut decisions) = (Vec::new(), 0);
+    for _ in 0..TURNS {
+        let begun = Instant::now();
+        let callers = (0..CALLERS).map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                for _ in 0..DECISIONS / CALLERS {
+                    spend(&limiter, "leased", "everyone").await;
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.expect("no call fails");
+        }
+        decisions += u64::from(DECISIONS / CALLERS * CALLERS);
+        rates.push(f64::from(DECISIONS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+    }
+    let (rate, calls) = (median(rates), store.1.load(Ordering::Relaxed));
+    println!("one leased limit, {CALLERS} callers, decisions per second:");
+    println!(
+        "  {rate:.0}, which is {:.1} of GET; {calls} of {decisions} decisions reached the store",
+        rate / get
     );
 }
 

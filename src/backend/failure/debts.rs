@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -14,13 +15,13 @@ use ahash::RandomState;
 use crate::{
     clock::Timestamp,
     gcra::Tat,
+    quota::Usage,
     transaction::{Fingerprint, Member, OwnedMember},
 };
 
 type Map<T> = HashMap<Fingerprint, T, RandomState>;
 
 /// What is to be charged to the store when it is back: the buckets. The memories know the amounts.
-#[derive(Debug)]
 pub(super) struct Debts {
     tables: Mutex<Tables>,
     /// How many buckets owe something.
@@ -30,14 +31,15 @@ pub(super) struct Debts {
 }
 
 /// A bucket that was charged here.
-#[derive(Debug)]
 pub(super) struct Debtor {
     pub(super) member: OwnedMember,
     /// When it was charged last, if that was by a client's clock.
     pub(super) at: Option<Timestamp>,
+    /// What was charged here of a quota.
+    pub(super) used: Usage,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Tables {
     owing: Map<Debtor>,
     /// Until when the local charges of a bucket have been paid back: their receipts give nothing back.
@@ -64,6 +66,7 @@ impl Debts {
         &self,
         member: &Member<'_>,
         at: Option<Timestamp>,
+        charge: impl Fn(Usage) -> Usage,
         amount: impl Fn(&Debtor) -> u32,
     ) {
         if self.kept == 0 {
@@ -73,17 +76,26 @@ impl Debts {
         let owing = &mut tables.owing;
         if let Some(debtor) = owing.get_mut(&member.fingerprint) {
             debtor.at = at.max(debtor.at);
+            debtor.used = charge(debtor.used);
             return;
         }
         let debtor = Debtor {
             member: OwnedMember::from(member),
             at,
+            used: charge(Usage::NOTHING),
         };
         owing.insert(member.fingerprint, debtor);
         if owing.len() >= self.kept.saturating_mul(2) {
             keep_largest(owing, self.kept, amount);
         }
         self.owing.store(owing.len(), Ordering::Relaxed);
+    }
+
+    /// Changes what was charged here of a quota, if it owes something.
+    pub(super) fn change(&self, bucket: Fingerprint, change: impl Fn(Usage) -> Usage) {
+        if let Some(debtor) = self.lock().owing.get_mut(&bucket) {
+            debtor.used = change(debtor.used);
+        }
     }
 
     /// The buckets that owe something at present.
@@ -124,6 +136,16 @@ impl Debts {
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Prints how many buckets there are, because their ids may be personal.
+impl fmt::Debug for Debts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Debts")
+            .field("owing", &self.owing)
+            .field("kept", &self.kept)
+            .finish_non_exhaustive()
     }
 }
 

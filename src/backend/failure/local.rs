@@ -4,80 +4,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::debts::{Debtor, Debts};
+use super::{debts::Debts, share::Share};
 use crate::{
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
     decision::{Answer, Outcome, Source, State},
     gcra::{Gcra, MAX_TICKS_US, Tat},
     quota::{Quota, Usage},
-    transaction::{Action, Algorithm, Batch, Member, Mode, Operation, Receipt},
+    transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt},
     window::Change,
 };
-
-/// The part of each limit that one process may use up while it cannot ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
-    part: u32,
-    of: u32,
-}
-
-impl Share {
-    pub(super) const WHOLE: Self = Self { part: 1, of: 1 };
-
-    /// # Panics
-    ///
-    /// If it is nothing, or more than all.
-    #[track_caller]
-    pub(super) const fn new(part: u32, of: u32) -> Self {
-        assert!(
-            0 < part && part <= of,
-            "a share is a part of the whole: use `share(1, 4)` for a quarter"
-        );
-        Self { part, of }
-    }
-
-    /// As much of the part of a quota as was used of the whole.
-    fn usage(self, whole: Usage) -> Usage {
-        let used = (u64::from(whole.used) * u64::from(self.part)).div_ceil(self.of.into());
-        Usage {
-            used: u32::try_from(used).unwrap_or(whole.used),
-            ..whole
-        }
-    }
-
-    /// So much of the burst, at least 1, and so much of the rate.
-    ///
-    /// An empty bucket takes as long to fill as the whole one does, so that what the store has decided says how
-    /// full the part is.
-    fn algorithm(self, whole: &Algorithm) -> Algorithm {
-        if self == Self::WHOLE {
-            return whole.clone();
-        }
-        let gcra = match whole {
-            Algorithm::Gcra(gcra) => gcra,
-            Algorithm::Tiers(tiers) => return Algorithm::Tiers(tiers.share(self.part, self.of)),
-            Algorithm::Window(window) => {
-                return Algorithm::Window(window.share(self.part, self.of));
-            }
-            Algorithm::Quota(quota) => return Algorithm::Quota(quota.share(self.part, self.of)),
-        };
-        let burst = u64::from(gcra.burst()) * u64::from(self.part);
-        let burst = u32::try_from(burst.div_ceil(self.of.into())).unwrap_or(gcra.burst());
-        let slower = gcra.period().as_micros() * u128::from(self.of);
-        let period = slower
-            .div_ceil(self.part.into())
-            .try_into()
-            .unwrap_or(u64::MAX);
-        let part = Gcra::new(
-            burst,
-            gcra.count(),
-            std::time::Duration::from_micros(period),
-        );
-        let part = part.and_then(|part| part.with_max_wait(gcra.max_wait()));
-        Algorithm::Gcra(part.unwrap_or(*gcra))
-    }
-}
 
 /// The default of [`FailurePolicy::pay_back`](super::FailurePolicy::pay_back).
 pub(super) const DEFAULT_DEBTS: usize = 10_000;
@@ -96,11 +32,11 @@ pub(super) const DEFAULT_DEBTS: usize = 10_000;
 #[derive(Clone, Debug)]
 pub(super) struct Local {
     /// What the store has charged, as far as this process has seen it.
-    seen: Arc<MemoryBackend>,
+    pub(super) seen: Arc<MemoryBackend>,
     /// What this process has admitted, of the buckets that were decided here.
-    own: Arc<MemoryBackend>,
-    share: Share,
-    debts: Arc<Debts>,
+    pub(super) own: Arc<MemoryBackend>,
+    pub(super) share: Share,
+    pub(super) debts: Arc<Debts>,
 }
 
 impl Local {
@@ -287,66 +223,6 @@ impl Local {
         Ok(decided.by(Source::Local))
     }
 
-    /// Notes what was charged here, for when the store is back.
-    fn note_charges(&self, batch: &Batch<'_>, decided: &Outcome, certain: bool) {
-        for (member, answer) in batch.members.iter().zip(decided.answers()) {
-            let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
-            if !(answer.known && answer.passed && takes) {
-                continue;
-            }
-            let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
-                continue;
-            };
-            if certain {
-                let amount = |debtor: &Debtor| self.debt(debtor).map_or(0, |debt| debt.tokens);
-                self.debts.add(member, batch.now, amount);
-            } else {
-                let (now, cost) = (decided.now, member.cost);
-                let charged = |seen| gcra.debit(seen, now.as_micros(), cost);
-                self.seen.change(member, &gcra, now, charged);
-            }
-        }
-    }
-
-    /// What a bucket owes the store, if it owes anything.
-    pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
-        let member = debtor.member.lend();
-        let Algorithm::Gcra(gcra) = self.share.algorithm(member.algorithm) else {
-            return None;
-        };
-        let now = debtor.at.unwrap_or_else(|| self.own.now());
-        let (own, seen) = self.levels(&member, &gcra, now);
-        let tokens = gcra.owes_beyond(own, seen, now.as_micros());
-        (tokens > 0).then_some(Debt {
-            tokens,
-            gcra,
-            own,
-            now,
-        })
-    }
-
-    /// Notes that the store was asked to charge a debt, and perhaps did: it is not asked again. What was decided here still
-    /// counts here, so that no number of outages renews it.
-    pub(super) fn settled(&self, member: &Member<'_>, debt: &Debt) {
-        self.seen
-            .change(member, &debt.gcra, debt.now, |seen| seen.max(debt.own));
-    }
-
-    /// Notes that the store has charged a debt, and what it has come to.
-    pub(super) fn paid(&self, debit: &Batch<'_>, debt: &Debt, outcome: &Outcome) {
-        for member in debit.members {
-            self.settled(member, debt);
-            self.debts.paid(member.fingerprint, debt.own);
-        }
-        self.learn(debit, outcome);
-    }
-
-    /// The TATs of a bucket by what was decided here, and by what the store was seen to charge.
-    fn levels(&self, member: &Member<'_>, gcra: &Gcra, now: Timestamp) -> (Tat, Tat) {
-        let level = |memory: &MemoryBackend| memory.change(member, gcra, now, |tat| tat).1;
-        (level(&self.own), level(&self.seen))
-    }
-
     /// Refunds charges that were decided here, by their receipts: here, and never at the store. `None` for other batches.
     pub(super) fn refund(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         let members = batch.members.iter();
@@ -388,12 +264,8 @@ impl Local {
             .collect();
         let refunds = Batch::new(Operation::Refund, &members).at(Some(now));
         let decided = self.own.decide(&refunds)?;
+        self.note_refunds(&refunds, &decided);
         Ok(decided.decided_by(shares.iter().cloned()).by(Source::Local))
-    }
-
-    fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
-        let tat = receipt.tat();
-        tat.is_some_and(|tat| self.debts.is_paid(member.fingerprint, tat))
     }
 
     fn decide_shares(
@@ -443,17 +315,6 @@ impl Local {
     }
 }
 
-/// What a bucket owes the store.
-#[derive(Debug)]
-pub(super) struct Debt {
-    pub(super) tokens: u32,
-    /// By what it is decided here.
-    gcra: Gcra,
-    /// What was decided here.
-    own: Tat,
-    now: Timestamp,
-}
-
 /// A bucket without tiers, at an instant.
 #[derive(Clone, Copy)]
 struct Bucket<'a> {
@@ -467,27 +328,5 @@ impl Bucket<'_> {
     fn bounded(&self, tat: Tat) -> Tat {
         let deepest = self.now.as_micros().saturating_add(MAX_TICKS_US);
         tat.min(Tat::from_micros(deepest))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Limit;
-
-    #[test]
-    fn share_is_of_the_burst_and_of_the_rate() {
-        let of = |part, of, limit: Limit| {
-            let algorithm = limit.algorithm().unwrap();
-            let Algorithm::Gcra(gcra) = Share::new(part, of).algorithm(algorithm) else {
-                panic!("it has no tiers")
-            };
-            (gcra.burst(), gcra.count(), gcra.period().as_micros())
-        };
-        let limit = Limit::per_second(10).burst(20);
-        assert_eq!(of(1, 1, limit.clone()), (20, 10, 1_000_000));
-        assert_eq!(of(1, 4, limit.clone()), (5, 10, 4_000_000));
-        assert_eq!(of(2, 3, limit.clone()), (14, 10, 1_500_000));
-        assert_eq!(of(1, 100, limit), (1, 10, 100_000_000));
     }
 }

@@ -6,7 +6,9 @@ mod call;
 mod circuit;
 mod debts;
 mod local;
+mod owed;
 mod payback;
+mod share;
 
 use std::{
     sync::{
@@ -22,8 +24,9 @@ use thiserror::Error;
 use self::{
     breakers::Breakers,
     call::call,
-    local::{DEFAULT_DEBTS, Local, Share},
+    local::{DEFAULT_DEBTS, Local},
     payback::Payer,
+    share::Share,
 };
 use super::{
     Backend, BackendError, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,

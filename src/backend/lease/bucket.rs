@@ -14,7 +14,6 @@ use crate::{
 const HEAVY: u32 = 3;
 
 /// The units of one bucket that this process has charged ahead.
-#[derive(Debug)]
 pub(super) struct Bucket {
     /// The bucket, as it was charged.
     member: OwnedMember,
@@ -40,7 +39,6 @@ pub(super) struct Bucket {
 }
 
 /// Units that are given back to the store, by the rate at which they were charged.
-#[derive(Debug)]
 pub(super) struct Return {
     pub(super) member: OwnedMember,
     pub(super) receipt: Receipt,

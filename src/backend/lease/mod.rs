@@ -72,7 +72,7 @@ use crate::{
 /// used all of it. [`Limiter::close`](crate::Limiter::close) gives everything back. What a process holds that dies stays
 /// charged until it has come back.
 ///
-/// While the store is asked for more, other requests for the bucket wait for that answer, once and for at most 50 ms, and
+/// While the store is asked for more, other requests for the bucket wait for that answer, once and for at most 10 ms, and
 /// then ask for themselves. Nobody is refused because of an empty lease: the store decides.
 ///
 /// In a batch, the units of leased limits are taken first, and are returned if the store denies the rest. Debits and resets go to
@@ -97,7 +97,7 @@ pub(super) struct Shared<B> {
 }
 
 /// How long a request waits for what another one has asked of the store.
-const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Lease<B> {
     /// Leases from `inner`, in a fleet of at most so many processes.

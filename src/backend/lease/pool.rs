@@ -1,8 +1,11 @@
 //! What a process holds, of all buckets.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -23,7 +26,7 @@ const LOOKS: usize = 8;
 
 type Shard = IndexMap<Fingerprint, Bucket, RandomState>;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Pool {
     shards: [Mutex<Shard>; SHARDS],
     /// What limits that have changed leave to be given back.
@@ -94,8 +97,13 @@ impl Pool {
         }
     }
 
-    /// Takes units back from clients, if there is room for all of them. Returns what is held then, of each.
+    /// Takes a member's cost back, if there is room for it. Returns what is held then.
     pub(super) fn take_back(&self, member: &Member<'_>) -> Option<u32> {
+        let gcra = gcra_of(member)?;
+        // A charge by a limit with cheaper tokens is worth less than the units that are held.
+        if member.refund(&gcra) < gcra.increment(member.cost) {
+            return None;
+        }
         let mut shard = self.lock(member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
             return None;
@@ -161,6 +169,17 @@ impl Pool {
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
     fn lock(&self, bucket: Fingerprint) -> MutexGuard<'_, Shard> {
         lock(&self.shards[bucket.high as usize % SHARDS])
+    }
+}
+
+/// Prints how many buckets there are, because their ids may be personal.
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let buckets: usize = self.shards.iter().map(|shard| lock(shard).len()).sum();
+        f.debug_struct("Pool")
+            .field("buckets", &buckets)
+            .field("is_closed", &self.is_closed)
+            .finish_non_exhaustive()
     }
 }
 

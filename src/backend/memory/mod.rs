@@ -358,16 +358,19 @@ impl Backend for MemoryBackend {
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
-        let needed = match algorithm {
+        let (needed, what) = match algorithm {
             Algorithm::Gcra(_) | Algorithm::Quota(_) => return Ok(()),
-            Algorithm::Tiers(tiers) => Histories::largest(tiers.max_heap_bytes()),
-            Algorithm::Window(window) => Histories::largest(Units::heap_bytes_of(window.limit())),
+            Algorithm::Tiers(tiers) => (tiers.max_heap_bytes(), "limits of its tiers"),
+            Algorithm::Window(window) => {
+                (Units::heap_bytes_of(window.limit()), "limit of its window")
+            }
         };
+        let needed = Histories::largest(needed);
         match self.histories.max_bytes() {
             max if needed <= max => Ok(()),
             max => Err(NotAdmitted::new(format!(
                 "the history of one bucket takes up to {needed} bytes, and the memory backend keeps at most {max} bytes \
-                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the limit of its window or tiers"
+                 of histories: raise `MemoryBackend::max_history_bytes`, or lower the {what}"
             ))),
         }
     }

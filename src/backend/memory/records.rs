@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     decision::{Answer, BucketView, State, Stored, judge_window},
     transaction::{Action, Fingerprint, Member},
-    window::Window,
+    window::{View, Window},
 };
 
 /// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
@@ -81,10 +81,11 @@ impl Records {
         let found = self.map.get_index_of(&member.fingerprint);
         let answer = {
             let stored = found.map(|entry| &self.map[entry].stored);
-            let seen = stored.map_or(BucketView::NOTHING, |stored| {
-                stored.see(member.algorithm, now)
-            });
-            judge_window(action, member, window, &seen.window(now))
+            let view = stored.map_or_else(
+                || View::empty(now.as_micros()),
+                |stored| stored.view_window(window, now),
+            );
+            judge_window(action, member, window, &view)
         };
         if changes(action, &answer) {
             let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));

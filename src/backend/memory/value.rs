@@ -43,11 +43,7 @@ impl Value {
         if usage.used == 0 {
             return Self::FULL;
         }
-        let level = match u64::from(usage.used) * (LEVELS - 1) / u64::from(quota.quota()) {
-            level if level < LEVELS - 1 => level,
-            _ => LEVELS - 1,
-        };
-        let above = Period::new(quota).0 * LEVELS + level;
+        let above = Period::new(quota).0 * LEVELS + level(quota, usage.used);
         let start = usage.start_us.min(START_MASK);
         Self {
             bits: QUOTA + (above << START_BITS | start),
@@ -118,6 +114,14 @@ impl Value {
     fn scale(self) -> Scale {
         Scale((self.bits >> TAT_BITS) as u16)
     }
+}
+
+/// How many sevenths of a quota are used, at most all of them. A division takes longer than all the comparisons.
+#[inline]
+fn level(quota: &Quota, used: u32) -> u64 {
+    let (used, whole) = (u64::from(used), u64::from(quota.quota()));
+    let steps = (1..LEVELS).map(|step| u64::from(used * (LEVELS - 1) >= whole * step));
+    steps.sum()
 }
 
 /// A tolerance in eleven bits, exact to one part in 32: the power of two, then five bits below

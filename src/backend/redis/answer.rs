@@ -10,7 +10,6 @@ use super::{
 use crate::{
     clock::{InvalidNow, Timestamp},
     decision::{BucketView, Outcome},
-    gcra::Tat,
     transaction::{Batch, Operation},
 };
 
@@ -27,11 +26,11 @@ pub(super) struct ScriptAnswer {
 
 impl ScriptAnswer {
     /// The answer to a spend from one bucket.
-    pub(super) fn of_spend(passes: bool, now: Timestamp, stored: Tat) -> Self {
+    pub(super) fn of_spend(passes: bool, now: Timestamp, stored: StoredReply) -> Self {
         Self {
             passes,
             now,
-            stored: smallvec![StoredReply::of_tat(stored)],
+            stored: smallvec![stored],
         }
     }
 

@@ -1,25 +1,19 @@
 //! What a script is asked for one caller.
 
-use std::time::Duration;
-
 use fred::types::Value;
 use smallvec::SmallVec;
 
-use super::keys::KeyForm;
+use super::{
+    arguments::{clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros},
+    keys::KeyForm,
+    spend::Spend,
+};
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat, Ticks},
-    quota::{CalendarUnit, Per},
-    tiers::{NEVER, Tiers},
+    gcra::{Gcra, Ticks},
+    tiers::Tiers,
     transaction::{Action, Algorithm, Batch, Charge, Member, Operation, Receipt},
 };
-
-/// The highest number that Lua keeps exactly. A cost in microseconds is cut off there: it is beyond every
-/// tolerance, and deeper than any debt.
-const MOST_US: u64 = (1 << 53) - 1;
-
-/// Stands for the server's own clock.
-const SERVERS_CLOCK: Value = Value::Integer(-1);
 
 /// A batch, as a script is asked to decide it. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
@@ -36,16 +30,6 @@ enum Demand {
     Batch(Vec<Value>, usize),
 }
 
-/// One spend from a GCRA bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spend {
-    gcra: Gcra,
-    cost: u32,
-    /// How long it may wait in line, in microseconds.
-    wait_us: u64,
-    pub(super) now: Option<Timestamp>,
-}
-
 impl ScriptCall {
     /// The call that does to buckets what `operation` and the members say.
     pub(super) fn new<'a>(
@@ -56,7 +40,10 @@ impl ScriptCall {
     ) -> Self {
         let keys = members.clone().map(|member| Value::from(form.key(member)));
         let mut alone = members.clone().filter(|_| members.len() == 1);
-        let spend = alone.find_map(|member| Spend::of(operation, now, member));
+        let spend = alone.find_map(|member| match verb(operation, member) {
+            "spend" => Spend::new(member, now),
+            _ => None,
+        });
         Self {
             keys: keys.collect(),
             now,
@@ -98,8 +85,10 @@ impl ScriptCall {
                 arguments.extend_from_slice(members);
             }
             Demand::Spend(spend) => {
-                arguments.extend([integer(6), Value::from_static_str("spend")]);
-                arguments.extend(spend.terms());
+                let member = spend.member();
+                arguments.push(integer(1 + member.len() as u64));
+                arguments.push(Value::from_static_str("spend"));
+                arguments.extend(member);
             }
         }
     }
@@ -122,76 +111,17 @@ impl Demand {
     }
 }
 
-impl Spend {
-    fn of(operation: Operation, now: Option<Timestamp>, member: &Member<'_>) -> Option<Self> {
-        match member.algorithm {
-            Algorithm::Gcra(gcra) if verb(operation, member) == "spend" => Some(Self {
-                gcra: *gcra,
-                cost: member.cost,
-                wait_us: member.max_wait_us(gcra),
-                now,
-            }),
-            _ => None,
-        }
-    }
-
-    /// The limit and the cost, as all scripts take them.
-    pub(super) fn terms(&self) -> [Value; 5] {
-        terms(&self.gcra, self.gcra.increment(self.cost), self.wait_us)
-    }
-
-    /// The TAT that it leaves at `now` (µs since the epoch), or nothing if it does not fit.
-    pub(super) fn apply(&self, tat: Tat, now: u64) -> Option<Tat> {
-        self.gcra.spend_within(tat, now, self.cost, self.wait_us)
-    }
-}
-
-/// When something is decided, as scripts take it.
-pub(super) fn clock(now: Option<Timestamp>) -> Value {
-    now.map_or(SERVERS_CLOCK, |now| integer(now.as_micros()))
-}
-
-/// Leaves out the zeros at the end, which scripts read into what is missing.
-pub(super) fn without_zeros(arguments: &mut Vec<Value>) {
-    let mut arguments_from_the_end = arguments.iter().rev();
-    let zeros = arguments_from_the_end.position(|argument| *argument != Value::Integer(0));
-    arguments.truncate(arguments.len() - zeros.unwrap_or(0));
-}
-
-fn terms(gcra: &Gcra, cost: Ticks, wait_us: u64) -> [Value; 5] {
-    let tolerance = gcra.tolerance();
-    [
-        integer(gcra.count().into()),
-        integer(cost.us.min(MOST_US)),
-        integer(tolerance.us + wait_us),
-        integer(cost.frac.into()),
-        integer(tolerance.frac.into()),
-    ]
-}
-
 fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Value>) {
     arguments.push(Value::from_static_str(verb(operation, member)));
     match member.algorithm {
         Algorithm::Gcra(gcra) => push_gcra(operation, member, gcra, arguments),
         Algorithm::Tiers(tiers) => push_tiers(member, tiers, arguments),
-        Algorithm::Window(window) => arguments.extend([
-            Value::from_static_str("W"),
-            Value::from_static_str(change(operation, member)),
-            integer(window.limit().into()),
-            micros(window.window()),
-            integer(member.cost.into()),
-            named(member),
-        ]),
+        Algorithm::Window(window) => {
+            let change = change(operation, member);
+            arguments.extend(window_member(window, change, member.cost, named(member)));
+        }
         Algorithm::Quota(quota) => {
-            let [length, shift] = period(quota.per());
-            arguments.extend([
-                Value::from_static_str("Q"),
-                integer(quota.quota().into()),
-                integer(member.cost.into()),
-                length,
-                shift,
-                named(member),
-            ]);
+            arguments.extend(quota_member(quota, member.cost, named(member)));
         }
     }
 }
@@ -202,7 +132,7 @@ fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: 
         Operation::Refund => (member.refund(gcra), 0),
         _ => (gcra.increment(member.cost), member.max_wait_us(gcra)),
     };
-    arguments.extend(terms(gcra, cost, wait_us));
+    arguments.extend(gcra_terms(gcra, cost, wait_us));
     if verb(operation, member) == LEAVE {
         let own = member.own_tat();
         arguments.push(own.map_or(Value::Integer(-1), |own| integer(own.us)));
@@ -264,35 +194,6 @@ fn named(member: &Member<'_>) -> Value {
     }
 }
 
-/// A quota's period: its length, 0 for a month, and how far its calendar is ahead of that which begins at the epoch.
-fn period(per: Per) -> [Value; 2] {
-    /// The epoch was a Thursday.
-    const SINCE_MONDAY: i64 = 3 * 24 * 60;
-    const MINUTE_US: i64 = 60_000_000;
-    let Some((unit, offset)) = per.calendar_unit() else {
-        return [integer(per.longest()), Value::from_static_str("use")];
-    };
-    let offset = i64::from(offset.as_minutes());
-    let (length, minutes) = match unit {
-        CalendarUnit::Hour | CalendarUnit::Day => (unit.longest(), offset),
-        CalendarUnit::Week => (unit.longest(), offset + SINCE_MONDAY),
-        CalendarUnit::Month => (0, offset),
-    };
-    [integer(length), Value::Integer(minutes * MINUTE_US)]
-}
-
-fn micros(span: Duration) -> Value {
-    let us = u64::try_from(span.as_micros()).unwrap_or(MOST_US);
-    integer(us.min(MOST_US))
-}
-
-fn ticks(us: u64) -> Value {
-    match us {
-        NEVER => Value::Integer(-1),
-        us => integer(us),
-    }
-}
-
 /// The refund of a limit with a line, which has two arguments more than others.
 const LEAVE: &str = "leave";
 
@@ -312,9 +213,4 @@ fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
         Action::Probe if votes => "vote",
         _ => "look",
     }
-}
-
-/// A number that a script is sent; all are below 2⁵³.
-pub(super) const fn integer(number: u64) -> Value {
-    Value::Integer(number.cast_signed())
 }

@@ -53,7 +53,7 @@ pub(super) struct Cluster {
 struct ClusterState {
     /// What every link's configuration is made of, with the password.
     config: Config,
-    table: ArcSwap<Table>,
+    table: ArcSwap<SlotTable>,
     links: Mutex<HashMap<Server, Kept>>,
     /// Rung when the table may be wrong.
     stale: Notify,
@@ -69,7 +69,7 @@ struct Kept {
 }
 
 /// Which master has which slot, by its place among the links.
-struct Table {
+struct SlotTable {
     slots: Box<[u16]>,
     links: Vec<Arc<Link>>,
 }
@@ -82,7 +82,7 @@ impl Cluster {
     pub(super) fn new(config: Config) -> Self {
         let shared = Arc::new(ClusterState {
             config,
-            table: ArcSwap::from_pointee(Table::empty()),
+            table: ArcSwap::from_pointee(SlotTable::empty()),
             links: Mutex::default(),
             stale: Notify::new(),
             trouble: Mutex::default(),
@@ -256,7 +256,7 @@ impl ClusterState {
     }
 
     fn adopt(&self, routing: &ClusterRouting) {
-        let mut table = Table::empty();
+        let mut table = SlotTable::empty();
         for range in routing.slots() {
             let link = self.link_to(range.primary.clone());
             table.assign(range.start, range.end, link);
@@ -292,7 +292,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Table {
+impl SlotTable {
     fn empty() -> Self {
         Self {
             slots: vec![NOBODY; SLOTS].into(),

@@ -1,6 +1,6 @@
 //! What one call of a script carries: the calls of one caller or of several.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem::replace};
 
 use ahash::RandomState;
 use fred::types::Value;
@@ -8,11 +8,13 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     answer::ScriptAnswer,
-    call::{ScriptCall, Spend, clock, integer, without_zeros},
+    arguments::{clock, integer, without_zeros},
+    call::ScriptCall,
     error::{Failure, RedisError},
-    script::{BATCH, SPEND, SPENDS, Script},
+    script::{BATCH, SPEND, Script},
+    spend::Spend,
 };
-use crate::{clock::Timestamp, gcra::Tat};
+use crate::clock::Timestamp;
 
 /// Calls that travel together. The server decides them in their order.
 pub(super) struct Group<'a> {
@@ -40,18 +42,20 @@ pub(super) type Answers = SmallVec<[Result<ScriptAnswer, Failure>; 1]>;
 impl<'a> Group<'a> {
     pub(super) fn new(calls: impl IntoIterator<Item = &'a ScriptCall>) -> Self {
         let calls: SmallVec<[_; 1]> = calls.into_iter().collect();
-        let form = match (&calls[..], places(&calls)) {
-            (_, None) => Form::Batches,
-            ([_], Some(_)) => Form::Spend,
-            (_, Some(places)) => Form::Spends(places),
+        let form = match places(&calls) {
+            None => Form::Batches,
+            Some(places) => match places[..] {
+                [place] if place.spend.is_of_gcra() => Form::Spend,
+                _ => Form::Spends(places),
+            },
         };
         Self { calls, form }
     }
 
     pub(super) fn script(&self) -> &'static Script {
-        match self.form {
+        match &self.form {
             Form::Spend => &SPEND,
-            Form::Spends(_) => &SPENDS,
+            Form::Spends(places) => places.first().map_or(&BATCH, |place| place.spend.script()),
             Form::Batches => &BATCH,
         }
     }
@@ -148,12 +152,13 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The places of spends at the same instant, or nothing if a call is another.
+/// The places of spends at the same instant by the same script, or nothing if a call is another. No bucket is in it with
+/// two algorithms.
 fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
-    let now = calls.first()?.spend()?.now;
+    let first = calls.first()?.spend()?;
     let mut buckets = HashMap::<_, _, RandomState>::default();
     let places = calls.iter().enumerate().map(|(place, call)| {
-        let spend = call.spend().filter(|spend| spend.now == now)?;
+        let spend = call.spend().filter(|spend| spend.is_with(first))?;
         let next = buckets.len();
         let key = call.keys[0].as_bytes()?;
         Some(Place {
@@ -164,7 +169,10 @@ fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
     });
     let mut places = places.collect::<Option<Vec<_>>>()?;
     places.sort_by_key(|place| place.bucket);
-    Some(places)
+    let mut pairs = places.windows(2);
+    let are_apart =
+        pairs.all(|pair| pair[0].bucket != pair[1].bucket || pair[0].spend.is_like(pair[1].spend));
+    are_apart.then_some(places)
 }
 
 /// What the script has answered for one bucket, to each of those who spend from it.
@@ -175,42 +183,39 @@ fn answers_of_bucket(
 ) -> Vec<Result<ScriptAnswer, Failure>> {
     let each = |failure: &dyn Fn() -> Failure| places.iter().map(|_| Err(failure())).collect();
     let garbled = || RedisError::Garbled(format!("{found:?}")).into();
-    let (tat, passed) = match found {
-        [Value::String(fault), ..] => return each(&|| RedisError::refused(fault).into()),
-        [us, frac, passed] => (tat(us, frac), passed),
+    let us = now.as_micros();
+    let (stored, passed) = match (found, places) {
+        ([Value::String(fault), ..], _) => return each(&|| RedisError::refused(fault).into()),
+        ([first, second, passed], [place, ..]) => (place.spend.stored(first, second, us), passed),
         _ => (None, &Value::Null),
     };
-    let Some(tat) = tat else {
+    let Some(mut stored) = stored else {
         return each(&garbled);
     };
-    let us = now.as_micros();
     if let Value::String(fault) = passed {
         // Nothing is stored, so each one finds what was stored before.
-        let alone = places.iter().map(|place| match place.spend.apply(tat, us) {
-            Some(_) => Err(RedisError::refused(fault).into()),
-            None => Ok(ScriptAnswer::of_spend(false, now, tat)),
-        });
+        let alone = places
+            .iter()
+            .map(|place| match place.spend.apply(&stored, us) {
+                Some(_) => Err(RedisError::refused(fault).into()),
+                None => Ok(ScriptAnswer::of_spend(false, now, stored.clone())),
+            });
         return alone.collect();
     }
-    let (mut stored, mut count) = (tat, 0);
+    let mut count = 0;
     let answers = places.iter().map(|place| {
-        let next = place.spend.apply(stored, us);
-        let answer = ScriptAnswer::of_spend(next.is_some(), now, stored);
-        count += u64::from(next.is_some());
-        stored = next.unwrap_or(stored);
-        Ok(answer)
+        let next = place.spend.apply(&stored, us);
+        let passes = next.is_some();
+        count += u64::from(passes);
+        let before = match next {
+            Some(next) => replace(&mut stored, next),
+            None => stored.clone(),
+        };
+        Ok(ScriptAnswer::of_spend(passes, now, before))
     });
     let answers = answers.collect();
     match passed.as_u64() == Some(count) {
         true => answers,
         false => each(&garbled),
     }
-}
-
-fn tat(us: &Value, frac: &Value) -> Option<Tat> {
-    let tat = Tat {
-        us: us.as_u64()?,
-        frac: frac.as_u64()?.try_into().ok()?,
-    };
-    Some(tat.storable())
 }

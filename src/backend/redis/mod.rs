@@ -28,7 +28,15 @@
 //!
 //! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is
 //! the theoretical arrival time in microseconds, `us` or `us:frac`. It expires at that time. The value of a bucket
-//! with tiers is binary, and expires when nothing depends on it any more.
+//! with tiers is binary, and expires when nothing depends on it any more. The value of a
+//! window is `W` and the instants of its units; it expires with the newest unit. The value of a quota is
+//! `Q<start>:<used>`; it expires when the period ends.
+//!
+//! # Simultaneous decisions
+//!
+//! Decisions that arrive while a call is in flight share the next one, up to 64 of them. A decision that finds the connection
+//! idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that leaves before its
+//! call is sent is not charged.
 //!
 //! # Servers
 //!
@@ -37,6 +45,7 @@
 //! `volatile-ttl` to lose those first that are nearly full.
 
 mod answer;
+mod arguments;
 mod background;
 mod call;
 mod cluster;
@@ -52,6 +61,7 @@ mod multi_slot;
 mod pulse;
 mod script;
 mod servers;
+mod spend;
 mod stored_reply;
 mod stored_window;
 mod upkeep;
@@ -281,7 +291,7 @@ impl RedisBackendBuilder {
     }
 
     /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
-    /// connection serves many thousand decisions per second, because decisions do not wait for each other's answers.
+    /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;

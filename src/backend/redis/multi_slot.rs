@@ -33,11 +33,11 @@ use super::{
 use crate::{
     clock::Timestamp,
     decision::Outcome,
-    transaction::{Algorithm, Batch, Member, Mode, Operation},
+    transaction::{Algorithm, Batch, Member, Mode, Operation, OwnedBatch, Receipt},
 };
 
 /// The members of a batch that are in one slot, by their places in the batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     slot: u16,
     places: Vec<usize>,
@@ -50,6 +50,31 @@ impl Group {
             self.slot,
             ScriptCall::new(operation, batch.now, members, form),
         )
+    }
+
+    /// The call that gives back exactly what a spend has charged here.
+    fn call_back(
+        &self,
+        batch: &Batch<'_>,
+        form: &KeyForm,
+        spent: &ScriptAnswer,
+    ) -> Result<(u16, ScriptCall), Failure> {
+        let members = self.places.iter().map(|place| batch.members[*place]);
+        let members: Vec<Member<'_>> = members.collect();
+        let spends = Batch::new(Operation::Spend, &members).at(batch.now);
+        let outcome = spent.judge(&spends)?;
+        let receipts = (0..members.len()).map(|i| outcome.decision(&spends, i, true).receipt());
+        let receipts: Vec<Option<Receipt>> = receipts.collect();
+        let members = members
+            .iter()
+            .zip(&receipts)
+            .map(|(member, receipt)| Member {
+                receipt: receipt.as_ref(),
+                ..*member
+            });
+        let members: Vec<Member<'_>> = members.collect();
+        let call = ScriptCall::new(Operation::Refund, batch.now, members.iter(), form);
+        Ok((self.slot, call))
     }
 }
 
@@ -172,7 +197,9 @@ impl MultiSlotBatch<'_> {
             cluster: Arc::clone(self.cluster),
             votes: self.calls(&votes[..first], Operation::Spend),
             tiers: self.calls(&votes[first..], Operation::Spend),
-            back: self.calls(&votes, Operation::Refund),
+            batch: OwnedBatch::from(self.batch),
+            form: self.form.clone(),
+            groups: votes.clone(),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
             timeout: self.timeout,
@@ -201,8 +228,10 @@ struct SpendPhase {
     votes: Vec<(u16, ScriptCall)>,
     /// Votes that cannot be given back, or not all of them.
     tiers: Vec<(u16, ScriptCall)>,
-    /// What gives each of the votes back, those without tiers first.
-    back: Vec<(u16, ScriptCall)>,
+    /// The votes, those without tiers first, and what gives them back.
+    groups: Vec<Group>,
+    batch: OwnedBatch,
+    form: KeyForm,
     others: Vec<(u16, ScriptCall)>,
     deadline: Deadline,
     /// How long giving back may take.
@@ -211,7 +240,7 @@ struct SpendPhase {
 
 impl SpendPhase {
     /// Takes from the members that vote and, if all of them pass, from the others.
-    async fn run(mut self) -> (Answers, Option<Answers>) {
+    async fn run(self) -> (Answers, Option<Answers>) {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
@@ -227,17 +256,30 @@ impl SpendPhase {
             return (voted, Some(others));
         }
         // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would give
-        // away what others have paid for.
-        let mut took = voted.iter().map(took);
-        self.back.retain(|_| took.next() == Some(true));
-        // With a time of its own: the request's may be over, and leaving the charges would deny the client for nothing.
-        for answer in run(&self.cluster, &self.back, Deadline::after(self.timeout)).await {
+        // away what others have paid for. The refunds have a time of their own: the request's may be over, and leaving the
+        // charges would deny the client for nothing.
+        let deadline = Deadline::after(self.timeout);
+        for answer in run(&self.cluster, &self.back(&voted), deadline).await {
             if let Err(failure) = answer {
                 let error = RedisError::from(failure);
                 tracing::debug!(%error, "a charge could not be refunded");
             }
         }
         (voted, None)
+    }
+
+    /// The calls that give back what has been charged.
+    fn back(&self, voted: &Answers) -> Vec<(u16, ScriptCall)> {
+        let voted = self.groups.iter().zip(voted);
+        let charged = voted.filter_map(|(group, answer)| {
+            let answer = answer.as_ref().ok().filter(|answer| answer.passes)?;
+            Some((group, answer))
+        });
+        self.batch.lend(|batch| {
+            let calls = charged.map(|(group, answer)| group.call_back(batch, &self.form, answer));
+            // An answer that passed is one that can be judged.
+            calls.filter_map(Result::ok).collect()
+        })
     }
 }
 
@@ -251,6 +293,8 @@ async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline)
 struct States {
     now: Option<Timestamp>,
     stored: Vec<StoredReply>,
+    /// The instant at which each was read, by the clock of its own server.
+    clocks: Vec<Timestamp>,
 }
 
 impl States {
@@ -258,6 +302,7 @@ impl States {
         Self {
             now: batch.now,
             stored: vec![StoredReply::NOTHING; batch.members.len()],
+            clocks: vec![batch.now.unwrap_or_default(); batch.members.len()],
         }
     }
 
@@ -274,6 +319,7 @@ impl States {
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
                 self.stored[*place] = state.by_clock(&batch.members[*place], answer.now, now);
+                self.clocks[*place] = answer.now;
             }
         }
         Ok(())
@@ -281,6 +327,6 @@ impl States {
 
     fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
         let now = self.now.unwrap_or_default();
-        Ok(judge(batch, now, &self.stored)?)
+        Ok(judge(batch, now, &self.stored)?.by_clocks(&self.clocks))
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `spend.lua` | one spend from one bucket |
 //! | `spends.lua` | such spends of several callers |
+//! | `uses.lua` | spends of one caller or several from quotas and small windows |
 //! | `batch.lua` | batches of all kinds, of one caller or of several |
 //!
 //! A script does no more than compare and add. It answers with what was stored, the time, and whether it has stored
@@ -48,6 +49,16 @@ pub(super) static SPENDS: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 
+/// Spends from a quota or a small window for each of several callers.
+pub(super) static USES: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("script/clock.lua"),
+        include_str!("script/stored.lua"),
+        include_str!("script/quotas.lua"),
+        include_str!("script/uses.lua")
+    ))
+});
+
 /// Does whatever is asked to any number of buckets, for one caller or several.
 pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
@@ -61,6 +72,6 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// What every server should have loaded.
-pub(super) fn scripts() -> [&'static Script; 3] {
-    [&SPEND, &SPENDS, &BATCH]
+pub(super) fn scripts() -> [&'static Script; 4] {
+    [&SPEND, &SPENDS, &USES, &BATCH]
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::{
     transaction::{Charge, Member, Receipt},
-    window::{Sample, View, Window},
+    window::{Change, Sample, View, Window},
 };
 
 /// What was stored of a window, as far as one request has to know it.
@@ -14,8 +14,8 @@ pub(super) struct StoredWindow {
     /// When it was, by the server's clock or the client's.
     asked: u64,
     found: Found,
-    /// How many units the script has added or taken away.
-    units: u32,
+    /// How many units the script has added or taken away, if it says so.
+    units: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +58,38 @@ impl StoredWindow {
         Some(Self {
             asked,
             found,
-            units,
+            units: Some(units),
+        })
+    }
+
+    /// The window of these units.
+    pub(super) fn of_units(units: &[Value], asked: u64) -> Option<Self> {
+        let all: SmallVec<_> = units.iter().map(Value::as_u64).collect::<Option<_>>()?;
+        all.is_sorted().then_some(Self {
+            asked,
+            found: Found::All(all),
+            units: None,
+        })
+    }
+
+    /// The same once a spend of `cost` has passed, or nothing if it does not fit.
+    pub(super) fn take(&self, window: &Window, cost: u32) -> Option<Self> {
+        let Found::All(units) = &self.found else {
+            return None;
+        };
+        let view = View::of(units, window, self.asked);
+        let change = view.spend(window, cost)?;
+        let outdated = units.len() - view.used() as usize;
+        let mut taken = SmallVec::from(&units[outdated..]);
+        if let Change::Take { after, units } = change {
+            taken.insert_many(
+                after as usize,
+                std::iter::repeat_n(self.asked, units as usize),
+            );
+        }
+        Some(Self {
+            found: Found::All(taken),
+            ..*self
         })
     }
 
@@ -86,8 +117,9 @@ impl StoredWindow {
         }
     }
 
-    pub(super) fn units(&self) -> u32 {
-        self.units
+    /// Whether the script has changed so many units, as far as it says.
+    pub(super) fn has_changed(&self, units: u32) -> bool {
+        self.units.is_none_or(|changed| changed == units)
     }
 }
 

@@ -9,14 +9,14 @@ pub(super) const MAX_ITEMS: usize = 64;
 
 /// A way to choose the client's item.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Choice<'a> {
+pub(super) enum ItemChoice<'a> {
     /// The first from the right that is not in these ranges.
     Untrusted(&'a Ranges),
     /// The one at this place from the right, the last item being at 1.
     Nth(usize),
 }
 
-impl Choice<'_> {
+impl ItemChoice<'_> {
     /// Chooses among `items`, the last of the list first. An item that is no address is never passed
     /// over in favour of another.
     pub(super) fn of(

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 
 use super::{
-    choice::{Choice, MAX_ITEMS},
+    choice::{ItemChoice, MAX_ITEMS},
     peer::Peer,
     proxy_header::{Misread, ProxyHeader},
     ranges::{ProxiesError, Ranges},
@@ -159,9 +159,9 @@ impl Proxies {
             Trust::Ranges(ranges, header) => match self.peer.find(parts) {
                 Ok(peer) if !ranges.contains(peer) => Ok(peer),
                 Err(missing) if !self.unix_socket => Err(missing),
-                Ok(_) | Err(_) => header.client(headers, Choice::Untrusted(ranges)),
+                Ok(_) | Err(_) => header.client(headers, ItemChoice::Untrusted(ranges)),
             },
-            Trust::Hops(hops, header) => header.client(headers, Choice::Nth(*hops)),
+            Trust::Hops(hops, header) => header.client(headers, ItemChoice::Nth(*hops)),
             Trust::Registry => registry::client(headers).map_or_else(|| self.peer.find(parts), Ok),
         }
     }

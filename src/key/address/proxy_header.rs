@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName};
 use thiserror::Error;
 
 use super::{
-    choice::Choice,
+    choice::ItemChoice,
     cloudfront, forwarded,
     problem::{AddressProblem, Reasons},
     single, x_forwarded_for,
@@ -72,7 +72,7 @@ impl ProxyHeader {
     pub(super) fn client(
         &self,
         headers: &HeaderMap,
-        choice: Choice<'_>,
+        choice: ItemChoice<'_>,
     ) -> Result<IpAddr, Missing> {
         let found = match self {
             Self::XForwardedFor => choice.of(x_forwarded_for::from_the_right(headers)),

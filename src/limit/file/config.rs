@@ -13,7 +13,7 @@ use super::{
         mistake::{LimitsError, Mistake},
     },
     entry::{Entry, Form},
-    node::{Key, Node, Value},
+    node::{MapKey, Node, Value},
     values,
 };
 
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for WrittenVisitor {
         let mut entries = Vec::new();
         while let Some((key, Written(node))) = map.next_entry::<String, _>()? {
             let (line, text) = (LINE, key.into());
-            entries.push((Key { line, text }, node));
+            entries.push((MapKey { line, text }, node));
         }
         Ok(Written::of(Value::Map(entries)))
     }

@@ -6,7 +6,7 @@ use super::{
         mistake::{LimitsError, Mistake},
     },
     entry::{Entry, Form},
-    node::{Key, Node, Value},
+    node::{MapKey, Node, Value},
     values,
 };
 use crate::{id::IdFormat, transaction::LeaseShare};
@@ -47,7 +47,7 @@ pub(super) fn definitions<'a>(
     }
 }
 
-fn definition<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Result<Definition<'a>, LimitsError> {
+fn definition<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Result<Definition<'a>, LimitsError> {
     let read = || {
         let entry = Entry::new(&LIMIT, key.line, node)?;
         Ok(Definition {

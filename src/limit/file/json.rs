@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::node::{Key, Lines, Node, SyntaxError, Value};
+use super::node::{Lines, MapKey, Node, SyntaxError, Value};
 
 /// How deep values may stand in each other, of which six are needed. Raw values have no bound.
 const MAX_DEPTH: usize = 32;
@@ -17,19 +17,19 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
         return Ok(Node { line, value });
     }
     let raw = serde_json::from_str(text)?;
-    Reader {
+    JsonReader {
         text,
         lines: Lines::new(text),
     }
     .node(raw, MAX_DEPTH)
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     lines: Lines,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// A value in which there are at most `depth` levels.
     fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, SyntaxError> {
         let written = raw.get();
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
                 let entries = entries.into_iter().map(|(key, raw)| {
                     let line = self.line(key);
                     let text = string(key.get(), line)?;
-                    Ok((Key { line, text }, self.node(raw, below)?))
+                    Ok((MapKey { line, text }, self.node(raw, below)?))
                 });
                 Value::Map(entries.collect::<Result<_, SyntaxError>>()?)
             }

@@ -17,12 +17,12 @@ pub(super) enum Value<'a> {
     Nothing,
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
-    Map(Vec<(Key<'a>, Node<'a>)>),
+    Map(Vec<(MapKey<'a>, Node<'a>)>),
 }
 
 /// A key of a map, and the line that it stands in. Keys may be there more than once.
 #[derive(Clone, Debug)]
-pub(super) struct Key<'a> {
+pub(super) struct MapKey<'a> {
     pub(super) line: u64,
     pub(super) text: Cow<'a, str>,
 }

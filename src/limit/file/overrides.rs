@@ -9,7 +9,7 @@ use super::{
         mistake::{LimitsError, Mistake},
     },
     entry::{Entry, Form, text},
-    node::{Key, Node, Value},
+    node::{MapKey, Node, Value},
     values,
 };
 
@@ -83,7 +83,7 @@ fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
 }
 
 /// The groups below one key, which are several where a map cannot have a key twice.
-fn of_key<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Groups<'a> {
+fn of_key<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Groups<'a> {
     match &node.value {
         Value::List(nodes) if !nodes.is_empty() => {
             Box::new(nodes.iter().map(|node| group(key, node.line, node)))
@@ -92,7 +92,7 @@ fn of_key<'a>(key: &'a Key<'a>, node: &'a Node<'a>) -> Groups<'a> {
     }
 }
 
-fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a>, LimitsError> {
+fn group<'a>(key: &'a MapKey<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a>, LimitsError> {
     let (name, id) = parts(key)?;
     let read = || {
         let form = id.map_or(&OVERRIDE, |_| &KEYED);
@@ -120,7 +120,7 @@ fn group<'a>(key: &'a Key<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a
 }
 
 /// The name in a key, and the id if it is of the older form.
-fn parts<'a>(key: &'a Key<'_>) -> Result<(&'a str, Option<&'a str>), LimitsError> {
+fn parts<'a>(key: &'a MapKey<'_>) -> Result<(&'a str, Option<&'a str>), LimitsError> {
     match key.text.split_once(':') {
         None => Ok((&key.text, None)),
         Some((name, id)) if !name.is_empty() && !id.is_empty() => Ok((name, Some(id))),

@@ -5,7 +5,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::node::{Key, Lines, Node, SyntaxError, Value};
+use super::node::{Lines, MapKey, Node, SyntaxError, Value};
 
 /// Parses a text. An empty one holds an empty map, as TOML has it.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
         line: error.span().map(|span| Lines::new(text).at(span.start)),
         message: error.message().replace('\n', ", "),
     })?;
-    let reader = Reader {
+    let reader = TomlReader {
         text,
         lines: Lines::new(text),
     };
@@ -21,17 +21,17 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     Ok(Node { line: 1, value })
 }
 
-struct Reader<'a> {
+struct TomlReader<'a> {
     text: &'a str,
     lines: Lines,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TomlReader<'a> {
     fn map(&self, table: DeTable<'a>) -> Value<'a> {
         let entries = table.into_iter().map(|(key, value)| {
             let line = self.lines.at(key.span().start);
             let text = key.into_inner();
-            (Key { line, text }, self.node(value))
+            (MapKey { line, text }, self.node(value))
         });
         Value::Map(entries.collect())
     }

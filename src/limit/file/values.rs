@@ -17,7 +17,7 @@ use crate::{
 
 /// What a limit can be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValuesKind {
     Unlimited,
     Blocked,
     Tiers,
@@ -26,7 +26,7 @@ enum Kind {
     Quota,
 }
 
-impl Kind {
+impl ValuesKind {
     const ALL: [Self; 6] = [
         Self::Unlimited,
         Self::Blocked,
@@ -83,24 +83,24 @@ pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
             false => Ok(None),
         };
     };
-    if let Some(wait) = entry.get("max_wait").filter(|_| kind != Kind::Bucket) {
+    if let Some(wait) = entry.get("max_wait").filter(|_| kind != ValuesKind::Bucket) {
         return Err(Mistake::NoLine.at(wait.line));
     }
     let limit = match kind {
-        Kind::Unlimited => Ok(Limit::UNLIMITED),
-        Kind::Blocked => Ok(Limit::BLOCKED),
-        Kind::Tiers => tiers(entry),
-        Kind::Bucket => bucket(entry),
-        Kind::Window => window(entry),
-        Kind::Quota => quota(entry),
+        ValuesKind::Unlimited => Ok(Limit::UNLIMITED),
+        ValuesKind::Blocked => Ok(Limit::BLOCKED),
+        ValuesKind::Tiers => tiers(entry),
+        ValuesKind::Bucket => bucket(entry),
+        ValuesKind::Window => window(entry),
+        ValuesKind::Quota => quota(entry),
     };
     limit.map(Some)
 }
 
 /// The one kind that an entry is of.
-fn only_kind(entry: &Entry<'_>) -> Result<Option<Kind>, LimitsError> {
-    let mut only: Option<Kind> = None;
-    for kind in Kind::ALL {
+fn only_kind(entry: &Entry<'_>) -> Result<Option<ValuesKind>, LimitsError> {
+    let mut only: Option<ValuesKind> = None;
+    for kind in ValuesKind::ALL {
         let Some(node) = kind.found(entry)? else {
             continue;
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 
-use super::node::{Key, Node, SyntaxError, Value};
+use super::node::{MapKey, Node, SyntaxError, Value};
 
 /// How many values aliases may stand for in all, so that a small file cannot become a huge one.
 const MAX_ALIASED: usize = 100_000;
@@ -43,7 +43,7 @@ struct Tree<'a> {
 struct OpenNode<'a> {
     node: Node<'a>,
     anchor: usize,
-    key: Option<Key<'a>>,
+    key: Option<MapKey<'a>>,
 }
 
 impl<'a> Tree<'a> {
@@ -128,10 +128,10 @@ fn count(before: usize, size: usize, most: usize, line: u64) -> Result<usize, Sy
     (sum <= most).then_some(sum).ok_or_else(mistake)
 }
 
-fn key(node: Node<'_>) -> Result<Key<'_>, SyntaxError> {
+fn key(node: Node<'_>) -> Result<MapKey<'_>, SyntaxError> {
     let line = node.line;
     match node.value {
-        Value::Text(text) => Ok(Key { line, text }),
+        Value::Text(text) => Ok(MapKey { line, text }),
         Value::Nothing => Err(error(line, "a key is missing before a `:`")),
         value => Err(error(line, &format!("a key is {value}: use text"))),
     }

@@ -4,15 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     backend::Backend,
-    clock::{Clock, ManualClock, Timestamp},
     decision::{BatchDecision, Decision},
     limit::{Limit, Limits},
     limiter::{Limiter, LimiterError},
-    transaction::{Algorithm, Mode, Transaction},
+    transaction::{Mode, Transaction},
 };
 
-use super::world::World;
-use crate::testing::map_backend::MapBackend;
+use super::{
+    side_by_side::{Pace, SideBySide},
+    world::World,
+};
 
 pub async fn random_histories_are_decided_as_by_a_map(world: World) {
     live_through(2000, 7, &[world.backend()], &world.id("")).await;
@@ -21,13 +22,16 @@ pub async fn random_histories_are_decided_as_by_a_map(world: World) {
 /// Lets the backends live through so many random operations, each of which they must answer as the map
 /// does, to the microsecond.
 pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
-    let (mut random, mut side) = (Random(seed), Side::new(backends, ids));
+    let mut random = Random(seed);
+    let mut side = SideBySide::new([generous(), strict()], backends, PACE);
+    // Those of one test, for a backend that others use too.
+    let ids: Vec<_> = (1..=6).map(|id| format!("{ids}{id}")).collect();
     let (mut allowed, mut denied, mut errors) = (0, 0, 0);
     for _ in 0..operations {
-        side.step(&mut random);
+        side.step(|n| random.below(n));
         let (which, operation) = (usize::from(random.below(4) == 0), random.below(20));
-        let batch = batch(&mut random, &side.ids);
-        match side.compare(which, operation, &batch).await {
+        let batch = batch(&mut random, &ids);
+        match compare(&side, which, operation, &batch).await {
             Ok((true, ..)) => allowed += 1,
             Ok(_) => denied += 1,
             Err(_) => errors += 1,
@@ -58,76 +62,31 @@ impl Random {
     }
 }
 
-/// A map and other backends with the same limits, the one and the other set of them.
-struct Side {
-    clock: ManualClock,
-    map: Arc<MapBackend>,
-    /// For each set of limits, the map's limiter and the others'.
-    limiters: [(Limiter, Vec<Limiter>); 2],
-    ids: Vec<String>,
-    latest: Timestamp,
-    steps_back: u32,
-}
-
 const NAMES: [&str; 4] = ["a", "b", "c", "off"];
 
-impl Side {
-    /// The ids are those of one test, for a backend that others use too.
-    fn new(backends: &[Arc<dyn Backend>], ids: &str) -> Self {
-        let (clock, map) = (ManualClock::default(), Arc::new(MapBackend::default()));
-        let limiters = [generous(), strict()].map(|limits| {
-            let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());
-            let others = backends
-                .iter()
-                .map(|backend| with_clock(Limiter::new(limits.clone(), Arc::clone(backend))));
-            let others = others.collect();
-            (with_clock(Limiter::new(limits, Arc::clone(&map))), others)
-        });
-        Self {
-            latest: clock.now(),
-            clock,
-            map,
-            limiters,
-            ids: (1..=6).map(|id| format!("{ids}{id}")).collect(),
-            steps_back: 0,
-        }
-    }
+/// Microseconds, of which tokens and windows take some.
+const PACE: Pace = Pace {
+    ahead: [10, 1000, 20_000, 200_000],
+    back: 500_000,
+};
 
-    /// Mostly forwards, and back as far as no backend may have forgotten a full bucket.
-    fn step(&mut self, random: &mut Random) {
-        let now = self.clock.now();
-        if random.below(8) == 0 {
-            let limits = self.limiters[0].0.limits();
-            let earliest = self
-                .map
-                .latest_full(self.latest, |name| algorithm(&limits, name))
-                .as_micros();
-            let reach = now.as_micros().saturating_sub(earliest);
-            let back = random.below(reach.min(500_000) + 1);
-            self.clock
-                .set(Timestamp::from_micros(now.as_micros() - back));
-            self.steps_back += u32::from(back > 0);
-        } else {
-            let longest = [10, 1000, 20_000, 200_000][usize::try_from(random.below(4)).unwrap()];
-            self.clock
-                .advance(Duration::from_micros(random.below(longest)));
-        }
-        self.latest = self.latest.max(self.clock.now());
+async fn compare(
+    side: &SideBySide,
+    which: usize,
+    operation: u64,
+    batch: &[Transaction<'_>],
+) -> Seen {
+    let (map, others) = side.limiters(which);
+    let expected = seen(decide(map, operation, batch).await);
+    for other in others {
+        let found = seen(decide(other, operation, batch).await);
+        let now = side.now();
+        assert_eq!(
+            found, expected,
+            "operation {operation} at {now:?}: {batch:?}"
+        );
     }
-
-    async fn compare(&self, which: usize, operation: u64, batch: &[Transaction<'_>]) -> Seen {
-        let (map, others) = &self.limiters[which];
-        let expected = seen(decide(map, operation, batch).await);
-        for other in others {
-            let found = seen(decide(other, operation, batch).await);
-            let now = self.clock.now();
-            assert_eq!(
-                found, expected,
-                "operation {operation} at {now:?}: {batch:?}"
-            );
-        }
-        expected
-    }
+    expected
 }
 
 fn generous() -> Limits {
@@ -215,9 +174,4 @@ fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
         batch.push(Transaction::new(*name, id).cost(cost).mode(mode));
     }
     batch
-}
-
-/// How the buckets of a limit are decided, if it is not off.
-pub(super) fn algorithm<'a>(limits: &'a Limits, name: &str) -> Option<&'a Algorithm> {
-    limits.get(name)?.limit.as_ref()?.algorithm()
 }

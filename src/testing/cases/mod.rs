@@ -15,6 +15,7 @@ pub mod exceptions;
 pub mod history;
 pub mod limits;
 pub mod quotas;
+mod side_by_side;
 pub mod single;
 pub mod tiers;
 pub mod tiers_batch;

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     backend::Backend,
-    clock::{Clock, ManualClock, Timestamp},
     decision::{BatchDecision, Decision},
     limit::{Limit, Limits},
     limiter::{Limiter, LimiterError},
@@ -13,10 +12,10 @@ use crate::{
 };
 
 use super::{
-    history::{Random, algorithm},
+    history::Random,
+    side_by_side::{Pace, SideBySide},
     world::World,
 };
-use crate::testing::map_backend::MapBackend;
 
 pub async fn random_tiers_are_decided_as_by_a_map(world: World) {
     live_through(1000, 7, &[world.backend()], &world.id("")).await;
@@ -26,13 +25,14 @@ pub async fn random_tiers_are_decided_as_by_a_map(world: World) {
 /// does, to the microsecond.
 pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
     let mut random = Random(seed);
-    let mut side = Side::new(&mut random, backends, ids);
+    let mut side = SideBySide::new(limits(&mut random), backends, PACE);
+    let ids: Vec<_> = (1..=4).map(|id| format!("{ids}{id}")).collect();
     let (mut granted, mut denied) = (0, 0);
     for _ in 0..operations {
-        side.step(&mut random);
+        side.step(|n| random.below(n));
         let (which, operation) = (usize::from(random.below(8) == 0), random.below(40));
-        let batch = batch(&mut random, &side.ids);
-        match side.compare(which, operation, &batch).await {
+        let batch = batch(&mut random, &ids);
+        match compare(&side, which, operation, &batch).await {
             Ok((true, ..)) => granted += 1,
             Ok(_) => denied += 1,
             Err(_) => {}
@@ -46,77 +46,33 @@ pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backen
     );
 }
 
-/// A map and other backends with the same limits, the one and the other set of them.
-struct Side {
-    clock: ManualClock,
-    map: Arc<MapBackend>,
-    /// For each set of limits, the map's limiter and the others'.
-    limiters: [(Limiter, Vec<Limiter>); 2],
-    ids: Vec<String>,
-    latest: Timestamp,
-    steps_back: u32,
-}
-
 const NAMES: [&str; 4] = ["a", "b", "c", "gcra"];
 
-impl Side {
-    fn new(random: &mut Random, backends: &[Arc<dyn Backend>], ids: &str) -> Self {
-        let (clock, map) = (ManualClock::default(), Arc::new(MapBackend::default()));
-        let limiters = limits(random).map(|limits| {
-            let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());
-            let others = backends
-                .iter()
-                .map(|backend| with_clock(Limiter::new(limits.clone(), Arc::clone(backend))));
-            let others = others.collect();
-            (with_clock(Limiter::new(limits, Arc::clone(&map))), others)
-        });
-        Self {
-            latest: clock.now(),
-            clock,
-            map,
-            limiters,
-            ids: (1..=4).map(|id| format!("{ids}{id}")).collect(),
-            steps_back: 0,
-        }
-    }
+/// Microseconds, of which tokens and windows take some.
+const PACE: Pace = Pace {
+    ahead: [1, 4, 20, 100],
+    back: 50,
+};
 
-    /// Mostly forwards, and back as far as no backend may have forgotten a bucket.
-    fn step(&mut self, random: &mut Random) {
-        let now = self.clock.now();
-        if random.below(8) == 0 {
-            let limits = self.limiters[0].0.limits();
-            let earliest = self
-                .map
-                .latest_full(self.latest, |name| algorithm(&limits, name))
-                .as_micros();
-            let reach = now.as_micros().saturating_sub(earliest);
-            let back = random.below(reach.min(50) + 1);
-            self.clock
-                .set(Timestamp::from_micros(now.as_micros() - back));
-            self.steps_back += u32::from(back > 0);
-        } else {
-            let longest = [1, 4, 20, 100][usize::try_from(random.below(4)).unwrap()];
-            self.clock
-                .advance(Duration::from_micros(random.below(longest)));
-        }
-        self.latest = self.latest.max(self.clock.now());
+async fn compare(
+    side: &SideBySide,
+    which: usize,
+    operation: u64,
+    batch: &[Transaction<'_>],
+) -> Seen {
+    let (map, others) = side.limiters(which);
+    let expected = seen(decide(map, operation, batch).await);
+    for other in others {
+        let found = seen(decide(other, operation, batch).await);
+        let now = side.now();
+        assert_eq!(
+            found,
+            expected,
+            "operation {operation} at {now:?}: {batch:?} of {:?}",
+            map.limits()
+        );
     }
-
-    async fn compare(&self, which: usize, operation: u64, batch: &[Transaction<'_>]) -> Seen {
-        let (map, others) = &self.limiters[which];
-        let expected = seen(decide(map, operation, batch).await);
-        for other in others {
-            let found = seen(decide(other, operation, batch).await);
-            let now = self.clock.now();
-            assert_eq!(
-                found,
-                expected,
-                "operation {operation} at {now:?}: {batch:?} of {:?}",
-                map.limits()
-            );
-        }
-        expected
-    }
+    expected
 }
 
 /// Random tiers of each name, and others between which and these a history may change: each period lasts as long in

@@ -4,7 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    history::{Random, algorithm},
+    history::Random,
+    side_by_side::algorithm,
     waiting_history::{Held, decide, refund, seen, take},
     world::World,
 };

@@ -163,59 +163,56 @@ local function text_of(bucket, algorithm)
   return string.sub(bucket.text, 1, 1) == algorithm and bucket.text or ''
 end
 
--- Each of these asks a bucket, adds what was stored to the reply, and returns whether the request fits, how many arguments
--- it has, and what makes the change, if there is one. Its name is its algorithm's.
+-- Each of these asks a bucket. Returns what is reported of it, as two values; whether the request fits; how many arguments
+-- it has; and what makes the change, if there is one. Its name is its algorithm's.
 local ask = {}
 
-function ask.T(verb, bucket, at, reply)
+function ask.T(verb, bucket, at)
   local view = read_tiers(text_of(bucket, 'T'), at)
   local most, least = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local granted = verb ~= 'look' and plan(view, most, least) or 0
-  reply[#reply + 1], reply[#reply + 2] = report(view, least), granted
   local takes = granted > 0 and verb ~= 'vote'
-  return granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
+  return report(view, least), granted, granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
 end
 
-function ask.W(verb, bucket, at, reply)
+function ask.W(verb, bucket, at)
   local window, fits, seen = ask_window(text_of(bucket, 'W'), at + 1)
-  reply[#reply + 1], reply[#reply + 2] = seen, math.abs(window.units)
-  if verb == 'look' or verb == 'vote' or window.units == 0 then
-    return fits or verb == 'look', 6
+  local units = math.abs(window.units)
+  if verb == 'look' or verb == 'vote' or units == 0 then
+    return seen, units, fits or verb == 'look', 6
   end
-  return fits, 6, keep_text, changed_text(window)
+  return seen, units, fits, 6, keep_text, changed_text(window)
 end
 
-function ask.Q(verb, bucket, at, reply)
+function ask.Q(verb, bucket, at)
   local start, used = string.match(bucket.text, '^Q(%d+):(%d+)$')
   start, used = tonumber(start or 0), tonumber(used or 0)
-  local new_start, new_used, ends = use(verb, start, used, at + 1)
-  reply[#reply + 1], reply[#reply + 2] = start, used
-  if not new_start then
-    return false, 6
-  end
-  local before_start, before_used = current(start, used, ARGV[at + 3], ARGV[at + 4])
-  if verb == 'vote' or new_start == before_start and new_used == before_used then
-    return true, 6
+  local fits, new_start, new_used, ends = use(verb, start, used, at + 1)
+  if not new_start or verb == 'vote' then
+    return start, used, fits, 6
   elseif new_used == 0 then
-    return true, 6, keep_text, '', 0
+    return start, used, true, 6, keep_text, '', 0
   end
-  return true, 6, keep_text, string.format('Q%.0f:%.0f', new_start, new_used), ends
+  return start, used, true, 6, keep_text, string.format('Q%.0f:%.0f', new_start, new_used), ends
 end
 
-local function ask_gcra(verb, bucket, at, reply)
+local function ask_gcra(verb, bucket, at)
   local us, frac = bucket.us, bucket.frac
   local new_us, new_frac = apply(verb, us, frac, at)
-  reply[#reply + 1], reply[#reply + 2] = us, frac
   local changes = new_us and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac)
-  return new_us ~= nil, verb == 'leave' and 7 or 5, changes and keep, new_us, new_frac
+  return us, frac, new_us ~= nil, verb == 'leave' and 7 or 5, changes and keep, new_us, new_frac
 end
+
+-- The members of the batch that is decided: the bucket of each, and what makes its change.
+local found, changes, first, second = {}, {}, {}, {}
 
 -- Decides a batch of which the arguments begin at `at` and the keys after `nth`.
 local function decide(at, nth)
   if not set_clock(ARGV[at]) then
     return {0, now}
   end
-  local reply, found, changes, first, second = {1, now}, {}, {}, {}, {}
+  -- Most batches have one member. A table that has its room from the beginning costs least.
+  local reply, passes, has_tiers = {1, now, 0, 0}, true, false
   local members, arguments, fits = tonumber(ARGV[at + 1]), 0, true
   at = at + 4
   for i = 1, members do
@@ -227,27 +224,28 @@ local function decide(at, nth)
     found[i] = bucket
     -- A reset asks for nothing but what there was.
     local asked = verb == 'reset' and 'look' or verb
-    fits, arguments, changes[i], first[i], second[i] = asks(asked, bucket, at, reply)
+    reply[2 * i + 1], reply[2 * i + 2], fits, arguments, changes[i], first[i], second[i] = asks(asked, bucket, at)
     if verb == 'reset' then
       changes[i], first[i], second[i] = keep, 0, 0
     end
-    if not fits and verb ~= 'offer' then
-      reply[1] = 0
-    end
+    passes = passes and (fits or verb == 'offer')
+    has_tiers = has_tiers or changes[i] == keep_tiers
     at = at + 1 + arguments
   end
-  if reply[1] == 0 then
+  if not passes then
+    reply[1] = 0
     return reply
   end
   -- Large values are written at once, and tell whether the server takes writes at all.
-  for _, writes_at_once in ipairs({true, false}) do
-    for i = 1, members do
-      if changes[i] and (changes[i] == keep_tiers) == writes_at_once then
-        local fault = changes[i](found[i], first[i], second[i])
-        if fault then
-          return fault
-        end
-      end
+  for i = 1, has_tiers and members or 0 do
+    local fault = changes[i] == keep_tiers and keep_tiers(found[i], first[i])
+    if fault then
+      return fault
+    end
+  end
+  for i = 1, members do
+    if changes[i] and changes[i] ~= keep_tiers then
+      changes[i](found[i], first[i], second[i])
     end
   end
   return reply

@@ -54,17 +54,18 @@ local function current(start, used, length, shift)
   return 0, 0, 0
 end
 
--- The start and the amount that a verb leaves, or nothing if the cost does not fit. A refund by receipt names the period.
+-- Whether a request fits; and the start and the amount that it leaves and when that ends, if it changes them. A refund by
+-- receipt names the period.
 local function use(verb, start, used, at)
   local quota, cost, length, shift = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
-  local named = tonumber(ARGV[at + 4])
-  local is_named = named < 0 or named == start
-  local ends
+  local is_named, ends = true, 0
+  if verb == 'refund' then
+    local named = tonumber(ARGV[at + 4])
+    is_named = named < 0 or named == start
+  end
   start, used, ends = current(start, used, length, shift)
-  if verb == 'look' or verb == 'refund' and not is_named then
-    return start, used, ends
-  elseif verb == 'reset' then
-    return 0, 0, 0
+  if verb == 'look' or not is_named then
+    return true
   end
   local before = used
   used = verb == 'refund' and math.max(used - cost, 0) or used + cost
@@ -72,13 +73,15 @@ local function use(verb, start, used, at)
     -- As in memory, where the amount is an unsigned number of 32 bits.
     used = math.min(used, 4294967295)
   elseif verb ~= 'refund' and used > quota then
-    return nil
+    return false
   end
-  if used == 0 then
-    return 0, 0, 0
+  if used == before then
+    return true
+  elseif used == 0 then
+    return true, 0, 0, 0
   elseif before == 0 then
     start, ends = period(now, length, shift)
   end
-  return start, used, ends
+  return true, start, used, ends
 end
 

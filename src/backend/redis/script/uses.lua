@@ -1,0 +1,143 @@
+-- Spends from quotas and small windows, each spend for itself: what `spends.lua` does for other limits. A bucket is loaded
+-- and written once, whatever is spent from it.
+--
+-- KEYS: the bucket of each run of equal spends. The runs of one bucket are next to each other, in their order.
+-- ARGV: the time; what is spent, as four arguments: the limit, the cost, and the period of a quota as two arguments, or the
+-- window and `W`; how many kinds of spends there are; the others, as four arguments each; and for each run, which kind it
+-- is, plus as many times the number of kinds as it has spends beyond the first. Arguments that are 0 at the end are left
+-- out. A bucket has no runs of both algorithms.
+-- Answers the time, and for each bucket the start of the period and how much was used, or the instants of all units and
+-- 0; and how many of its spends fit. The text of an error stands in place of the first if the bucket cannot be
+-- read, and of the last if it cannot be written.
+
+if not set_clock(ARGV[1]) then
+  return {now}
+end
+
+local kinds = tonumber(ARGV[6] or 1)
+local runs = 2 + 4 * kinds
+local are_alike = ARGV[runs + 1] == nil
+local limit, cost, length, shift, fresh, fresh_ends
+
+-- Sets what is spent, and the period that a quota is in.
+local function set_kind(kind)
+  local terms = kind == 0 and 2 or 3 + 4 * kind
+  limit, cost, length = tonumber(ARGV[terms]), tonumber(ARGV[terms + 1]), tonumber(ARGV[terms + 2])
+  shift = ARGV[terms + 3] or '0'
+  if shift ~= 'W' then
+    fresh, fresh_ends = period(now, length, shift)
+  end
+end
+
+-- When the period of a stored start ends.
+local function ends_of(start)
+  if start == fresh then
+    return fresh_ends
+  end
+  local _, ends = period(start, length, shift)
+  return ends
+end
+
+-- The instants of all units.
+local function instants(part)
+  local units = {}
+  for nth = 1, #part / 8 do
+    units[nth] = struct.unpack('<d', part, 8 * nth - 7)
+  end
+  return units
+end
+
+-- The units that count.
+local function live(part)
+  local first = 1
+  while first < #part and struct.unpack('<d', part, first) + length <= now do
+    first = first + 8
+  end
+  return first > 1 and string.sub(part, first) or part
+end
+
+-- Adds units to others, after all that were taken until now.
+local function take(part)
+  local all = #part / 8
+  local until_now = all
+  while until_now > 0 and struct.unpack('<d', part, 8 * until_now - 7) > now do
+    until_now = until_now - 1
+  end
+  return string.sub(part, 1, 8 * until_now) .. string.rep(struct.pack('<d', now), cost)
+    .. string.sub(part, 8 * until_now + 1)
+end
+
+local function load(key, algorithm)
+  local stored = redis.pcall('GET', key)
+  if not stored or tonumber(stored) then
+    return ''
+  elseif type(stored) == 'string' and string.sub(stored, 1, 1) == algorithm then
+    return stored
+  end
+  local _, _, fault = parse(stored)
+  return '', fault
+end
+
+if are_alike then
+  set_kind(0)
+end
+local reply, at, nth, key = {now}, 2, 1, KEYS[1]
+while key do
+  local bucket, passed, is_loaded, text, fault = key, 0, false, '', nil
+  local start, used, ends, part, counting, counted = 0, 0, 0, '', '', nil
+  repeat
+    local more = 0
+    if not are_alike then
+      local run = tonumber(ARGV[runs + nth] or 0)
+      set_kind(run % kinds)
+      more = math.floor(run / kinds)
+    end
+    if not is_loaded then
+      is_loaded = true
+      text, fault = load(bucket, shift == 'W' and 'W' or 'Q')
+      if shift == 'W' then
+        part = string.sub(text, 2)
+        reply[at], reply[at + 1] = instants(part), 0
+      elseif text ~= '' then
+        local of_start, of_used = string.match(text, '^Q(%d+):(%d+)$')
+        start, used = tonumber(of_start or 0), tonumber(of_used or 0)
+      end
+      if shift ~= 'W' then
+        reply[at], reply[at + 1] = start, used
+      end
+    end
+    for _ = 0, more do
+      if shift == 'W' then
+        if counted ~= length then
+          counting, counted = live(part), length
+        end
+        if #counting / 8 + cost > limit then
+          break
+        end
+        counting, passed = take(counting), passed + 1
+        part = counting
+        ends = struct.unpack('<d', part, #part - 7) + length
+      else
+        ends = used > 0 and ends_of(start) or 0
+        local counts = now < ends and used or 0
+        if counts + cost > limit then
+          break
+        elseif counts == 0 then
+          start, ends = fresh, fresh_ends
+        end
+        used, passed = counts + cost, passed + 1
+      end
+    end
+    nth = nth + 1
+    key = KEYS[nth]
+  until key ~= bucket
+  if fault then
+    reply[at], reply[at + 1], passed = fault, 0, 0
+  elseif passed > 0 then
+    local value = shift == 'W' and 'W' .. part or string.format('Q%.0f:%.0f', start, used)
+    local ttl = math.ceil(ends / 1000) - math.floor(now / 1000) + grace
+    passed = redis.pcall('SET', bucket, value, 'PX', ttl).err or passed
+  end
+  reply[at + 2], at = passed, at + 3
+end
+return reply

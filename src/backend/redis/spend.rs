@@ -1,0 +1,136 @@
+//! One spend from one bucket, which may share a script call with others like it.
+
+use fred::types::Value;
+use smallvec::{SmallVec, smallvec};
+
+use super::{
+    arguments::{gcra_terms, integer, micros, period, quota_member, window_member},
+    script::{SPENDS, Script, USES},
+    stored_reply::StoredReply,
+};
+use crate::{
+    clock::Timestamp,
+    gcra::Gcra,
+    quota::{Quota, Usage},
+    transaction::{Algorithm, Member},
+    window::Window,
+};
+
+/// Larger windows are not reported unit by unit.
+const SMALL_WINDOW: u32 = 16;
+
+/// One spend from one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spend {
+    from: From,
+    cost: u32,
+    pub(super) now: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// A GCRA bucket, and for how many microseconds the spend may wait in its line.
+    Gcra(Gcra, u64),
+    Quota(Quota),
+    Window(Window),
+}
+
+impl Spend {
+    /// The spend that a member asks for, unless only the general script decides such limits.
+    pub(super) fn new(member: &Member<'_>, now: Option<Timestamp>) -> Option<Self> {
+        let from = match member.algorithm {
+            Algorithm::Gcra(gcra) => From::Gcra(*gcra, member.max_wait_us(gcra)),
+            Algorithm::Quota(quota) => From::Quota(*quota),
+            Algorithm::Window(window) if window.limit() <= SMALL_WINDOW => From::Window(*window),
+            Algorithm::Window(_) | Algorithm::Tiers(_) => return None,
+        };
+        Some(Self {
+            from,
+            cost: member.cost,
+            now,
+        })
+    }
+
+    /// Whether it is from a bucket that a single spend has a script of its own for.
+    pub(super) fn is_of_gcra(&self) -> bool {
+        matches!(self.from, From::Gcra(..))
+    }
+
+    /// Whether one call of a script may carry both.
+    pub(super) fn is_with(&self, other: &Self) -> bool {
+        self.now == other.now && self.is_of_gcra() == other.is_of_gcra()
+    }
+
+    /// Whether both are from buckets with the same algorithm.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(&self.from) == std::mem::discriminant(&other.from)
+    }
+
+    /// The script that decides several of them.
+    pub(super) fn script(&self) -> &'static Script {
+        match self.from {
+            From::Gcra(..) => &SPENDS,
+            From::Quota(_) | From::Window(_) => &USES,
+        }
+    }
+
+    /// The limit and the cost, as the scripts for spends take them.
+    pub(super) fn terms(&self) -> SmallVec<[Value; 5]> {
+        let cost = integer(self.cost.into());
+        match self.from {
+            From::Gcra(gcra, wait_us) => {
+                gcra_terms(&gcra, gcra.increment(self.cost), wait_us).into()
+            }
+            From::Quota(quota) => {
+                let [length, shift] = period(quota.per());
+                smallvec![integer(quota.quota().into()), cost, length, shift]
+            }
+            From::Window(window) => smallvec![
+                integer(window.limit().into()),
+                cost,
+                micros(window.window()),
+                Value::from_static_str("W"),
+            ],
+        }
+    }
+
+    /// What the general script is sent for it, after its verb.
+    pub(super) fn member(&self) -> SmallVec<[Value; 6]> {
+        let nothing_named = Value::Integer(-1);
+        match self.from {
+            From::Gcra(..) => self.terms().into_iter().collect(),
+            From::Quota(quota) => quota_member(&quota, self.cost, nothing_named).into(),
+            From::Window(window) => {
+                window_member(&window, "spend", self.cost, nothing_named).into()
+            }
+        }
+    }
+
+    /// What is stored once it has passed at `now` (µs since the epoch), or nothing if it does not fit.
+    pub(super) fn apply(&self, stored: &StoredReply, now: u64) -> Option<StoredReply> {
+        match (self.from, stored) {
+            (From::Gcra(gcra, wait_us), stored) => {
+                let tat = gcra.spend_within(stored.tat(), now, self.cost, wait_us)?;
+                Some(StoredReply::of_tat(tat))
+            }
+            (From::Quota(quota), stored) => {
+                let Usage { start_us, used } = quota.spend(stored.usage(), now, self.cost)?;
+                Some(StoredReply::Numbers(start_us, used))
+            }
+            (From::Window(window), StoredReply::Window(stored)) => {
+                let taken = stored.take(&window, self.cost)?;
+                Some(StoredReply::Window(Box::new(taken)))
+            }
+            (From::Window(_), _) => None,
+        }
+    }
+
+    /// What was stored, as a script for spends has answered it.
+    pub(super) fn stored(&self, first: &Value, second: &Value, now: u64) -> Option<StoredReply> {
+        match (self.from, first) {
+            (From::Window(_), Value::Array(units)) => StoredReply::of_units(units, now),
+            (From::Window(_), _) | (_, Value::Array(_)) => None,
+            _ => StoredReply::parse(first, second, now),
+        }
+    }
+}

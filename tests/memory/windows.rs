@@ -1,0 +1,166 @@
+//! Windows and quotas in memory: at the caps beside other kinds, across reloads and restarts.
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, Transaction,
+    clock::ManualClock,
+    limiter::{LimiterError, ReloadError},
+    quota::Per,
+    tiers::Tier,
+    transaction::{Mode, Receipt},
+};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Four kinds of limit, of each of which four pass in a day.
+fn kinds() -> [(&'static str, Limit); 4] {
+    [
+        ("gcra", Limit::per(4, 4 * DAY)),
+        ("quota", Limit::quota(4, Per::first_use(DAY))),
+        ("window", Limit::window(4, DAY)),
+        ("tiers", Limit::tiers([Tier::new(4, DAY)]).unwrap()),
+    ]
+}
+
+fn limits() -> Limits {
+    let builder = kinds().into_iter().fold(Limits::builder(), |builder, one| {
+        builder.limit(one.0, one.1)
+    });
+    builder.build().unwrap()
+}
+
+fn spend(limiter: &Limiter, name: &str, id: &str, cost: u32) -> bool {
+    let spent = limiter.try_spend(&Transaction::new(name, id).cost(cost));
+    spent.unwrap().unwrap().allowed()
+}
+
+/// How many of 100 clients that have used all they have are still denied, after a flood of clients of another kind, or of
+/// the same.
+fn survivors(backend: MemoryBackend, throttled: &str, flood: &str, cost: u32) -> (usize, Limiter) {
+    let limiter = Limiter::new(limits(), backend).with_clock(ManualClock::default());
+    for client in 0..100 {
+        assert!(spend(&limiter, throttled, &client.to_string(), 4));
+    }
+    for client in 0..5000 {
+        let id = format!("flood-{client}");
+        assert!(
+            spend(&limiter, flood, &id, cost),
+            "a newcomer always gets in"
+        );
+    }
+    let denied = (0..100).filter(|client| !spend(&limiter, throttled, &client.to_string(), 1));
+    (denied.count(), limiter)
+}
+
+#[test]
+fn throttled_clients_outlive_a_flood_of_any_kind_at_the_cap() {
+    for (throttled, _) in kinds() {
+        for (flood, _) in kinds() {
+            let small = MemoryBackend::with_max_buckets(1000).max_history_bytes(256 * 1024);
+            let (denied, limiter) = survivors(small, throttled, flood, 1);
+            let stats = limiter.stats();
+            assert!(stats.evictions > Some(1000), "{throttled} beside {flood}");
+            // A history that lapses at the same time as those of the flood may go as well as one of them.
+            let is_history = |name: &str| ["window", "tiers"].contains(&name);
+            if !is_history(throttled) || !is_history(flood) {
+                assert_eq!(denied, 100, "{throttled} beside {flood}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_client_is_forgotten_while_there_is_room() {
+    for (throttled, _) in kinds() {
+        for (flood, _) in kinds() {
+            let (denied, limiter) = survivors(MemoryBackend::new(), throttled, flood, 4);
+            assert_eq!((denied, limiter.stats().evictions), (100, Some(0)));
+        }
+    }
+}
+
+#[test]
+fn ended_periods_make_room() {
+    let clock = ManualClock::default();
+    let backend = MemoryBackend::with_max_buckets(500).max_history_bytes(128 * 1024);
+    let limiter = Limiter::new(limits(), backend).with_clock(clock.clone());
+    for round in 0..20 {
+        for client in 0..300 {
+            let id = format!("{round}-{client}");
+            for name in ["quota", "window"] {
+                assert!(spend(&limiter, name, &id, 4) && !spend(&limiter, name, &id, 1));
+            }
+        }
+        // A period from first use is kept for up to half of it longer.
+        clock.advance(2 * DAY);
+    }
+    assert_eq!(limiter.stats().evictions, Some(0));
+}
+
+#[test]
+fn window_that_never_fits_is_refused() {
+    let window = |limit| {
+        let limit = Limit::window(limit, DAY);
+        Limits::builder().limit("l", limit).build().unwrap()
+    };
+    let backend = MemoryBackend::new().max_history_bytes(1000);
+    let limiter = Limiter::new(window(100), backend);
+    let error = limiter.reload(window(102)).unwrap_err();
+    assert!(matches!(error, ReloadError::Backend { .. }), "{error}");
+    let cause = std::error::Error::source(&error);
+    let text = format!(
+        "{error} {}",
+        cause.map_or_else(String::new, ToString::to_string)
+    );
+    assert!(text.contains("lower the limit of its window"), "{text}");
+}
+
+#[test]
+fn reload_to_another_algorithm_starts_fresh_and_keeps_what_is_spent_otherwise() {
+    let limit = |limit| Limits::builder().limit("l", limit).build().unwrap();
+    for (i, (_, from)) in kinds().into_iter().enumerate() {
+        for (j, (_, to)) in kinds().into_iter().enumerate() {
+            let limiter = Limiter::new(limit(from.clone()), MemoryBackend::new());
+            let limiter = limiter.with_clock(ManualClock::default());
+            assert!(spend(&limiter, "l", "a", 3));
+            limiter.reload(limit(to)).unwrap();
+            let left = if i == j { 1 } else { 4 };
+            assert!(spend(&limiter, "l", "a", left), "{i} to {j}");
+            assert!(!spend(&limiter, "l", "a", 1), "{i} to {j}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn receipt_as_text_is_refunded_by_another_limiter_on_the_same_backend() {
+    let backend = std::sync::Arc::new(MemoryBackend::new());
+    let limiter = || {
+        let limiter = Limiter::new(limits(), std::sync::Arc::clone(&backend));
+        limiter.with_clock(ManualClock::default())
+    };
+    let (ours, theirs) = (limiter(), limiter());
+    for name in ["gcra", "quota", "window"] {
+        let bucket = Transaction::new(name, "a").cost(3);
+        let spent = ours.spend(&bucket).await.unwrap();
+        let text = ours.write_receipt(name, "a", &spent.receipt().unwrap());
+        let text = text.unwrap();
+        assert!(text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let receipt = theirs.read_receipt(name, "a", &text).unwrap();
+        assert_eq!((receipt.cost(), receipt.is_local()), (3, false));
+        let other = theirs.read_receipt(name, "b", &text);
+        assert!(matches!(other, Err(LimiterError::ForeignReceipt { .. })));
+        let refund = bucket.of_receipt(&receipt).mode(Mode::CheckAndSpend);
+        let refunded = theirs.refund(&refund).await.unwrap();
+        assert_eq!((refunded.refunded(), refunded.remaining()), (true, Some(4)));
+        let again: Receipt = theirs.read_receipt(name, "a", &text).unwrap();
+        let refund = bucket.of_receipt(&again);
+        assert!(!theirs.refund(&refund).await.unwrap().refunded());
+        let spent = theirs.spend(&bucket.cost(4).of_receipt(&again)).await;
+        assert_eq!(
+            spent.unwrap().remaining(),
+            Some(1),
+            "a spend looks at no receipt"
+        );
+    }
+}
