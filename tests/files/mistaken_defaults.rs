@@ -122,7 +122,7 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         r#"{"a": {"rate": "fast"}}"#,
-        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
     ),
     (
         Yaml,
@@ -147,7 +147,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {colour: red}",
-        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
     ),
     (
         Yaml,
@@ -157,7 +157,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {'': 1}",
-        "limits:1: limit `a`: unknown field ``: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, description, docs",
+        "limits:1: limit `a`: unknown field ``: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
     ),
     (
         Yaml,
