@@ -172,6 +172,9 @@ fn seen(decision: &Decision) -> Seen {
     )
 }
 
+/// One member of a batch: the limit, the id, the cost and the mode.
+type Asked = (&'static str, String, u32, Mode);
+
 /// Memory, a store, and the model, and what was charged to the first two.
 struct World {
     clock: ManualClock,
@@ -221,7 +224,7 @@ impl World {
     }
 
     /// A batch of one to three buckets of one algorithm each, so that none is there twice.
-    fn batch(&self, random: &mut Random) -> Vec<(&'static str, String, u32, Mode)> {
+    fn batch(&self, random: &mut Random) -> Vec<Asked> {
         let first = below(random, NAMES.len());
         let members = 1 + below(random, 3);
         let batch = (0..members).map(|n| {
@@ -258,7 +261,7 @@ impl World {
         [expected, found]
     }
 
-    async fn spend(&mut self, batch: &[(&'static str, String, u32, Mode)], is_check: bool) {
+    async fn spend(&mut self, batch: &[Asked], is_check: bool) {
         let transactions: Vec<_> = batch
             .iter()
             .map(|(name, id, cost, mode)| Transaction::new(*name, id).cost(*cost).mode(*mode))
@@ -271,49 +274,59 @@ impl World {
             Ok(batch.members().to_vec())
         };
         let [expected, found] = self.both(ask, &format!("{batch:?}")).await;
-        let now = self.now();
-        let passes = expected
-            .iter()
-            .zip(batch)
-            .all(|(decision, (_, _, _, mode))| decision.allowed() || !mode.votes());
-        for ((name, id, cost, mode), decisions) in batch.iter().zip(expected.iter().zip(&found)) {
-            if *name == "gcra" {
-                continue;
-            }
-            let bucket = self.model.entry((name, id.clone())).or_default();
-            *bucket = bucket.at(name, now);
-            let takes = bucket.used() + cost <= most(name) || *mode == Mode::Debit;
-            let expected = takes && (passes || mode.votes());
-            assert_eq!(decisions.0.allowed(), expected, "{batch:?}");
-            if passes && takes && mode.spends() && !is_check {
-                bucket.take(name, now, *cost);
-            }
-            let shown = match passes && takes && (is_check || *mode == Mode::CheckOnly) {
-                true => bucket.used() + cost,
-                false => bucket.used(),
-            };
-            assert_eq!(
-                decisions.1.remaining(),
-                Some(most(name).saturating_sub(shown))
-            );
+        let members = expected.iter().zip(batch);
+        let mut votes = members.filter(|(_, (_, _, _, mode))| mode.votes());
+        let passes = votes.all(|(decision, _)| decision.allowed());
+        for (member, decision) in batch.iter().zip(&expected) {
+            self.expect(member, decision, passes, is_check);
         }
         if passes && !is_check {
-            let charged = batch.iter().zip(expected.into_iter().zip(found));
-            for ((name, id, _, _), (expected, found)) in charged {
-                if let (Some(a), Some(b)) = (expected.receipt(), found.receipt()) {
-                    assert_eq!(a.cost(), b.cost());
-                    let start = self
-                        .model
-                        .get(&(name, id.clone()))
-                        .map_or(0, |model| model.start);
-                    let at = if matches!(*name, "five" | "wide") {
-                        now
-                    } else {
-                        start
-                    };
-                    self.receipts.push((name, id.clone(), at, a.cost(), [a, b]));
-                }
-            }
+            self.keep_receipts(batch, &expected, &found);
+        }
+    }
+
+    /// Asks the model about one member of a batch, and changes it accordingly.
+    fn expect(
+        &mut self,
+        (name, id, cost, mode): &Asked,
+        decision: &Decision,
+        passes: bool,
+        is_check: bool,
+    ) {
+        if *name == "gcra" {
+            return;
+        }
+        let now = self.now();
+        let bucket = self.model.entry((name, id.clone())).or_default();
+        *bucket = bucket.at(name, now);
+        let takes = bucket.used() + cost <= most(name) || *mode == Mode::Debit;
+        let expected = takes && (passes || mode.votes());
+        assert_eq!(decision.allowed(), expected, "{name} of {id}");
+        if passes && takes && mode.spends() && !is_check {
+            bucket.take(name, now, *cost);
+        }
+        let shown = match passes && takes && (is_check || *mode == Mode::CheckOnly) {
+            true => bucket.used() + cost,
+            false => bucket.used(),
+        };
+        let remaining = most(name).saturating_sub(shown);
+        assert_eq!(decision.remaining(), Some(remaining), "{name} of {id}");
+    }
+
+    /// Keeps the receipts of what was charged to memory and the store.
+    fn keep_receipts(&mut self, batch: &[Asked], memory: &[Decision], store: &[Decision]) {
+        for ((name, id, _, _), decisions) in batch.iter().zip(memory.iter().zip(store)) {
+            let (Some(a), Some(b)) = (decisions.0.receipt(), decisions.1.receipt()) else {
+                continue;
+            };
+            assert_eq!(a.cost(), b.cost());
+            let bucket = self.model.get(&(name, id.clone()));
+            let at = match *name {
+                "five" | "wide" => self.now(),
+                _ => bucket.map_or(0, |bucket| bucket.start),
+            };
+            let cost = a.cost();
+            self.receipts.push((name, id.clone(), at, cost, [a, b]));
         }
     }
 

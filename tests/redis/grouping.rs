@@ -289,7 +289,7 @@ async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
         let set = |limit| {
             server
                 .command(&["CONFIG", "SET", "maxmemory", limit])
-                .expect_success()
+                .expect_success();
         };
         set("1");
         let mut waves = vec![
@@ -436,7 +436,7 @@ fn any<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
                 .cost(random.cost(4))
                 .mode(Mode::Debit),
             n @ 3..7 => {
-                let name = ["window", "wide", "hour", "use"][n as usize - 3];
+                let name = ["window", "wide", "hour", "use"][usize::try_from(n).unwrap() - 3];
                 let most = if name == "wide" { 25 } else { 4 };
                 let mode = [Mode::CheckAndSpend, Mode::Debit][usize::from(random.below(6) == 0)];
                 Transaction::new(name, id)
