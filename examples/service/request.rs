@@ -86,28 +86,8 @@ impl Asked {
                 "id is not a string: write it in quotes",
             ));
         };
-        let receipt = match raw.receipt {
-            None => None,
-            Some(_) if operation != Operation::Refund => {
-                return Err(refuse(
-                    "invalid_receipt",
-                    "receipt is for refunds: leave it out",
-                ));
-            }
-            Some(_) if raw.cost.is_some() => {
-                return Err(refuse(
-                    "invalid_cost",
-                    "cost is that of the receipt: leave it out",
-                ));
-            }
-            Some(Value::String(receipt)) => Some(receipt),
-            Some(_) => {
-                return Err(refuse(
-                    "invalid_receipt",
-                    "receipt is not a string: write it in quotes",
-                ));
-            }
-        };
+        let receipt = receipt(operation, raw.receipt, raw.cost.is_some())
+            .map_err(|(code, message)| refuse(code, message))?;
         let least = "min_cost is not a whole number from 1 to 4294967295";
         let min_cost = match raw.min_cost.as_ref().map(cost) {
             Some(None | Some(0)) => return Err(refuse("invalid_cost", least)),
@@ -139,6 +119,26 @@ impl Asked {
             Some(min_cost) => transaction.min_cost(min_cost),
             None => transaction,
         }
+    }
+}
+
+/// The receipt of a refund, which stands for its cost.
+fn receipt(
+    operation: Operation,
+    raw: Option<Value>,
+    has_cost: bool,
+) -> Result<Option<String>, (&'static str, &'static str)> {
+    match raw {
+        None => Ok(None),
+        Some(_) if operation != Operation::Refund => {
+            Err(("invalid_receipt", "receipt is for refunds: leave it out"))
+        }
+        Some(_) if has_cost => Err(("invalid_cost", "cost is that of the receipt: leave it out")),
+        Some(Value::String(receipt)) => Ok(Some(receipt)),
+        Some(_) => Err((
+            "invalid_receipt",
+            "receipt is not a string: write it in quotes",
+        )),
     }
 }
 

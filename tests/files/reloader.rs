@@ -266,6 +266,7 @@ fn mistake_in_a_list_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
     let (log, _guard) = Log::capture();
     let files = Files::new("lists");

@@ -114,6 +114,7 @@ async fn held_after(script: Script, max_wait: Duration) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 async fn each_dialect_holds_further_requests_back_for_as_long_as_it_says() {
     let cases: &[(Script, u64)] = &[
         (&[], 0),
@@ -228,6 +229,7 @@ async fn retry_info_is_read_to_the_millisecond_that_sleeps_are_rounded_to() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 async fn hostile_servers_hold_a_request_back_for_the_maximum_at_most() {
     let scripts: &[Script] = &[
         &[
@@ -290,6 +292,7 @@ async fn hostile_servers_hold_a_request_back_for_the_maximum_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 async fn garbage_is_ignored() {
     let values = [
         "",

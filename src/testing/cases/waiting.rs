@@ -172,16 +172,7 @@ pub async fn line_next_to_a_window_and_a_quota_in_one_batch(world: World) {
             .filter_map(Decision::receipt)
             .collect();
     }
-    let left = async || {
-        let probes = batch.map(|member| member.cost(0).mode(Mode::CheckOnly));
-        let checked = limiter.check_batch(&probes).await.unwrap();
-        let taken = checked.members()[0].reset_after().as_micros();
-        (
-            taken,
-            checked.members()[1].remaining(),
-            checked.members()[2].remaining(),
-        )
-    };
+    let left = || taken_and_left(&limiter, &batch);
     let denied = limiter.spend_batch(&batch).await.unwrap();
     assert_eq!((denied.allowed(), denied.delay()), (false, Duration::ZERO));
     assert_eq!(
@@ -194,6 +185,20 @@ pub async fn line_next_to_a_window_and_a_quota_in_one_batch(world: World) {
         assert!(limit.refund_receipt(&id, receipt).await.unwrap().refunded());
     }
     assert_eq!(left().await, (3 * SECOND, Some(1), Some(1)));
+}
+
+/// How long until the first bucket of a batch is full, and what is left in the two others.
+async fn taken_and_left(
+    limiter: &Limiter,
+    batch: &[Transaction<'_>; 3],
+) -> (u128, Option<u32>, Option<u32>) {
+    let probes = batch.map(|member| member.cost(0).mode(Mode::CheckOnly));
+    let checked = limiter.check_batch(&probes).await.unwrap();
+    let [first, second, third] = checked.members() else {
+        panic!("there are three members")
+    };
+    let taken = first.reset_after().as_micros();
+    (taken, second.remaining(), third.remaining())
 }
 
 pub async fn denied_batch_takes_no_place_in_line(world: World) {

@@ -109,6 +109,7 @@ fn quota_is_answered_like_any_limit() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn debits_and_refunds_of_both_are_answered() {
     let service = start();
     let window = 900 * SECOND;
