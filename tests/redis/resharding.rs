@@ -2,6 +2,7 @@
 
 use std::slice;
 
+use futures_util::future::join_all;
 use tokio::sync::{Mutex, MutexGuard};
 use tollgate::Limiter;
 
@@ -119,5 +120,33 @@ async fn assert_settled(limiter: &Limiter, tally: &Tally) {
             more += 1;
         }
         assert_eq!(count + more, BURST, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_share_one_are_decided_while_their_keys_are_on_both_sides() {
+    let moving = Moving::of("7003").await;
+    let limiter = patient_limiter(CLUSTER.url()).await;
+    let ids: Vec<_> = (0..12).map(|number| moving.id(number)).collect();
+    let spend_one = |id| spend(&limiter, "ofAccount", slice::from_ref(id));
+    for id in &ids[..6] {
+        assert!(spend_one(id).await.unwrap());
+    }
+    moving.cluster.begin_migration(moving.slot, moving.to);
+    for id in &ids[..3] {
+        let key = format!("tollgate:{{{}}}:2:{id}", moving.account);
+        moving.cluster.move_key(&key, moving.to);
+    }
+    for passed in join_all(ids.iter().map(spend_one)).await {
+        assert!(passed.unwrap());
+    }
+    moving.cluster.move_keys(moving.slot, moving.to);
+    moving.cluster.finish_migration(moving.slot, moving.to);
+    for (number, id) in ids.iter().enumerate() {
+        let mut more = 0;
+        while spend_one(id).await.unwrap() {
+            more += 1;
+        }
+        assert_eq!(more, if number < 6 { 1 } else { 2 }, "{id}");
     }
 }
