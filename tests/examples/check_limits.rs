@@ -128,7 +128,7 @@ fn overrides_need_not_be() {
     let output = run(&["--defaults", &defaults]);
     expect_text(
         &output,
-        "limits: 1\n  a: at most 1 in any 1s\noverrides: 0\n",
+        "limits: 1\n  Bursts: at most 55 in any 1s\noverrides: 0\n",
     );
 }
 
@@ -285,7 +285,7 @@ fn files_that_cannot_be_read_are_mistakes() {
     assert_eq!(told["error"]["file"], "/nowhere/limits.yml");
     assert_eq!(told["error"]["line"], json!(null));
     let text = file("txt", DEFAULTS);
-    expect_refusal(&run(&["--defaults", &text]), 1, &["end it with .yml"]);
+    expect_refusal(&run(&["--defaults", &text]), 1, &["its name has no known extension: use .yml"]);
 }
 
 #[test]

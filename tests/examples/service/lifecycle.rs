@@ -146,7 +146,7 @@ fn bad_defaults_file_is_refused_whole() {
         ),
         (
             "Orders: {number: 1}\nB: {number: 1}",
-            "it has the number 1, which is that of `Orders`",
+            "it has the number 1, which `Orders` has too",
         ),
         ("Or ders: {}", "not a limit name"),
         ("- a", ".yml:1: "),
