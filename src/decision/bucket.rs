@@ -62,24 +62,35 @@ impl Bucket {
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
+        let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (algorithm, state) else {
+            return Self::other(algorithm, member, state, now, is_taken, action);
+        };
+        let max_wait_us = member.max_wait_us(gcra);
+        let tat = match action {
+            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
+            _ => tat,
+        };
+        Some(Self::Gcra {
+            gcra: *gcra,
+            tat,
+            now,
+            cost: member.cost,
+            is_taken,
+            max_wait_us,
+        })
+    }
+
+    /// The same for the algorithms that are rarer. Apart, so that GCRA's part stays short where it is inlined.
+    #[inline(never)]
+    fn other(
+        algorithm: &Algorithm,
+        member: &Member<'_>,
+        state: State,
+        now: Timestamp,
+        is_taken: bool,
+        action: Action,
+    ) -> Option<Self> {
         match (algorithm, state) {
-            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                let (at, cost) = (now.as_micros(), member.cost);
-                let max_wait_us = member.max_wait_us(gcra);
-                let after = match action {
-                    Action::Probe => gcra.spend_within(tat, at, cost, max_wait_us),
-                    Action::ProbeDebit => Some(gcra.debit(tat, at, cost)),
-                    _ => None,
-                };
-                Some(Self::Gcra {
-                    gcra: *gcra,
-                    tat: after.unwrap_or(tat),
-                    now,
-                    cost,
-                    is_taken,
-                    max_wait_us,
-                })
-            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
@@ -308,6 +319,18 @@ impl Bucket {
     pub(super) fn compare_waits(&self, other: &Self) -> Ordering {
         let ((ours, count), (theirs, other_count)) = (self.wait(), other.wait());
         ours.compare(count, theirs, other_count)
+    }
+}
+
+/// The TAT that a probe would lead to, or the stored one if it would not pass.
+#[inline(never)]
+fn probed(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>, action: Action) -> Tat {
+    let (at, cost) = (now.as_micros(), member.cost);
+    match action {
+        Action::ProbeDebit => gcra.debit(tat, at, cost),
+        _ => gcra
+            .spend_within(tat, at, cost, member.max_wait_us(gcra))
+            .unwrap_or(tat),
     }
 }
 

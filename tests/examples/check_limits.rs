@@ -285,7 +285,11 @@ fn files_that_cannot_be_read_are_mistakes() {
     assert_eq!(told["error"]["file"], "/nowhere/limits.yml");
     assert_eq!(told["error"]["line"], json!(null));
     let text = file("txt", DEFAULTS);
-    expect_refusal(&run(&["--defaults", &text]), 1, &["its name has no known extension: use .yml"]);
+    expect_refusal(
+        &run(&["--defaults", &text]),
+        1,
+        &["its name has no known extension: use .yml"],
+    );
 }
 
 #[test]
