@@ -40,8 +40,8 @@ fn mistaken_names_say_what_to_change() {
         &Limits::builder()
             .name(orders())
             .limit(LimitName::new("orders", 7, IdFormat::RegId), ONE),
-        "limit `orders`: it was declared as number 6, with ids in the format regId: leave number and \
-         id out, or write these",
+        "limit `orders`: it was declared as number 6, with ids in the format regId: remove number and \
+         id, or write these values",
     );
 }
 
