@@ -1,5 +1,6 @@
 //! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
+mod admission;
 mod capacity;
 mod handle;
 mod limiter_error;
@@ -10,22 +11,25 @@ mod rebuilt;
 mod receipts;
 mod recorder;
 mod reload;
+mod reload_error;
+mod requirement;
 
 use std::{fmt, slice, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::capacity::{Capacity, Many, One};
-pub(crate) use self::reload::RuleRequirement;
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload::ReloadError};
+pub(crate) use self::requirement::RuleRequirement;
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 use self::{
     prepare::{CanonicalIds, Prepared},
     rebuilt::RebuildDetector,
     recorder::DecisionRecorder,
-    reload::Claims,
+    requirement::Claims,
 };
 use crate::{
     backend::{Backend, Stats},
+    check::Reporter,
     clock::{Clock, Timestamp},
     decision::{BatchDecision, Decision, Decisions, OneDecision},
     limit::Limits,
@@ -89,7 +93,7 @@ impl Limiter {
     /// [`MemoryBackend`]: crate::MemoryBackend
     #[track_caller]
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
-        let limits = match reload::fitted(limits, &backend) {
+        let limits = match admission::fitted(limits, &backend) {
             Ok(limits) => limits,
             Err(error) => panic!("{error}"),
         };
@@ -265,19 +269,6 @@ impl Limiter {
         decided.map(drop)
     }
 
-    /// Returns a handle on a limit, for callers that use it often, or that want to know at startup whether it exists.
-    ///
-    /// # Errors
-    ///
-    /// If no limit has this name.
-    pub fn limit(&self, name: &str) -> Result<LimitHandle, LimiterError> {
-        let limits = self.shared.limits.load();
-        match limits.get(name) {
-            Some(_) => Ok(LimitHandle::new(self.clone(), name)),
-            None => Err(LimiterError::unknown_limit(name, &limits)),
-        }
-    }
-
     /// A single transaction is a batch of one, with room for no more.
     #[inline]
     pub(crate) fn try_decide_one(
@@ -399,6 +390,12 @@ impl Limiter {
     }
 
     /// Whether two handles are on the same limiter.
+    /// Notes a request to a layer.
+    #[inline]
+    pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
+        self.shared.rebuilt.note(reporter);
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }

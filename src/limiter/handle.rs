@@ -42,6 +42,21 @@ struct NamedHandle {
     place: LimitPlace,
 }
 
+impl Limiter {
+    /// Returns a handle on a limit, for callers that use it often, or that want to know at startup whether it exists.
+    ///
+    /// # Errors
+    ///
+    /// If no limit has this name.
+    pub fn limit(&self, name: &str) -> Result<LimitHandle, LimiterError> {
+        let limits = self.shared.limits.load();
+        match limits.get(name) {
+            Some(_) => Ok(LimitHandle::new(self.clone(), name)),
+            None => Err(LimiterError::unknown_limit(name, &limits)),
+        }
+    }
+}
+
 impl LimitHandle {
     pub(super) fn new(limiter: Limiter, name: &str) -> Self {
         Self {

@@ -3,7 +3,6 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use super::Limiter;
 use crate::check::{Check, Finding, Reporter};
 
 /// So many limiters in a row that have served one request.
@@ -19,13 +18,13 @@ pub(super) struct RebuildDetector {
     reporter: OnceLock<Arc<Reporter>>,
 }
 
-impl Limiter {
+impl RebuildDetector {
     /// Notes a request to a layer.
-    pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
-        let used = &self.shared.rebuilt;
-        if used.requests.load(Ordering::Relaxed) < 2 {
-            used.requests.fetch_add(1, Ordering::Relaxed);
-            used.reporter.get_or_init(|| Arc::clone(reporter));
+    #[inline]
+    pub(super) fn note(&self, reporter: &Arc<Reporter>) {
+        if self.requests.load(Ordering::Relaxed) < 2 {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.reporter.get_or_init(|| Arc::clone(reporter));
         }
     }
 }

@@ -1,0 +1,100 @@
+use std::{fmt, path::PathBuf};
+
+use thiserror::Error;
+
+use super::limiter_error::LimiterError;
+use crate::{backend::NotAdmitted, limit::LimitName};
+
+/// Why new limits were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// A rule uses a name that has been removed, or has a cost above a burst.
+    #[error("a rule does not fit the new limits: {0}")]
+    Rule(#[source] LimiterError),
+    /// A limit that a rule uses was removed from the file that defined it.
+    #[error(
+        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` to turn it off \
+           ({hint})", file = .file.display()
+    )]
+    Removed {
+        /// The limit.
+        limit: String,
+        /// The file that defined it.
+        file: PathBuf,
+        /// What it may be called now.
+        hint: String,
+    },
+    /// A limit that a rule uses no longer has values.
+    #[error(
+        "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
+         `{limit}: {{}}` to turn it off",
+        In(file)
+    )]
+    Vanished {
+        /// The limit.
+        limit: String,
+        /// The file that had its values, if one had.
+        file: Option<PathBuf>,
+    },
+    /// A name has another number or id format, or a number has another id format.
+    #[error(
+        "limit `{was}` is {}, and `{is}` would be {}, so its buckets would be lost: keep it, \
+         or restart",
+        Key(was),
+        Key(is)
+    )]
+    OtherKey {
+        /// The current name.
+        was: LimitName,
+        /// The new name.
+        is: LimitName,
+    },
+    /// The backend cannot keep the buckets of a limit.
+    #[error("limit `{limit}`{} does not fit the backend: {source}", Of(id))]
+    Backend {
+        /// The limit.
+        limit: String,
+        /// The id of the override, if it is one.
+        id: Option<String>,
+        /// The reason.
+        source: NotAdmitted,
+    },
+}
+
+/// Says whose override it is.
+struct Of<'a>(&'a Option<String>);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => write!(f, " of id `{id}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Says which file it is about.
+struct In<'a>(&'a Option<PathBuf>);
+
+impl fmt::Display for In<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(file) => write!(f, " in {}", file.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Says what buckets are kept under.
+pub(super) struct Key<'a>(&'a LimitName);
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.number() {
+            Some(number) => write!(f, "number {number}")?,
+            None => f.write_str("unnumbered")?,
+        }
+        write!(f, " with ids in the format {}", self.0.format())
+    }
+}

@@ -1,0 +1,169 @@
+//! What rules take for granted about the limits, for as long as their layers live.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::{
+    limiter_error::{LimiterError, measure},
+    recorder::shown,
+    reload_error::ReloadError,
+};
+use crate::{
+    limit::{Limit, Limits, NamedLimit, did_you_mean},
+    transaction::{Algorithm, Mode},
+};
+
+/// What a rule takes for granted: that there is a limit of this name, and that this cost can pass.
+pub(crate) struct RuleRequirement {
+    limit: Arc<str>,
+    cost: u32,
+    mode: Mode,
+    /// Whether what is charged may be corrected later, which tiers cannot do.
+    corrects: bool,
+    meets: Box<Meets>,
+}
+
+/// Says whether a rule can meet the client with a folded id.
+type Meets = dyn Fn(&str) -> bool + Send + Sync;
+
+impl RuleRequirement {
+    pub(crate) fn new(limit: Arc<str>, cost: u32, mode: Mode, meets: Box<Meets>) -> Self {
+        Self {
+            limit,
+            cost,
+            mode,
+            corrects: false,
+            meets,
+        }
+    }
+
+    pub(crate) fn with_corrections(mut self) -> Self {
+        self.corrects = true;
+        self
+    }
+
+    pub(crate) fn check(&self, limits: &Limits) -> Result<(), LimiterError> {
+        let Some(named) = limits.get(&self.limit) else {
+            return Err(LimiterError::unknown_limit(&self.limit, limits));
+        };
+        let defaults = named.limit.iter().map(|limit| (None, limit));
+        let overrides = named.overrides().map(|own| (Some(own.id), own.limit));
+        let mut all = defaults.chain(overrides);
+        all.try_for_each(|(id, limit)| self.check_limit(id, limit))
+    }
+
+    fn check_limit(&self, id: Option<&str>, limit: &Limit) -> Result<(), LimiterError> {
+        let (name, cost) = (self.limit.to_string(), self.cost);
+        let Some((algorithm, max_cost)) = limit.algorithm().zip(limit.max_cost()) else {
+            return Ok(());
+        };
+        let has_tiers = matches!(algorithm, Algorithm::Tiers(_));
+        match self.mode {
+            Mode::Debit if has_tiers => Err(LimiterError::not_with_tiers(&name, "debited")),
+            _ if self.corrects && has_tiers => Err(LimiterError::not_with_tiers(&name, "refunded")),
+            _ if cost == 0 && has_tiers => Err(LimiterError::NoSuchGroup {
+                limit: name,
+                cost,
+                least: cost,
+            }),
+            Mode::Debit => Ok(()),
+            _ if cost > max_cost => Err(LimiterError::CostAboveBurst {
+                limit: name,
+                id: id.map(Into::into),
+                cost,
+                burst: max_cost,
+                measure: measure(limit),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses limits from whose files the name was removed.
+    pub(super) fn check_presence(
+        &self,
+        before: &Limits,
+        limits: &Limits,
+    ) -> Result<(), ReloadError> {
+        let file = before.get(&self.limit).and_then(NamedLimit::file);
+        match (limits.get(&self.limit), file) {
+            (None, Some(file)) => Err(ReloadError::Removed {
+                limit: self.limit.to_string(),
+                file: file.into(),
+                hint: did_you_mean(&self.limit, &limits.names()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses limits in which the default has vanished. One that is to be off says so.
+    pub(super) fn check_against(
+        &self,
+        before: &Limits,
+        limits: &Limits,
+    ) -> Result<(), ReloadError> {
+        let had_limit = before
+            .get(&self.limit)
+            .is_some_and(|named| named.limit.is_some());
+        let is_silent = |named: &NamedLimit| named.limit.is_none() && !named.is_defined();
+        match limits.get(&self.limit).is_some_and(is_silent) {
+            true if had_limit => Err(ReloadError::Vanished {
+                limit: self.limit.to_string(),
+                file: before
+                    .get(&self.limit)
+                    .and_then(NamedLimit::file)
+                    .map(Into::into),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells of overrides for clients that the rule never meets. Others may.
+    pub(super) fn warn(&self, limits: &Limits) {
+        let overrides = limits
+            .get(&self.limit)
+            .into_iter()
+            .flat_map(NamedLimit::overrides);
+        if let Some(named) = limits.get(&self.limit)
+            && named.limit.is_none()
+            && !named.is_defined()
+            && named.overrides().len() == 0
+        {
+            let limit = &*self.limit;
+            tracing::warn!(
+                limit,
+                "the limit has no values, so its rule limits nobody: give it some, or write `{limit}: {{}}`"
+            );
+        }
+        let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));
+        if let Some(first) = unmet.next() {
+            tracing::warn!(
+                limit = &*self.limit,
+                id = shown(limits, first.id).as_str(),
+                more = unmet.count(),
+                "an override is for an id that a rule of its limit cannot produce: write it as the \
+                 rule's extractor does, an IPv6 client by the first address of its /64 unless it is exact"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for RuleRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleRequirement")
+            .field("limit", &self.limit)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The claims of all rules that there are. Its lock also orders reloads.
+#[derive(Default)]
+pub(super) struct Claims(Mutex<Vec<Weak<RuleRequirement>>>);
+
+impl Claims {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Weak<RuleRequirement>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
