@@ -11,7 +11,10 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 use http_body::Body as _;
 
-use super::{IntoFormat, ResponseFormat, refusal::Refusal};
+use super::{
+    format::{IntoFormat, ResponseFormat},
+    refusal::Refusal,
+};
 
 /// Says that a closure returns what axum turns into a response.
 #[doc(hidden)]

@@ -9,8 +9,8 @@ use http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
+    format::respond,
     refusal::{Reason, Refusal},
-    respond,
 };
 
 const GRPC: &str = "application/grpc";

@@ -1,7 +1,10 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 
-use super::{ResponseFormat, refusal::Refusal, respond};
+use super::{
+    format::{ResponseFormat, respond},
+    refusal::Refusal,
+};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain";
 

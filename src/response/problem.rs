@@ -4,9 +4,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 
 use super::{
-    ResponseFormat,
+    format::{ResponseFormat, respond},
     refusal::{Reason, Refusal},
-    respond,
 };
 
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";

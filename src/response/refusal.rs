@@ -4,8 +4,8 @@ use http::{StatusCode, request::Parts};
 use smallvec::SmallVec;
 
 use super::{
-    ceil_secs,
     denial::{Denial, Excess, write_all},
+    seconds::ceil_secs,
 };
 use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
 

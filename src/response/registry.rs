@@ -3,9 +3,8 @@ use http::{HeaderValue, Response};
 use serde::Serialize;
 
 use super::{
-    ResponseFormat,
+    format::{ResponseFormat, respond},
     refusal::{Reason, Refusal},
-    respond,
 };
 
 const JSON: &str = "application/json";

@@ -1,6 +1,9 @@
 //! Every reason in every format, also those that no layer gives yet.
 
-use http::{HeaderMap, Request, Version, header};
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, Version, header, request::Parts};
 use serde_json::{Value, json};
 
 use super::*;
@@ -9,8 +12,9 @@ use crate::{
     clock::ManualClock,
     decision::Decision,
     id::Id,
+    key::Missing,
     limit::{Limit, LimitName, Limits},
-    limiter::Limiter,
+    limiter::{Limiter, LimiterError},
     tiers::Tier,
     transaction::Transaction,
 };

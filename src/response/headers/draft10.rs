@@ -1,15 +1,9 @@
 //! `RateLimit` and `RateLimit-Policy`.
 
-use std::sync::OnceLock;
-
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Shown;
-use crate::{
-    decision::{Decision, Quota},
-    response::ceil_secs,
-    transaction::Algorithm,
-};
+use super::{policy::item, shown::Shown};
+use crate::{decision::Decision, response::seconds::ceil_secs};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -51,53 +45,6 @@ impl Draft10 {
         headers.append(RATELIMIT_POLICY, self.policy);
         headers.append(RATELIMIT, self.state);
     }
-}
-
-/// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
-/// the lowest tier. That of a quota per month is new each time: months have different lengths.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
-
-impl Policy {
-    #[inline]
-    fn item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
-        match self.0.get() {
-            Some((algorithm, item)) if quota.is_usual() && quota.is_by(algorithm) => item.clone(),
-            _ => self.new_item(limit, quota),
-        }
-    }
-
-    /// The item for a client with an override, or the first one of the limit that the others get, too.
-    #[cold]
-    fn new_item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
-        let (most, window) = quota.allowance();
-        let window = Some(window).filter(|window| *window != Decision::NEVER);
-        let secs = window.map(|window| ceil_secs(window).max(1));
-        let item = item(limit, [("\";q=", Some(most.into())), (";w=", secs)]);
-        if let Some(algorithm) = quota.algorithm().filter(|_| quota.is_usual()) {
-            let _ = self.0.set((algorithm, item.clone()));
-        }
-        item
-    }
-}
-
-/// An item of a list of structured field items (RFC 9651): a string, which as the name of a limit needs no escaping,
-/// with integer parameters.
-fn item(limit: &str, parameters: [(&str, Option<u64>); 2]) -> HeaderValue {
-    let mut buffers = [itoa::Buffer::new(), itoa::Buffer::new()];
-    let mut parts = ["\"", limit, "", "", "", ""];
-    let written = parameters.into_iter().zip(&mut buffers);
-    for (part, ((key, value), buffer)) in parts[2..].chunks_exact_mut(2).zip(written) {
-        if let Some(value) = value {
-            part.copy_from_slice(&[key, buffer.format(value)]);
-        }
-    }
-    // A vector that is full becomes the value as it is.
-    let mut text = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-    for part in parts {
-        text.extend_from_slice(part.as_bytes());
-    }
-    HeaderValue::try_from(text).expect("limit names are ASCII")
 }
 
 fn joined(items: Option<HeaderValue>, item: HeaderValue) -> HeaderValue {

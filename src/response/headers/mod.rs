@@ -1,12 +1,15 @@
 mod draft10;
+mod policy;
+mod shown;
 mod x_ratelimit;
 
 use http::{HeaderMap, HeaderName, header};
 
-use self::draft10::Draft10;
-pub(crate) use self::draft10::Policy;
-use self::x_ratelimit::{Reset, XRateLimit};
-use crate::decision::Decision;
+use self::{
+    draft10::Draft10,
+    x_ratelimit::{Reset, XRateLimit},
+};
+pub(crate) use self::{policy::Policy, shown::Shown};
 
 /// Selects the headers that show how much is left. The [module docs](super) have an example.
 ///
@@ -72,21 +75,5 @@ impl Fields {
             Self::Draft10(fields) => fields.append_to(headers),
             Self::Single(fields) => fields.put_on(headers),
         }
-    }
-}
-
-/// A limit with its decision, and what remembers its policy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'a> {
-    pub(crate) limit: &'a str,
-    pub(crate) decision: &'a Decision,
-    pub(crate) policy: &'a Policy,
-    pub(crate) votes: bool,
-}
-
-impl Shown<'_> {
-    /// Whether this limit is one that the request is denied by.
-    fn denies(&self) -> bool {
-        self.votes && !self.decision.allowed()
     }
 }

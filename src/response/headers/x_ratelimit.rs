@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
 
-use super::Shown;
-use crate::{decision::Decision, response::ceil_secs};
+use super::shown::Shown;
+use crate::{decision::Decision, response::seconds::ceil_secs};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
