@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use super::{health::Health, line::WaitingRoom, traffic::Traffic};
+use super::{health::Health, traffic::Traffic, waiting_room::WaitingRoom};
 use crate::{
     check::{Check, Finding},
     key::Predicate,

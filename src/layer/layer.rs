@@ -4,10 +4,10 @@ use tower_layer::Layer;
 
 use super::{
     config::{DenyList, LayerConfig},
-    line::WaitingRoom,
     one_limit::OneLimit,
     service::RateLimit,
     traffic::Traffic,
+    waiting_room::WaitingRoom,
 };
 use crate::{
     backend::Backend,

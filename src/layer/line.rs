@@ -1,12 +1,8 @@
 //! Requests that wait in line for their limits, by [`Limit::max_wait`](crate::Limit::max_wait).
 
 use std::{
-    fmt,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -22,63 +18,13 @@ use super::{
     task::detach,
     verdicts::{Taken, Verdicts},
     waiting::Waiting,
+    waiting_room::Seat,
 };
 use crate::{
     decision::{BatchDecision, Decisions},
     key::Missing,
     limit::Limits,
-    metrics,
 };
-
-/// All requests of one layer that wait in line, so that they are not too many.
-pub(super) struct WaitingRoom {
-    max: usize,
-    waiting: AtomicUsize,
-}
-
-impl WaitingRoom {
-    /// The default of [`RateLimitLayer::max_waiting`](super::RateLimitLayer::max_waiting).
-    pub(super) const DEFAULT_MAX: usize = 10_000;
-
-    pub(super) const fn new(max: usize) -> Self {
-        Self {
-            max,
-            waiting: AtomicUsize::new(0),
-        }
-    }
-
-    fn enter(self: &Arc<Self>) -> Option<Seat> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        metrics::waits(true);
-        let seat = Seat(Arc::clone(self));
-        (before < self.max).then_some(seat)
-    }
-}
-
-impl Default for WaitingRoom {
-    fn default() -> Self {
-        Self::new(Self::DEFAULT_MAX)
-    }
-}
-
-impl fmt::Debug for WaitingRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitingRoom")
-            .field("max", &self.max)
-            .field("waiting", &self.waiting)
-            .finish()
-    }
-}
-
-/// A place in the room.
-struct Seat(Arc<WaitingRoom>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-        metrics::waits(false);
-    }
-}
 
 /// What a request is charged that has to wait. Dropped before it is its turn, it gives all of it back.
 pub(super) struct Place {

@@ -85,6 +85,7 @@ mod settlement;
 mod traffic;
 mod verdicts;
 mod waiting;
+mod waiting_room;
 
 pub use self::{
     assessment::{Assessed, Assessment},

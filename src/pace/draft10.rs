@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
 
-use super::reading::{Left, whole};
+use super::field::{Left, whole};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 

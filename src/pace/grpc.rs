@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, HeaderName};
 
 use super::{
-    reading::{Refusal, single, whole},
+    field::{Refusal, single, whole},
     retry_after,
 };
 

@@ -1,11 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use tower_layer::Layer;
-
 use super::{
     hosts::Hosts,
     resend::{Cloned, Never},
-    service::Pace,
 };
 
 /// Holds requests back until their servers have room for them, by what responses say.
@@ -69,13 +66,5 @@ impl<R> PaceLayer<R> {
 impl Default for PaceLayer {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<S, R: Clone> Layer<S> for PaceLayer<R> {
-    type Service = Pace<S, R>;
-
-    fn layer(&self, inner: S) -> Pace<S, R> {
-        Pace::new(inner, self.clone())
     }
 }

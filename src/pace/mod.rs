@@ -46,6 +46,7 @@
 //! those of a tonic channel, which has one server anyway.
 
 mod draft10;
+mod field;
 mod grpc;
 mod host;
 mod hosts;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 
-use super::{draft10, grpc, retry_after, x_ratelimit};
+use super::{draft10, field::Refusal, grpc, retry_after, x_ratelimit};
 
 /// The wait after a refusal that says nothing.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
@@ -16,23 +16,6 @@ pub(super) struct Reading {
     /// How many more requests there is room for, if it says.
     pub(super) remaining: Option<u64>,
     /// How long until there is room for one more, if there is none.
-    pub(super) wait: Option<Duration>,
-}
-
-/// What a refusal says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// Come back, after a wait if that is known.
-    Later(Option<Duration>),
-    /// Retrying is pointless.
-    Final,
-}
-
-/// What the fields say that any response may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
-    pub(super) remaining: u64,
-    /// If nothing remains, how long until something does.
     pub(super) wait: Option<Duration>,
 }
 
@@ -70,17 +53,4 @@ fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Opt
         StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| Refusal::Later(Some(wait))),
         _ => None,
     }
-}
-
-/// The only line of a field, if it is text.
-pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut lines = headers.get_all(name).iter();
-    let line = lines.next()?.to_str().ok()?;
-    lines.next().is_none().then(|| line.trim())
-}
-
-/// A whole number in digits only. One beyond all integers is the largest.
-pub(super) fn whole(text: &str) -> Option<u64> {
-    let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then(|| text.parse().unwrap_or(u64::MAX))
 }

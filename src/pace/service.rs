@@ -8,6 +8,7 @@ use std::{
 
 use http::{Request, Response};
 use tokio::time::Instant;
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
@@ -23,6 +24,14 @@ use super::{
 pub struct Pace<S, R = Never> {
     inner: S,
     layer: PaceLayer<R>,
+}
+
+impl<S, R: Clone> Layer<S> for PaceLayer<R> {
+    type Service = Pace<S, R>;
+
+    fn layer(&self, inner: S) -> Pace<S, R> {
+        Pace::new(inner, self.clone())
+    }
 }
 
 impl<S, R> Pace<S, R> {

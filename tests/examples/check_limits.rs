@@ -128,7 +128,7 @@ fn overrides_need_not_be() {
     let output = run(&["--defaults", &defaults]);
     expect_text(
         &output,
-        "limits: 1\n  Bursts: at most 55 in any 1s\noverrides: 0\n",
+        "limits: 1\n  a: at most 1 in any 1s\noverrides: 0\n",
     );
 }
 
@@ -323,7 +323,7 @@ fn warnings_are_on_standard_error() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(
         stdout(&output),
-        "limits: 1\n  a: at most 1 in any 1s\noverrides: 0\n"
+        "limits: 1\n  Bursts: at most 55 in any 1s\noverrides: 0\n"
     );
     assert!(stderr(&output).contains("shorter than its window"));
 }

@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    breakers::Address,
+    address::Address,
     circuit::{Admitted, Circuit, End, Ended, Turned, micros},
 };
 use crate::{

@@ -4,7 +4,10 @@ use std::{fmt, time::Instant};
 
 use smallvec::SmallVec;
 
-use super::breaker::{Breaker, Pass};
+use super::{
+    address::Address,
+    breaker::{Breaker, Pass},
+};
 use crate::{
     backend::{ServerId, Servers},
     transaction::Batch,
@@ -99,33 +102,6 @@ impl Breakers {
             }
         }
         concerned
-    }
-}
-
-/// A server, to be named in a log.
-#[derive(Clone, Copy)]
-pub(super) struct Address<'a> {
-    servers: &'a dyn Servers,
-    server: ServerId,
-}
-
-impl<'a> Address<'a> {
-    fn new(servers: Option<&'a dyn Servers>, server: ServerId) -> Option<Self> {
-        servers.map(|servers| Self { servers, server })
-    }
-
-    pub(super) fn text(&self) -> Option<String> {
-        self.servers.address(self.server)
-    }
-
-    fn has_decided(&self, since: Instant) -> bool {
-        self.servers.has_decided(self.server, since)
-    }
-}
-
-impl fmt::Debug for Address<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.server.fmt(f)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A backend around another backend that can fail or be slow.
 
+mod address;
 mod breaker;
 mod breakers;
 mod call;

@@ -1,0 +1,30 @@
+use std::{fmt, time::Instant};
+
+use crate::backend::{ServerId, Servers};
+
+/// A server, to be named in a log.
+#[derive(Clone, Copy)]
+pub(super) struct Address<'a> {
+    servers: &'a dyn Servers,
+    server: ServerId,
+}
+
+impl<'a> Address<'a> {
+    pub(super) fn new(servers: Option<&'a dyn Servers>, server: ServerId) -> Option<Self> {
+        servers.map(|servers| Self { servers, server })
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        self.servers.address(self.server)
+    }
+
+    pub(super) fn has_decided(&self, since: Instant) -> bool {
+        self.servers.has_decided(self.server, since)
+    }
+}
+
+impl fmt::Debug for Address<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.server.fmt(f)
+    }
+}
