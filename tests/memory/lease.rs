@@ -1,6 +1,6 @@
 //! Units that are charged ahead: never more than the limit, whatever processes do.
 
-#![cfg(feature = "tokio")]
+#![cfg(feature = "failure-policy")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use std::{
