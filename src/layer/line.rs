@@ -185,6 +185,7 @@ impl Turn {
     }
 
     fn sleep(self) -> Option<Sleep> {
+        let Self = self;
         None
     }
 }
