@@ -27,7 +27,7 @@ impl Limiter {
     ///
     /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if
     /// the number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot
-    /// keep the buckets of a limit ([`Backend::admits`]). The old limits then stay in force.
+    /// keep the buckets of a limit ([`Backend::admits`](crate::backend::Backend::admits)). The old limits then stay in force.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
         let reloaded = self.put_in_force(limits);
         metrics::reloaded(match reloaded {

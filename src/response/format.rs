@@ -7,7 +7,7 @@ use super::refusal::Refusal;
 ///
 /// A format chooses the status, the content type and the body. The layer then adds these headers, unless the format
 /// has set them: `Retry-After` if there is a wait, `Link` if the limit has documentation, and `Cache-Control:
-/// no-store`. The fields of [`Headers`] follow.
+/// no-store`. The fields of [`Headers`](super::Headers) follow.
 ///
 /// It runs for every refused request, which can be many during an attack. It should neither block nor do much work,
 /// and must not panic.
