@@ -389,13 +389,13 @@ impl Limiter {
         Some(decided)
     }
 
-    /// Whether two handles are on the same limiter.
     /// Notes a request to a layer.
     #[inline]
     pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
         self.shared.rebuilt.note(reporter);
     }
 
+    /// Whether two handles are on the same limiter.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }

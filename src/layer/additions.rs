@@ -2,8 +2,8 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::Body;
 
-use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement, task::Closing};
-use crate::{response::Fields, rule::Outcome};
+use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement};
+use crate::{response::Fields, rule::Outcome, task::Closing};
 
 /// What a request that proceeds leaves on its response, and what is open until it has ended.
 #[derive(Debug, Default)]

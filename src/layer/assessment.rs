@@ -5,16 +5,14 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::{
-    request_charges::{Change, Changes, RequestCharges},
-    task::detached,
-};
+use super::request_charges::{Change, Changes, RequestCharges};
 use crate::{
     backend::BackendError,
     decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, Rules, charged},
+    task::detached,
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
 

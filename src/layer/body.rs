@@ -9,8 +9,8 @@ use http::{header, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{settlement::Settlement, task::detach};
-use crate::rule::Outcome;
+use super::settlement::Settlement;
+use crate::{rule::Outcome, task::detach};
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.

@@ -6,12 +6,7 @@ use bytes::Bytes;
 use http::{Response, request::Parts};
 use tracing::{Span, dispatcher};
 
-use super::{
-    additions::ResponseAdditions,
-    config::LayerConfig,
-    task::{Closing, detached},
-    verdicts::{Taken, Verdicts},
-};
+use super::{additions::ResponseAdditions, config::LayerConfig, taken::Taken, verdicts::Verdicts};
 use crate::{
     decision::{Decision, ResultLabel},
     key::Missing,
@@ -19,6 +14,7 @@ use crate::{
     limiter::LimiterError,
     response::{Denial, Denials, Shown},
     rule::{Charge, Outcome},
+    task::{Closing, detached},
 };
 
 /// What becomes of a request.

@@ -9,10 +9,11 @@ use super::{
     assessment::Assessment,
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
-    line::Place,
     settlement::Settlement,
-    verdicts::{Taken, Verdicts},
-    waiting::{Undecided, Waiting},
+    taken::{QueuedCharges, Taken},
+    undecided::Undecided,
+    verdicts::Verdicts,
+    waiting::{Progress, Waiting},
 };
 use crate::{
     decision::{BatchDecision, Decisions, OneDecision},
@@ -23,12 +24,6 @@ use crate::{
     rule::{Charge, Charges, undisguised},
     transaction::{Operation, Transaction},
 };
-
-/// How far a request has come.
-pub(super) enum Progress {
-    Decided(Conclusion),
-    Waiting(Box<Waiting>),
-}
 
 impl LayerConfig {
     /// Decides a request, or begins to if the backend has to wait.
@@ -65,7 +60,6 @@ impl LayerConfig {
     }
 
     /// The list that a request is on, by its path as it is sent, or as a router may resolve it.
-    #[cold]
     fn listing(&self, request: &Parts) -> Option<&DenyList> {
         let resolved = undisguised(request);
         let holds = |list: &&DenyList| {
@@ -147,11 +141,11 @@ impl LayerConfig {
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        match taken.place.take() {
+        match taken.queued.take() {
             None => {
                 Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
             }
-            Some(place) => self.wait_in_line(request, limits, spent, *place, missing, additions),
+            Some(queued) => self.wait_in_line(request, limits, spent, *queued, missing, additions),
         }
     }
 
@@ -159,9 +153,9 @@ impl LayerConfig {
     #[inline]
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         if let Some(delay) = spent.delay() {
-            let place = Place::new(self.assessed(request, spent), delay);
+            let queued = QueuedCharges::new(self.assessed(request, spent), delay);
             return Taken {
-                place: Some(Box::new(place)),
+                queued: Some(Box::new(queued)),
                 ..Taken::default()
             };
         }
@@ -181,7 +175,7 @@ impl LayerConfig {
         Taken {
             assessment: Some(assessment),
             settlement,
-            place: None,
+            queued: None,
         }
     }
 

@@ -15,9 +15,9 @@ use super::{
     additions::ResponseAdditions,
     body::ResponseBody,
     conclusion::{Conclusion, FinalResponse},
-    task::{Closing, detached},
     waiting::Waiting,
 };
+use crate::task::{Closing, detached};
 
 pin_project! {
     /// The response of [`RateLimit`](super::RateLimit).

@@ -79,10 +79,13 @@ mod health;
 mod layer;
 mod line;
 mod one_limit;
+mod queueing;
 mod request_charges;
 mod service;
 mod settlement;
+mod taken;
 mod traffic;
+mod undecided;
 mod verdicts;
 mod waiting;
 mod waiting_room;
@@ -94,4 +97,3 @@ pub use self::{
     layer::RateLimitLayer,
     service::RateLimit,
 };
-use crate::task;

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::{
     additions::ResponseAdditions, body::ResponseBody, conclusion::Conclusion, config::LayerConfig,
-    deciding::Progress, future::ResponseFuture,
+    future::ResponseFuture, waiting::Progress,
 };
 
 /// A service whose requests are limited. Created by [`RateLimitLayer`](super::RateLimitLayer).

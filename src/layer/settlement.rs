@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 use super::{
     assessment::{Assessment, Correction},
     config::LayerConfig,
-    task::{Closing, detach},
 };
 use crate::{
     limiter::LimiterError,
     rule::{Ending, Outcome},
+    task::{Closing, detach},
 };
 
 /// What is open until a request has ended. Dropped, it is closed as abandoned.

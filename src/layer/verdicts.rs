@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use super::{assessment::Assessment, line::Place, settlement::Settlement};
 use crate::{
     decision::{Decision, Decisions},
     rule::Charge,
@@ -49,13 +48,4 @@ impl<'a> Verdicts<'a> {
     ) -> impl Iterator<Item = (&'a Charge, &'a Decision)> + Clone + use<'a> {
         self.charges.iter().zip(self.decisions)
     }
-}
-
-/// What a request has taken, for its handler and for how it ends.
-#[derive(Default)]
-pub(super) struct Taken {
-    pub(super) assessment: Option<Assessment>,
-    pub(super) settlement: Option<Box<Settlement>>,
-    /// Instead of the others, if the request has to wait.
-    pub(super) place: Option<Box<Place>>,
 }

@@ -1,0 +1,102 @@
+use std::{pin::Pin, time::Duration};
+
+use super::{
+    assessment::Assessment,
+    settlement::{Settlement, told},
+};
+use crate::task::detach;
+
+/// What a request has taken, for its handler and for how it ends.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) assessment: Option<Assessment>,
+    pub(super) settlement: Option<Box<Settlement>>,
+    /// Instead of the others, if the request has to wait.
+    pub(super) queued: Option<Box<QueuedCharges>>,
+}
+
+/// What a request is charged that has to wait. Dropped before it is its turn, it gives all of it back.
+pub(super) struct QueuedCharges {
+    pub(super) assessment: Option<Assessment>,
+    pub(super) settlement: Option<Box<Settlement>>,
+    pub(super) turn: Turn,
+}
+
+impl QueuedCharges {
+    /// What a request has taken that waits for `delay` from now on.
+    pub(super) fn new(taken: Taken, delay: Duration) -> Self {
+        Self {
+            assessment: taken.assessment,
+            settlement: taken.settlement,
+            turn: Turn::after(delay),
+        }
+    }
+
+    /// It is the request's turn: what it has taken stays so.
+    pub(super) fn keep(mut self) -> Taken {
+        Taken {
+            assessment: self.assessment.take(),
+            settlement: self.settlement.take(),
+            queued: None,
+        }
+    }
+}
+
+impl Drop for QueuedCharges {
+    fn drop(&mut self) {
+        if let Some(settlement) = &mut self.settlement {
+            settlement.leave();
+        }
+        if let Some(assessment) = &self.assessment {
+            give_back(assessment);
+        }
+    }
+}
+
+/// Gives back all that this layer has charged. What tiers have granted stays so.
+fn give_back(assessment: &Assessment) {
+    let charges = assessment.iter();
+    for assessed in charges.filter(|assessed| !assessed.decision.has_tiers()) {
+        match assessed.try_settle(0) {
+            Ok(settled) => told(settled),
+            Err(correction) => detach(Box::pin(async { told(correction.make().await) })),
+        }
+    }
+}
+
+pub(super) type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// When it is a request's turn, by tokio's clock.
+#[cfg(feature = "tokio")]
+#[derive(Clone, Copy)]
+pub(super) struct Turn(tokio::time::Instant);
+
+#[cfg(feature = "tokio")]
+impl Turn {
+    fn after(delay: Duration) -> Self {
+        Self(tokio::time::Instant::now() + delay)
+    }
+
+    /// Sleeps until then; `None` outside of a runtime.
+    pub(super) fn sleep(self) -> Option<Sleep> {
+        tokio::runtime::Handle::try_current().ok()?;
+        Some(Box::pin(tokio::time::sleep_until(self.0)))
+    }
+}
+
+/// Without tokio, nobody can wait.
+#[cfg(not(feature = "tokio"))]
+#[derive(Clone, Copy)]
+pub(super) struct Turn;
+
+#[cfg(not(feature = "tokio"))]
+impl Turn {
+    fn after(_: Duration) -> Self {
+        Self
+    }
+
+    pub(super) fn sleep(self) -> Option<Sleep> {
+        let Self = self;
+        None
+    }
+}
