@@ -53,7 +53,6 @@ pub(super) enum Bucket {
 impl Bucket {
     /// The bucket that is in `state` at `now` once its batch is decided; none, if the two do not belong together. Where a
     /// charge was only asked about, it is shown as if that were taken. A bucket with tiers or a window is shown so already.
-    #[inline(always)]
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
@@ -62,35 +61,10 @@ impl Bucket {
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
-        let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (algorithm, state) else {
-            return Self::other(algorithm, member, state, now, is_taken, action);
-        };
-        let max_wait_us = member.max_wait_us(gcra);
-        let tat = match action {
-            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
-            _ => tat,
-        };
-        Some(Self::Gcra {
-            gcra: *gcra,
-            tat,
-            now,
-            cost: member.cost,
-            is_taken,
-            max_wait_us,
-        })
-    }
-
-    /// The same for the algorithms that are rarer. Apart, so that GCRA's part stays short where it is inlined.
-    #[inline(never)]
-    fn other(
-        algorithm: &Algorithm,
-        member: &Member<'_>,
-        state: State,
-        now: Timestamp,
-        is_taken: bool,
-        action: Action,
-    ) -> Option<Self> {
         match (algorithm, state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                Some(Self::gcra(gcra, member, tat, now, is_taken, action))
+            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
@@ -110,6 +84,30 @@ impl Bucket {
                 is_taken,
             }),
             _ => None,
+        }
+    }
+
+    /// The same by GCRA.
+    #[inline(always)]
+    pub(super) fn gcra(
+        gcra: &Gcra,
+        member: &Member<'_>,
+        tat: Tat,
+        now: Timestamp,
+        is_taken: bool,
+        action: Action,
+    ) -> Self {
+        let tat = match action {
+            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
+            _ => tat,
+        };
+        Self::Gcra {
+            gcra: *gcra,
+            tat,
+            now,
+            cost: member.cost,
+            is_taken,
+            max_wait_us: member.max_wait_us(gcra),
         }
     }
 
