@@ -4,6 +4,7 @@
 
 mod browser;
 mod controls;
+mod driver;
 mod looks;
 mod page;
 mod plays;
