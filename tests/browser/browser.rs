@@ -96,7 +96,7 @@ impl Drop for Driver {
 fn directory() -> PathBuf {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     let nth = STARTED.fetch_add(1, Ordering::Relaxed);
-    let name = format!("simulator-{}-{nth}", std::process::id());
+    let name = format!("browser-{}-{nth}", std::process::id());
     let directory = env::temp_dir().join(name);
     fs::create_dir_all(&directory).expect("files can be written");
     directory
@@ -196,12 +196,21 @@ impl Browser {
         let image = self.session.get("screenshot");
         let image = STANDARD.decode(image.as_str().unwrap()).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        fs::write(directory.join(format!("simulator-{name}.png")), image).unwrap();
+        fs::write(directory.join(format!("{name}.png")), image).unwrap();
     }
 
-    /// What the page has complained of.
-    pub(crate) fn complaints(&self) -> Value {
-        self.session.post("se/log", &json!({"type": "browser"}))
+    /// The complaints of the page, but not the missing icon.
+    pub(crate) fn complaints(&self) -> Vec<Value> {
+        let log = self.session.post("se/log", &json!({"type": "browser"}));
+        let mut entries: Vec<Value> = serde_json::from_value(log).unwrap();
+        entries.retain(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
+        entries
+    }
+
+    /// Types into the element that has the focus.
+    #[track_caller]
+    pub(crate) fn type_keys(&self, text: &str) {
+        self.session.active().send_keys(text);
     }
 
     fn devtools(&self, command: &str, params: &Value) {
@@ -238,7 +247,7 @@ impl Drop for Turn {
 
 /// Waits until something holds.
 #[track_caller]
-fn comes_true(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn comes_true(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
