@@ -16,6 +16,8 @@ mod app;
 mod config;
 #[path = "../shared/failure.rs"]
 mod failure;
+#[path = "../shared/page.rs"]
+mod page;
 mod patterns;
 mod refusal;
 mod sessions;

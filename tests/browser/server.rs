@@ -143,7 +143,14 @@ fn simulations_are_bounded_and_make_room_when_they_end() {
 #[test]
 fn page_may_load_nothing_from_elsewhere() {
     let (_program, server) = start();
-    for path in ["/", "/page.css", "/page.js", "/settings.js", "/timeline.js"] {
+    for path in [
+        "/",
+        "/look.css",
+        "/page.css",
+        "/page.js",
+        "/settings.js",
+        "/timeline.js",
+    ] {
         let file = server.get(path, "");
         assert_eq!(file.status, 200, "{path}");
         let policy = file.header("content-security-policy").unwrap();
