@@ -40,6 +40,7 @@ pub(crate) fn router() -> Router {
             get(file("text/css; charset=utf-8", include_str!("page.css"))),
         )
         .route("/page.js", get(file(SCRIPT, include_str!("page.js"))))
+        .route("/plain.js", get(file(SCRIPT, include_str!("plain.js"))))
         .route(
             "/settings.js",
             get(file(SCRIPT, include_str!("settings.js"))),
