@@ -33,6 +33,7 @@ pub(crate) fn router() -> Router {
         .route("/look.css", get(page::look()))
         .route("/page.css", get(page::style(include_str!("page.css"))))
         .route("/page.js", get(page::script(include_str!("page.js"))))
+        .route("/plain.js", get(page::script(include_str!("plain.js"))))
         .route(
             "/settings.js",
             get(page::script(include_str!("settings.js"))),
