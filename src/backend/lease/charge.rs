@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::{
     backend::{Backend, BackendError},
     clock::Timestamp,

@@ -4,6 +4,7 @@ mod bucket;
 mod charge;
 mod pool;
 mod returns;
+mod shared;
 mod split;
 mod terms;
 
@@ -15,13 +16,13 @@ use tokio::time;
 use self::{
     bucket::{Attempt, gcra_of},
     charge::Charging,
-    pool::Pool,
+    shared::Shared,
     terms::terms,
 };
 use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_task::OneTask};
 use crate::{
-    clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, Outcome, State},
+    clock::Timestamp,
+    decision::Outcome,
     gcra::Gcra,
     transaction::{Action, Algorithm, Batch, LeaseShare, Member, Operation},
 };
@@ -88,14 +89,6 @@ pub struct Lease<B> {
     processes: NonZeroU32,
 }
 
-/// What tasks share with the backend.
-#[derive(Debug)]
-pub(super) struct Shared<B> {
-    inner: B,
-    pool: Pool,
-    clock: SystemClock,
-}
-
 /// How long a request waits for what another one has asked of the store.
 const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -113,11 +106,7 @@ impl<B: Backend> Lease<B> {
             "a fleet of 0 processes leases nothing: use the largest number that runs at one time"
         );
         Self {
-            shared: Arc::new(Shared {
-                inner,
-                pool: Pool::default(),
-                clock: SystemClock::new(),
-            }),
+            shared: Arc::new(Shared::new(inner)),
             returns: OneTask::default(),
             processes: NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN),
         }
@@ -191,24 +180,6 @@ fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Gcra)> {
         [member] => gcra_of(member).map(|gcra| (member, gcra)),
         _ => None,
     }
-}
-
-impl<B: Backend> Shared<B> {
-    /// The outcome of one request that has passed without the store.
-    fn passed(&self, batch: &Batch<'_>, gcra: &Gcra, held: u32) -> Outcome {
-        let now = self.now(batch);
-        Outcome::of_one(now, answer(gcra, held, now))
-    }
-
-    fn now(&self, batch: &Batch<'_>) -> Timestamp {
-        batch.now.unwrap_or_else(|| self.clock.now())
-    }
-}
-
-/// The answer for a request that passes, after which so much is held.
-fn answer(gcra: &Gcra, held: u32, now: Timestamp) -> Answer {
-    let tat = gcra.tat_with(held, now.as_micros());
-    Answer::new(State::Gcra(tat), true).leased()
 }
 
 #[async_trait]

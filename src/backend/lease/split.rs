@@ -3,7 +3,12 @@
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
-use super::{Lease, Shared, answer, bucket::gcra_of, charge::Charging};
+use super::{
+    Lease,
+    bucket::gcra_of,
+    charge::Charging,
+    shared::{Shared, answer},
+};
 use crate::{
     backend::{Backend, BackendError},
     clock::Timestamp,
