@@ -98,12 +98,14 @@ impl LayerConfig {
             policy: &self.policies[charge.target],
             votes: self.rules.mode(charge).votes(),
         });
-        additions.fields = self.headers.write(shown);
-        additions.settlement = taken.settlement;
-        if let Some(settlement) = &mut additions.settlement {
+        additions.fields = self.headers.write(shown, spent.denied.is_some());
+        if let Some(mut settlement) = taken.settlement {
             settlement.begin(&request.method);
+            additions.settlement = Some(settlement);
         }
-        if let Some(ours) = taken.assessment.filter(|_| self.extends(spent)) {
+        if let Some(ours) = taken.assessment
+            && self.extends(spent)
+        {
             let outer = request.extensions.get();
             if let Some(outer) = outer {
                 self.traffic.look_at_outer(outer, &ours);

@@ -150,7 +150,7 @@ impl LayerConfig {
     }
 
     /// What a request has taken, as far as anyone asks for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         if let Some(delay) = spent.delay() {
             let queued = QueuedCharges::new(self.assessed(request, spent), delay);
