@@ -19,6 +19,7 @@ mod linear;
 mod oracle;
 mod payback;
 mod receipts;
+mod refund_bounds;
 mod reload;
 mod shadow;
 #[path = "../support/mod.rs"]
@@ -26,6 +27,7 @@ mod support;
 mod tiers_model;
 mod vectors;
 mod waiting;
+mod waiting_model;
 mod windows;
 mod windows_model;
 mod wrong_backends;
