@@ -58,6 +58,7 @@ impl Address {
     }
 
     /// The client's address, an IPv4-mapped one unmapped.
+    #[inline]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         match self {
             Self::Peer(peer) => peer.find(parts),
