@@ -131,12 +131,21 @@ impl Browser {
         let image = self.session.get("screenshot");
         let image = STANDARD.decode(image.as_str().unwrap()).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        fs::write(directory.join(format!("simulator-{name}.png")), image).unwrap();
+        fs::write(directory.join(format!("{name}.png")), image).unwrap();
     }
 
-    /// What the page has complained of.
-    pub(crate) fn complaints(&self) -> Value {
-        self.session.post("se/log", &json!({"type": "browser"}))
+    /// The complaints of the page, but not the missing icon.
+    pub(crate) fn complaints(&self) -> Vec<Value> {
+        let log = self.session.post("se/log", &json!({"type": "browser"}));
+        let mut entries: Vec<Value> = serde_json::from_value(log).unwrap();
+        entries.retain(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
+        entries
+    }
+
+    /// Types into the element that has the focus.
+    #[track_caller]
+    pub(crate) fn type_keys(&self, text: &str) {
+        self.session.active().send_keys(text);
     }
 
     fn devtools(&self, command: &str, params: &Value) {
@@ -173,7 +182,7 @@ impl Drop for Turn {
 
 /// Waits until something holds.
 #[track_caller]
-fn comes_true(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn comes_true(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");

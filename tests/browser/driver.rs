@@ -115,7 +115,7 @@ fn directory() -> PathBuf {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     loop {
         let nth = STARTED.fetch_add(1, Ordering::Relaxed);
-        let name = format!("simulator-{}-{nth}", std::process::id());
+        let name = format!("browser-{}-{nth}", std::process::id());
         let directory = env::temp_dir().join(name);
         match fs::create_dir(&directory) {
             Ok(()) => return directory,

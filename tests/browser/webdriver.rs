@@ -52,6 +52,16 @@ impl Session {
         Some(Element { session: self, id })
     }
 
+    /// The element that has the focus.
+    #[track_caller]
+    pub(crate) fn active(&self) -> Element<'_> {
+        let id = self.get("element/active")[ELEMENT]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        Element { session: self, id }
+    }
+
     fn send(&self, method: &str, path: &str, body: &str) -> Result<Value, Value> {
         let path = format!("{}/{path}", self.path);
         let response = self.driver.send(method, &path, body);
