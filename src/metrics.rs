@@ -38,7 +38,8 @@
 //! A refusal's `reason` is `over_limit`, `blocked`, `too_costly` (413), `listed` (403), `no_id`, `unavailable` (503) or
 //! `misconfigured`.
 //!
-//! [`publish`] sets the last three metrics: call it before each scrape. The example `observability` has a dashboard.
+//! [`publish`] sets `BUCKETS`, `EVICTIONS` and `CIRCUIT_STATE`: call it before each scrape. The example `observability`
+//! has a dashboard.
 //!
 //! Counters start at 0 for each combination of their labels, so that `increase()` sees the first event. Counters with
 //! a `policy` are created with the limiter and on reload, the others by [`describe`]. So install the exporter and
