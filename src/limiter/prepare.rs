@@ -250,6 +250,7 @@ fn member_of<'a>(
         receipt,
         saturates: shadow || transaction.is_correction(),
         no_wait: transaction.declines_to_wait(),
+        ago_us: 0,
     })
 }
 
