@@ -18,6 +18,8 @@ mod app;
 mod config;
 #[path = "../shared/failure.rs"]
 mod failure;
+#[path = "../shared/page.rs"]
+mod page;
 mod patterns;
 mod plain_limits;
 mod refusal;

@@ -178,6 +178,7 @@ fn page_may_load_nothing_from_elsewhere() {
     let (_program, server) = start();
     for path in [
         "/",
+        "/look.css",
         "/page.css",
         "/page.js",
         "/plain.js",
