@@ -110,6 +110,7 @@ impl<'a> Lookups<'a> {
             receipt,
             saturates: shadow || transaction.is_correction(),
             no_wait: transaction.declines_to_wait(),
+            ago_us: 0,
         })))
     }
 }

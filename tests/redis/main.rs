@@ -12,6 +12,7 @@ mod failover;
 mod grouping;
 mod load;
 mod operation;
+mod payback;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod refusals;
