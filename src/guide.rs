@@ -15,6 +15,32 @@
 //! | [`failures`] | what an outage of the store costs, as bounds |
 //! | [`operating`] | metrics, alerts, events and spans |
 //! | [`recipes`] | complete solutions to common problems |
+//!
+//! # Examples
+//!
+//! The folder `examples` of the package has complete programs. `cargo run --example quickstart --all-features` runs one.
+//!
+//! | example | shows |
+//! |---|---|
+//! | `quickstart` | an axum server with one limit for each address |
+//! | `tonic` | a gRPC service with a limit |
+//! | `login_failures` | a login where only failures count |
+//! | `plans` | an API with a monthly quota for each plan |
+//! | `upload_bytes` | uploads that are charged by their size |
+//! | `token_budget` | a daily budget of generated tokens |
+//! | `custom_extractor` | a closure and a type that find out who is calling |
+//! | `custom_backend` | a backend of your own, and a wrapper around any backend |
+//! | `embedded_store` | buckets in a file, which survive a restart |
+//! | `fleet` | two servers that share their limits through Redis |
+//! | `acme` | the limits of Let's Encrypt, from files that are reloaded |
+//! | `registry` | the limits of a container registry, on Redis |
+//! | `service` | the limiter as an HTTP service for programs in any language |
+//! | `client`, `grpc_client` | clients that keep to the limits of a server |
+//! | `check_limits` | a check of limit files before they are deployed |
+//! | `inspect` | HTTP routes for administrators to show limits, and to look up and reset buckets |
+//! | `dashboard` | a live page with decisions, denied clients and the store, for the same administrators |
+//! | `observability` | metrics for Prometheus, traces, and a dashboard for Grafana |
+//! | `simulator` | a page on which you can watch burst tiers |
 
 #[doc = include_str!("../docs/algorithms.md")]
 pub mod algorithms {}

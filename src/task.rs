@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 #[cfg(feature = "tokio")]
-use tracing::Instrument;
+use tracing::{Instrument, instrument::WithSubscriber};
 
 /// Corrections that have to be waited for.
 pub(crate) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -12,7 +12,7 @@ pub(crate) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) fn detach(closing: Closing) {
     #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(closing.in_current_span());
+        runtime.spawn(closing.in_current_span().with_current_subscriber());
         return;
     }
     drop(closing);
@@ -27,7 +27,7 @@ pub(crate) fn detached<T: Send + 'static>(
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {
     #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let task = runtime.spawn(future.in_current_span());
+        let task = runtime.spawn(future.in_current_span().with_current_subscriber());
         return Box::pin(async move {
             match task.await {
                 Ok(value) => value,

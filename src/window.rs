@@ -93,6 +93,32 @@ impl Window {
         Self { limit, ..self }
     }
 
+    /// Takes `cost` units at `now` (µs since the epoch) if they fit, and says whether they did.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn spend(&self, units: &mut Units, now: u64, cost: u32) -> bool {
+        let change = units.view(self, now).spend(self, cost);
+        if let Some(change) = change {
+            units.change(self, now, change);
+        }
+        change.is_some()
+    }
+
+    /// How many units are left at `now`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remaining(&self, units: &Units, now: u64) -> u32 {
+        self.limit.saturating_sub(units.view(self, now).used)
+    }
+
+    /// How long after `now` (µs) a request of `cost`, which is at most the limit, would pass: zero if at once.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wait(&self, units: &Units, now: u64, cost: u32) -> u64 {
+        let figures = units.view(self, now).figures(self, cost, Change::Nothing);
+        figures.next_after
+    }
+
     /// When a unit that was taken at `instant` stops to count.
     const fn end(&self, instant: u64) -> u64 {
         instant.saturating_add(self.us)
@@ -475,12 +501,6 @@ mod tests {
         Window::new(limit, Duration::from_micros(us)).unwrap()
     }
 
-    fn spend(units: &mut Units, window: &Window, now: u64, cost: u32) -> bool {
-        let change = units.view(window, now).spend(window, cost);
-        units.change(window, now, change.unwrap_or_default());
-        change.is_some()
-    }
-
     fn taken(units: &Units) -> Vec<u64> {
         units.instants().map(|instant| instant - T).collect()
     }
@@ -489,24 +509,24 @@ mod tests {
     fn next_unit_passes_exactly_a_window_after_the_oldest() {
         let (five, mut units) = (window(5, 100), Units::default());
         for later in [0, 1, 1, 7, 99] {
-            assert!(spend(&mut units, &five, T + later, 1));
+            assert!(five.spend(&mut units, T + later, 1));
         }
-        assert!(!spend(&mut units, &five, T + 99, 1));
+        assert!(!five.spend(&mut units, T + 99, 1));
         let figures = units.view(&five, T + 99).figures(&five, 3, Change::Nothing);
         assert_eq!((figures.used, figures.next_after), (5, 2));
         assert_eq!((figures.more_after, figures.reset_after), (1, 100));
-        assert!(spend(&mut units, &five, T + 100, 1));
-        assert!(!spend(&mut units, &five, T + 100, 1));
-        assert!(spend(&mut units, &five, T + 101, 2));
+        assert!(five.spend(&mut units, T + 100, 1));
+        assert!(!five.spend(&mut units, T + 100, 1));
+        assert!(five.spend(&mut units, T + 101, 2));
         assert_eq!(taken(&units), [7, 99, 100, 101, 101]);
     }
 
     #[test]
     fn denial_changes_nothing_and_cost_0_is_denied_only_in_debt() {
         let (two, mut units) = (window(2, 100), Units::default());
-        assert!(spend(&mut units, &two, T, 2));
+        assert!(two.spend(&mut units, T, 2));
         let before = units.clone();
-        assert!(!spend(&mut units, &two, T + 1, 1) && spend(&mut units, &two, T + 1, 0));
+        assert!(!two.spend(&mut units, T + 1, 1) && two.spend(&mut units, T + 1, 0));
         assert_eq!(units, before);
         let debit = units.view(&two, T + 1).debit(1).unwrap();
         units.change(&two, T + 1, debit);
@@ -519,7 +539,7 @@ mod tests {
     #[test]
     fn debit_has_room_for_4096_units_in_all() {
         let (two, mut units) = (window(2, 100), Units::default());
-        assert!(spend(&mut units, &two, T, 1));
+        assert!(two.spend(&mut units, T, 1));
         let view = units.view(&two, T + 1);
         assert_eq!(view.debit(4096), None);
         let rest = Change::Take {
@@ -543,7 +563,7 @@ mod tests {
     fn refund_removes_the_units_with_the_largest_instants() {
         let (five, mut units) = (window(5, 100), Units::default());
         for later in [0, 5, 9] {
-            assert!(spend(&mut units, &five, T + later, 1));
+            assert!(five.spend(&mut units, T + later, 1));
         }
         let view = units.view(&five, T + 10);
         let figures = view.figures(&five, 2, view.refund(2));
@@ -559,7 +579,7 @@ mod tests {
     fn receipt_removes_units_of_its_instant_only() {
         let (nine, mut units) = (window(9, 100), Units::default());
         for (later, cost) in [(0, 2), (5, 3), (9, 1)] {
-            assert!(spend(&mut units, &nine, T + later, cost));
+            assert!(nine.spend(&mut units, T + later, cost));
         }
         let change = units.view(&nine, T + 10).refund_at(T + 5, 2);
         assert_eq!(change.units(), 2);
@@ -578,18 +598,18 @@ mod tests {
     fn clock_that_steps_back_keeps_later_units_and_their_order() {
         let (three, mut units) = (window(3, 100), Units::default());
         for later in [50, 20, 20] {
-            assert!(spend(&mut units, &three, T + later, 1));
+            assert!(three.spend(&mut units, T + later, 1));
         }
         assert_eq!(taken(&units), [20, 20, 50]);
         let figures = units.view(&three, T).figures(&three, 3, Change::Nothing);
         assert_eq!((figures.next_after, figures.more_after), (150, 120));
-        assert!(!spend(&mut units, &three, T, 1));
+        assert!(!three.spend(&mut units, T, 1));
         let view = units.view(&three, T + 120);
         let change = view.spend(&three, 2).unwrap();
         let figures = view.figures(&three, 1, change);
         assert_eq!((figures.used, figures.next_after), (3, 30));
         units.change(&three, T + 40, Change::GiveBack { after: 0, units: 2 });
-        assert!(spend(&mut units, &three, T + 30, 1));
+        assert!(three.spend(&mut units, T + 30, 1));
         assert_eq!(taken(&units), [30, 50]);
     }
 
@@ -598,7 +618,7 @@ mod tests {
         for limit in [1, 2, 5, 1000, 4096] {
             let (limited, mut units) = (window(limit, 1_000_000_000), Units::default());
             for later in 0..limit {
-                assert!(spend(&mut units, &limited, T + u64::from(later), 1));
+                assert!(limited.spend(&mut units, T + u64::from(later), 1));
             }
             assert_eq!(units.heap_bytes(), Units::heap_bytes_of(limit));
         }

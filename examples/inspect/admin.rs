@@ -28,7 +28,8 @@ pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
         .with_state(limiter)
 }
 
-async fn authorize(
+/// Lets requests with the token pass, and answers 401 to all others.
+pub(crate) async fn authorize(
     State(token): State<Token>,
     request: Request,
     next: Next,

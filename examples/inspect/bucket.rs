@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::{Decision, Limiter, Transaction, limiter::LimiterError, transaction::Mode};
+use tollgate::{
+    Decision, Limiter, Transaction, decision::Source, limiter::LimiterError, transaction::Mode,
+};
 
 use super::client::Client;
 
@@ -18,6 +20,8 @@ pub(crate) struct BucketState {
     /// Whether that would pass, if the limit were not in shadow mode.
     passes: bool,
     limited: bool,
+    /// Who decided: the store, or this process on its own.
+    source: &'static str,
     remaining: Option<u32>,
     /// When it would pass.
     next_after_us: Option<u64>,
@@ -41,12 +45,22 @@ impl BucketState {
             asked,
             passes: decision.allowed() && !decision.would_be_denied(),
             limited,
+            source: source(&decision),
             remaining: decision.remaining(),
             next_after_us: micros(decision.next_after()).filter(|_| limited),
             next_token_after_us: decision.next_token_after().and_then(micros),
             reset_after_us: micros(decision.reset_after()).filter(|_| limited),
             client,
         })
+    }
+}
+
+fn source(decision: &Decision) -> &'static str {
+    match decision.source() {
+        Source::Cache => "cache",
+        Source::Lease => "lease",
+        Source::Local => "local",
+        _ => "store",
     }
 }
 

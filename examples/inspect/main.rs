@@ -37,12 +37,13 @@ mod bound;
 mod bucket;
 #[path = "../shared/client.rs"]
 mod client;
+#[path = "../shared/listen.rs"]
+mod listen;
 mod refusal;
 mod stream;
 mod token;
 
 use std::{
-    env::{self, VarError},
     error::Error,
     io::{self, Write},
     net::SocketAddr,
@@ -50,7 +51,6 @@ use std::{
 };
 
 use axum::{Router, routing::get};
-use tokio::net::TcpListener;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     id::IdFormat,
@@ -59,7 +59,7 @@ use tollgate::{
     rule::OnMissing,
 };
 
-use self::token::Token;
+use self::{listen::listen, token::Token};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -83,10 +83,12 @@ async fn run() -> Result<(), Box<dyn Error>> {
         .route("/", get(|| async { "hello" }))
         .layer(layer);
 
-    let token = token()?;
+    let token = Token::from_env()?;
     let listener = listen("ADDR", "127.0.0.1:3000").await?;
+    println!("listening on http://{}", listener.local_addr()?);
     if let Some(token) = token {
         let listener = listen("ADMIN_ADDR", "127.0.0.1:3001").await?;
+        println!("listening on http://{}", listener.local_addr()?);
         if !listener.local_addr()?.ip().is_loopback() {
             tracing::warn!(
                 "ADMIN_ADDR can be reached from elsewhere: keep it in a private network"
@@ -111,22 +113,4 @@ fn limits() -> Result<Limits, LimitsError> {
         )
         .override_for("ranges", "2001:db8::/48", Limit::BLOCKED)
         .build()
-}
-
-/// The token, if there shall be routes for admins.
-fn token() -> Result<Option<Token>, Box<dyn Error>> {
-    match env::var("ADMIN_TOKEN") {
-        Ok(secret) => Ok(Some(Token::new(&secret)?)),
-        Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err("ADMIN_TOKEN is not UTF-8".into()),
-    }
-}
-
-async fn listen(variable: &str, default: &str) -> Result<TcpListener, Box<dyn Error>> {
-    let address = env::var(variable).unwrap_or_else(|_| default.to_owned());
-    let listener = TcpListener::bind(&address).await;
-    let listener =
-        listener.map_err(|error| format!("{variable}: cannot listen on `{address}`: {error}"))?;
-    println!("listening on http://{}", listener.local_addr()?);
-    Ok(listener)
 }

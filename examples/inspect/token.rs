@@ -1,6 +1,11 @@
 //! The secret that each request has to bring.
 
-use std::{fmt, hint::black_box};
+use std::{
+    env::{self, VarError},
+    error::Error,
+    fmt,
+    hint::black_box,
+};
 
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use sha2::{Digest, Sha256};
@@ -14,6 +19,15 @@ const SHORTEST: usize = 16;
 pub(crate) struct Token([u8; 32]);
 
 impl Token {
+    /// The token in `ADMIN_TOKEN`, if that is set.
+    pub(crate) fn from_env() -> Result<Option<Self>, Box<dyn Error>> {
+        match env::var("ADMIN_TOKEN") {
+            Ok(secret) => Ok(Some(Self::new(&secret)?)),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err("ADMIN_TOKEN is not UTF-8".into()),
+        }
+    }
+
     pub(crate) fn new(secret: &str) -> Result<Self, TokenError> {
         match secret.len() {
             SHORTEST.. if secret.bytes().all(|byte| byte.is_ascii_graphic()) => {

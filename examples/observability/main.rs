@@ -23,12 +23,13 @@
 mod exporter;
 #[path = "../shared/failure.rs"]
 mod failure;
+#[path = "../shared/listen.rs"]
+mod listen;
 
 use std::{env, error::Error, io, net::SocketAddr, time::Duration};
 
 use axum::{Router, routing::get};
 use http::Request;
-use tokio::net::TcpListener;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend, Rule,
     backend::{DenyCache, FailurePolicy},
@@ -42,7 +43,7 @@ use tollgate::{
 use tower_http::trace::TraceLayer;
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
-use self::failure::Failure;
+use self::{failure::Failure, listen::listen};
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -142,12 +143,6 @@ fn span<B>(request: &Request<B>) -> Span {
         rate_limiting.result = Empty,
             rate_limiting.refusal = Empty,
     )
-}
-
-async fn listen(name: &str, default: &str) -> Result<TcpListener, Box<dyn Error>> {
-    let address = variable(name, default);
-    let listener = TcpListener::bind(&address).await;
-    listener.map_err(|error| format!("{name}: cannot listen on `{address}`: {error}").into())
 }
 
 fn variable(name: &str, default: &str) -> String {

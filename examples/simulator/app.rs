@@ -8,15 +8,16 @@ use axum::{
         DefaultBodyLimit, Path, Query, State,
         rejection::{JsonRejection, QueryRejection},
     },
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    middleware::{self, Next},
-    response::{Html, IntoResponse, Response},
+    http::StatusCode,
+    middleware,
+    response::Html,
     routing::{delete, get, post},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Config,
+    page,
     patterns::{self, Pattern},
     refusal::Refusal,
     sessions::Sessions,
@@ -26,53 +27,28 @@ use crate::{
 /// The longest body that is read, in bytes.
 const MAX_BODY: usize = 1 << 16;
 
-/// The page runs what comes from here, and nothing else.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-
 pub(crate) fn router() -> Router {
     Router::new()
         .route("/", get(Html(include_str!("page.html"))))
-        .route(
-            "/page.css",
-            get(file("text/css; charset=utf-8", include_str!("page.css"))),
-        )
-        .route("/page.js", get(file(SCRIPT, include_str!("page.js"))))
+        .route("/look.css", get(page::look()))
+        .route("/page.css", get(page::style(include_str!("page.css"))))
+        .route("/page.js", get(page::script(include_str!("page.js"))))
+        .route("/plain.js", get(page::script(include_str!("plain.js"))))
         .route(
             "/settings.js",
-            get(file(SCRIPT, include_str!("settings.js"))),
+            get(page::script(include_str!("settings.js"))),
         )
         .route(
             "/timeline.js",
-            get(file(SCRIPT, include_str!("timeline.js"))),
+            get(page::script(include_str!("timeline.js"))),
         )
         .route("/patterns", get(list_patterns))
         .route("/simulations", post(start))
         .route("/simulations/{id}", delete(end))
         .route("/simulations/{id}/steps", post(take_steps))
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn(secure))
+        .layer(middleware::from_fn(page::confine))
         .with_state(Arc::new(Sessions::default()))
-}
-
-fn file(kind: &'static str, text: &'static str) -> impl IntoResponse + Clone {
-    ([(header::CONTENT_TYPE, kind)], text)
-}
-
-async fn secure(request: axum::extract::Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers: &mut HeaderMap = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 async fn list_patterns() -> Json<[Pattern; 4]> {

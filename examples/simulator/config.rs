@@ -6,7 +6,9 @@ use serde::Serialize;
 use thiserror::Error;
 use tollgate::{
     gcra::{Gcra, GcraError},
+    quota::{Per, PerError, Quota, QuotaError},
     tiers::{Tier, Tiers, TiersError},
+    window::{Window, WindowError},
 };
 
 const MAX_TIERS: usize = 4;
@@ -21,23 +23,24 @@ pub(crate) struct Config {
     tiers: Vec<[u32; 4]>,
     /// Burst, count and period.
     gcra: [u32; 3],
+    /// Limit and window.
+    window: [u32; 2],
+    /// Quota, and the period that starts with the first use.
+    quota: [u32; 2],
 }
 
 impl Config {
     /// Reads a query. A list that is malformed, or is missing, counts as a whole as five a second.
     pub(crate) fn of(query: &[(String, String)]) -> Self {
-        let list = |key| {
-            let pair = query.iter().find(|(name, _)| name == key);
-            pair.and_then(|(_, text)| numbers(text))
-        };
-        let tiers = list("tiers").and_then(|list| match list.as_chunks() {
+        let tiers = list(query, "tiers").and_then(|list| match list.as_chunks() {
             (tiers, []) if tiers.len() <= MAX_TIERS => Some(tiers.to_vec()),
             _ => None,
         });
-        let gcra = list("gcra").and_then(|list| list.try_into().ok());
         Self {
             tiers: tiers.unwrap_or_else(|| vec![[5, 1, 1, 0]]),
-            gcra: gcra.unwrap_or([5, 5, 1]),
+            gcra: list_of(query, "gcra").unwrap_or([5, 5, 1]),
+            window: list_of(query, "window").unwrap_or([5, 1]),
+            quota: list_of(query, "quota").unwrap_or([5, 1]),
         }
     }
 
@@ -54,6 +57,17 @@ impl Config {
         let [burst, count, period] = self.gcra;
         Ok(Gcra::new(burst, count, seconds(period))?)
     }
+
+    pub(crate) fn window(&self) -> Result<Window, ConfigError> {
+        let [limit, window] = self.window;
+        Ok(Window::new(limit, seconds(window))?)
+    }
+
+    pub(crate) fn quota(&self) -> Result<Quota, ConfigError> {
+        let [quota, period] = self.quota;
+        let per = Per::checked_first_use(seconds(period))?;
+        Ok(Quota::new(quota, per)?)
+    }
 }
 
 /// Why a configuration cannot be simulated.
@@ -63,6 +77,22 @@ pub(crate) enum ConfigError {
     Tiers(#[from] TiersError),
     #[error("GCRA: {0}")]
     Gcra(#[from] GcraError),
+    #[error("window: {0}")]
+    Window(#[from] WindowError),
+    #[error("quota: {0}")]
+    Quota(#[from] QuotaError),
+    #[error("quota: {0}")]
+    Per(#[from] PerError),
+}
+
+/// The list of a key, if it has so many numbers.
+fn list_of<const LEN: usize>(query: &[(String, String)], key: &str) -> Option<[u32; LEN]> {
+    list(query, key)?.try_into().ok()
+}
+
+fn list(query: &[(String, String)], key: &str) -> Option<Vec<u32>> {
+    let pair = query.iter().find(|(name, _)| name == key);
+    pair.and_then(|(_, text)| numbers(text))
 }
 
 /// Whole numbers between commas, at least one.

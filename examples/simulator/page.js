@@ -1,5 +1,6 @@
 // Sends requests to the server with the simulated instant of each, and draws what it answers. Nothing is decided here.
 
+import { PLAIN, card, each } from './plain.js';
 import { mistake, queryOf, read, show, withTiers } from './settings.js';
 import { drawAll } from './timeline.js';
 
@@ -13,7 +14,7 @@ const HOLD_FIRST = 400; // A held button asks again after so many milliseconds,
 const HOLD = 120; // and then again.
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
-let config = { tiers: [], gcra: [] };
+let config = { tiers: [] };
 let sim = null; // The simulation that runs: a new object for each, so that late answers are known.
 let lanes = [];
 let patterns = [];
@@ -21,8 +22,8 @@ let patterns = [];
 function fresh(id) {
   return {
     id, t: 0, running: false, busy: false, finish: false, queue: [], pattern: [], played: 0, nextLook: 0, lastAsk: 0,
-    samples: [], asks: [], periods: config.tiers.map(() => new Map()), granted: 0, rejected: 0, gcraGranted: 0,
-    gcraRejected: 0, byTier: config.tiers.map(() => 0), latest: null,
+    samples: [], asks: [], periods: config.tiers.map(() => new Map()), granted: 0, rejected: 0,
+    plain: each(() => ({ granted: 0, rejected: 0 })), byTier: config.tiers.map(() => 0), latest: null,
   };
 }
 
@@ -167,8 +168,9 @@ function endPlay(one) {
   if (!isDecided || document.body.dataset.state !== 'playing') return;
   one.isWhole = one.finish;
   setState(one.finish ? 'idle' : 'running');
+  const plain = PLAIN.map(({ id, subject }) => `${subject} ${one.plain[id].granted} and ${one.plain[id].rejected}`);
   $('last').textContent = `Played ${one.played} requests: the tiers have granted ${one.granted} and rejected ${one.rejected}, `
-    + `GCRA has granted ${one.gcraGranted} and rejected ${one.gcraRejected}.`;
+    + `${plain.join(', ')}.`;
   draw();
 }
 
@@ -208,41 +210,49 @@ function take(seen) {
 }
 
 function count({ at, decision }) {
-  sim.asks.push({ at, granted: decision.granted, tier: decision.tier, gcra: decision.gcra_granted });
-  sim[decision.granted ? 'granted' : 'rejected'] += 1;
-  sim[decision.gcra_granted ? 'gcraGranted' : 'gcraRejected'] += 1;
-  for (const [tier, units] of decision.split) sim.byTier[tier] += units;
-  $('last').textContent = `At ${seconds(at, 3)}: ${sentence(decision)}. GCRA: ${gcraSentence(decision)}.`;
+  const { granted, tier, plain } = decision;
+  sim.asks.push({ at, granted, tier, plain });
+  sim[granted ? 'granted' : 'rejected'] += 1;
+  for (const { id } of PLAIN) sim.plain[id][plain[id].granted ? 'granted' : 'rejected'] += 1;
+  for (const [by, units] of decision.split) sim.byTier[by] += units;
+  const others = PLAIN.map(({ id, name }) => `${name}: ${plainSentence(plain[id])}.`);
+  $('last').textContent = `At ${seconds(at, 3)}: ${sentence(decision)}. ${others.join(' ')}`;
   const line = document.createElement('li');
-  const why = element('span', decision.granted ? sentence(decision).replace('granted by ', '') : decision.note);
-  line.append(mark(decision.granted), element('time', seconds(at, 3)), why, mark(decision.gcra_granted));
+  const why = element('span', granted ? sentence(decision).replace('granted by ', '') : decision.note);
+  const marks = PLAIN.map(({ id, name }) => mark(plain[id].granted, `${name}: `));
+  line.append(mark(granted, 'tiers: '), element('time', seconds(at, 3)), why, ...marks);
   $('log').prepend(line);
   while ($('log').children.length > LOGGED) $('log').lastChild.remove();
 }
 
-function mark(isGranted) {
+function mark(isGranted, whose) {
   const box = element('b', isGranted ? 'G' : 'R', isGranted ? 'yes' : 'no');
-  box.title = isGranted ? 'granted' : 'rejected';
+  box.title = `${whose}${isGranted ? 'granted' : 'rejected'}`;
   return box;
 }
 
 function sentence({ granted, tier, note, wait_us: wait }) {
   if (granted) return `granted by tier ${tier}${note && `: ${note}`}`;
-  const later = wait === null ? 'it never will be' : `granted in ${seconds(Math.ceil(wait / 1000), 3)}`;
-  return `rejected, ${note}; ${later}`;
+  return `rejected, ${note}; ${later(wait)}`;
 }
 
-function gcraSentence({ gcra_granted: granted, gcra_wait_us: wait }) {
-  return granted ? 'granted' : `rejected, granted in ${seconds(Math.ceil(wait / 1000), 3)}`;
+function plainSentence({ granted, wait_us: wait }) {
+  return granted ? 'granted' : `rejected, ${later(wait)}`;
+}
+
+function later(wait) {
+  return wait === null ? 'it never will be' : `granted in ${seconds(Math.ceil(wait / 1000), 3)}`;
 }
 
 function showState() {
   const { latest } = sim;
   $('granted').textContent = sim.granted;
   $('rejected').textContent = sim.rejected;
-  $('gcra-granted').textContent = sim.gcraGranted;
-  $('gcra-rejected').textContent = sim.gcraRejected;
-  $('level').textContent = `${latest.level} of ${config.gcra[0]}`;
+  for (const { id } of PLAIN) {
+    $(`${id}-granted`).textContent = sim.plain[id].granted;
+    $(`${id}-rejected`).textContent = sim.plain[id].rejected;
+    $(`${id}-left`).textContent = `${latest.left[id]} of ${config[id][0]}`;
+  }
   lanes.forEach(({ node }, i) => {
     const tier = latest.tiers[i];
     node.dataset.phase = tier.phase;
@@ -265,10 +275,9 @@ function showConfig() {
     else link.removeAttribute('aria-current');
   }
   show(config);
-  const [burst, count, period] = config.gcra;
-  $('gcra-rate').textContent = `${count} per ${period} s, burst ${burst}`;
+  for (const { id, rate } of PLAIN) $(`${id}-rate`).textContent = rate(config[id]);
   $('last').textContent = 'No request yet.';
-  for (const id of ['granted', 'rejected', 'gcra-granted', 'gcra-rejected']) $(id).textContent = 0;
+  for (const total of document.querySelectorAll('.totals dd')) total.textContent = 0;
   $('log').replaceChildren();
   showLanes();
 }
@@ -311,7 +320,8 @@ function draw() {
   if (!sim) return;
   $('clock').textContent = seconds(sim.t, 1);
   const tiers = lanes.map(({ canvas }) => canvas);
-  drawAll(sim, config, { tiers, asked: $('asked'), levels: $('levels'), gcraAsked: $('gcra-asked') });
+  const plain = each(({ id }) => ({ levels: $(`${id}-levels`), asked: $(`${id}-asked`) }));
+  drawAll(sim, config, { tiers, asked: $('asked'), plain });
 }
 
 // --- What people do.
@@ -376,6 +386,7 @@ addEventListener('pagehide', stop);
 addEventListener('pageshow', (event) => event.persisted && start(queryOf(config)));
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 
+$('plain').innerHTML = PLAIN.map(card).join('');
 patterns = await call('GET', 'patterns').catch((error) => (fail(error), []));
 $('pattern').append(...patterns.map(({ id, name }) => Object.assign(element('option', name), { value: id })));
 start(location.search);

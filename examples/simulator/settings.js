@@ -1,28 +1,32 @@
 // The configuration: its fields on the page, and its form in the page's address.
 
+import { PLAIN } from './plain.js';
+
 const FIELDS = ['limit', 'window', 'active', 'cooldown'];
-const GCRA_FIELDS = ['burst', 'count', 'period'];
-const NUMBERS = ['limit', 'burst', 'count']; // All others are seconds.
+const NUMBERS = ['limit', 'burst', 'count', 'quota']; // All others are seconds.
 const ADDED = [[5, 1, 1, 0], [50, 5, 5, 15], [100, 10, 10, 30], [200, 15, 15, 30]];
 
 const rows = document.getElementById('rows');
 
-export function queryOf({ tiers, gcra }) {
-  return `?tiers=${tiers.flat().join()}&gcra=${gcra.join()}`;
+export function queryOf(config) {
+  const plain = PLAIN.map(({ id }) => `&${id}=${config[id].join()}`);
+  return `?tiers=${config.tiers.flat().join()}${plain.join('')}`;
 }
 
 // The same with so many tiers: those on top are left out, or some are added.
-export function withTiers({ tiers, gcra }, count) {
-  return { tiers: [...tiers, ...ADDED.slice(tiers.length)].slice(0, count), gcra };
+export function withTiers(config, count) {
+  const { tiers } = config;
+  return { ...config, tiers: [...tiers, ...ADDED.slice(tiers.length)].slice(0, count) };
 }
 
-export function show({ tiers, gcra }) {
+export function show(config) {
+  const { tiers } = config;
   document.querySelector(`input[name="count"][value="${tiers.length}"]`).checked = true;
-  if (rows.children.length !== tiers.length + 1) {
+  if (rows.children.length !== tiers.length + PLAIN.length) {
     const lines = tiers.map((_, i) => row(`Tier ${i}`, `tier-${i}`, FIELDS));
-    rows.innerHTML = [...lines, row('GCRA', 'gcra', GCRA_FIELDS)].join('');
+    rows.innerHTML = [...lines, ...PLAIN.map(({ name, id, fields }) => row(name, id, fields))].join('');
   }
-  [...tiers, gcra].forEach((values, i) => {
+  [...tiers, ...PLAIN.map(({ id }) => config[id])].forEach((values, i) => {
     inputs(rows.children[i]).forEach((input, j) => {
       // Whoever is typing `05` is left alone.
       if (input.value === '' || Number(input.value) !== values[j]) input.value = values[j];
@@ -32,7 +36,8 @@ export function show({ tiers, gcra }) {
 
 export function read() {
   const lists = [...rows.children].map((line) => inputs(line).map((input) => Number(input.value)));
-  return { tiers: lists.slice(0, -1), gcra: lists.at(-1) };
+  const plain = lists.splice(-PLAIN.length);
+  return { tiers: lists, ...Object.fromEntries(PLAIN.map(({ id }, i) => [id, plain[i]])) };
 }
 
 // What is no whole number at all, in the browser's words.

@@ -1,13 +1,13 @@
-//! One bucket with tiers and one without, which get the same requests.
+//! One bucket with tiers and some without, which get the same requests.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tollgate::{
-    gcra::{Gcra, Tat},
-    tiers::{Grant, History, Phase, Tiers},
-};
+use tollgate::tiers::{Grant, History, Phase, Tiers};
 
-use crate::config::{Config, ConfigError};
+use crate::{
+    config::{Config, ConfigError},
+    plain_limits::{Answer, Each, PlainLimits},
+};
 
 /// The most steps at once.
 const MAX_STEPS: usize = 512;
@@ -22,8 +22,7 @@ const END: u64 = 1_000_000_000_000;
 pub(crate) struct Simulation {
     tiers: Tiers,
     history: History,
-    gcra: Gcra,
-    tat: Tat,
+    plain: PlainLimits,
     /// In milliseconds since the start.
     now: u64,
 }
@@ -45,8 +44,8 @@ pub(crate) struct Seen {
     decision: Option<Decision>,
     tiers: Vec<TierSeen>,
     in_force: usize,
-    /// How many tokens the bucket without tiers holds.
-    level: u32,
+    /// How many units each bucket without tiers has left.
+    left: Each<u32>,
     /// Whether it is as if nothing had ever been asked.
     settled: bool,
 }
@@ -61,8 +60,7 @@ struct Decision {
     note: String,
     /// How long until it would be granted, if it was not, in microseconds; none if never.
     wait_us: Option<u64>,
-    gcra_granted: bool,
-    gcra_wait_us: u64,
+    plain: Each<Answer>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,8 +91,7 @@ impl Simulation {
         Ok(Self {
             tiers: config.tiers()?,
             history: History::default(),
-            gcra: config.gcra()?,
-            tat: Tat::default(),
+            plain: PlainLimits::new(config)?,
             now: 0,
         })
     }
@@ -109,16 +106,15 @@ impl Simulation {
 
     /// How things stand now.
     pub(crate) fn look(&self) -> Seen {
-        let tiers = self.tiers();
-        let is_at_rest = self.history.lapses_at(&self.tiers) <= self.now_us();
-        let level = self.gcra.remaining(self.tat, self.now_us());
+        let (tiers, now) = (self.tiers(), self.now_us());
+        let is_at_rest = self.history.lapses_at(&self.tiers) <= now;
         Seen {
             at: self.now,
             decision: None,
             in_force: in_force(&tiers),
             tiers,
-            level,
-            settled: is_at_rest && level == self.gcra.burst(),
+            left: self.plain.left(now),
+            settled: is_at_rest && self.plain.is_full(now),
         }
     }
 
@@ -143,9 +139,6 @@ impl Simulation {
     fn decide(&mut self, units: u32) -> Decision {
         let (now, before) = (self.now_us(), self.tiers());
         let grant = self.tiers.request(&mut self.history, now, units..=units);
-        let spent = self.gcra.spend(self.tat, now, units);
-        let gcra_wait = self.gcra.wait(self.tat, now, units);
-        self.tat = spent.unwrap_or(self.tat);
         let wait = self.tiers.wait(&self.history, now, units);
         Decision {
             granted: grant.is_some(),
@@ -158,8 +151,7 @@ impl Simulation {
                 None => note_of_rejection(&before),
             },
             wait_us: if grant.is_some() { Some(0) } else { wait },
-            gcra_granted: spent.is_some(),
-            gcra_wait_us: gcra_wait.ceil_micros(),
+            plain: self.plain.request(now, units),
         }
     }
 

@@ -1,25 +1,31 @@
 // Draws what the server has answered, on canvases that have time from left to right.
 
+import { PLAIN } from './plain.js';
+
 const NOW_AT = 0.84; // Where "now" is, from the left.
 const ROUND = [1, 2, 5, 10, 20, 30, 60].map((seconds) => 1000 * seconds); // How far apart instants are written.
 
-// Draws one simulation: each tier, what was asked, the level of GCRA, and what was asked of that.
+// Draws one simulation: each tier, what was asked, and for each limit without tiers what is left and what was asked.
 export function drawAll(sim, config, canvases) {
   const wide = sim.isWhole ? sim.t / NOW_AT : span(config);
   const style = getComputedStyle(document.documentElement);
   const ink = (name) => style.getPropertyValue(`--${name}`);
   const view = { sim, from: Math.max(0, sim.t - NOW_AT * wide), wide, now: sim.t, ink };
   canvases.tiers.forEach((canvas, i) => drawTier(paper(canvas, view), i, config.tiers[i][0]));
-  drawAsks(paper(canvases.asked, view, true), (one) => one.granted, (one) => one.tier);
-  const levels = paper(canvases.levels, view);
-  drawArea(levels, ink('gcra'), config.gcra[0], ({ level }) => level);
-  drawNow(levels);
-  drawAsks(paper(canvases.gcraAsked, view, true), (one) => one.gcra, () => -1);
+  const byTier = ({ tier }) => [ink(`tier-${tier}`), 0.4 + 0.15 * tier];
+  drawAsks(paper(canvases.asked, view, true), (one) => one.granted, byTier);
+  for (const { id } of PLAIN) {
+    const levels = paper(canvases.plain[id].levels, view);
+    drawArea(levels, ink(id), config[id][0], ({ left }) => left[id]);
+    drawNow(levels);
+    drawAsks(paper(canvases.plain[id].asked, view, true), (one) => one.plain[id].granted, () => [ink(id), 0.55]);
+  }
 }
 
-// How much time is shown: a little more than the longest way through a tier.
+// How much time is shown: a little more than the longest way through a tier, a window or a quota's period.
 function span(config) {
-  const longest = Math.max(...config.tiers.map(([, , active, cooldown]) => active + cooldown));
+  const ways = config.tiers.map(([, , active, cooldown]) => active + cooldown);
+  const longest = Math.max(...ways, config.window[1], config.quota[1]);
   return 1000 * ([15, 30, 60, 120].find((wide) => wide >= 1.25 * longest) ?? 120);
 }
 
@@ -161,7 +167,8 @@ function drawArea({ sim, pen, x, height, now, from, ink }, color, most, of) {
   pen.setLineDash([]);
 }
 
-function drawAsks(sheet, isGranted, tierOf) {
+// What was asked: the color of what is granted and how much of the height it takes are `lookOf` it.
+function drawAsks(sheet, isGranted, lookOf) {
   const { sim, pen, x, height, width, ink, from } = sheet;
   const middle = Math.round(height * 0.56);
   pen.fillStyle = ink('edge');
@@ -170,10 +177,9 @@ function drawAsks(sheet, isGranted, tierOf) {
     if (one.at < from) continue;
     const left = x(one.at);
     if (isGranted(one)) {
-      const tier = tierOf(one);
-      pen.fillStyle = ink(tier < 0 ? 'gcra' : `tier-${tier}`);
-      const tall = middle * (tier < 0 ? 0.55 : 0.4 + 0.15 * tier);
-      pen.fillRect(left - 0.75, middle - tall, 1.8, tall);
+      const [color, part] = lookOf(one);
+      pen.fillStyle = color;
+      pen.fillRect(left - 0.75, middle * (1 - part), 1.8, middle * part);
     } else {
       pen.fillStyle = pen.strokeStyle = ink('bad');
       pen.fillRect(left - 0.5, middle, 1, 10);

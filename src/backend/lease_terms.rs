@@ -1,15 +1,15 @@
-/// How the burst of a limit with leases is split. [`Backend::lease`](super::Backend::lease) returns it.
+/// How the burst or the quota of a limit with leases is split. [`Backend::lease`](super::Backend::lease) returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
     /// The most unspent tokens that each process may hold.
     pub units: u32,
-    /// The burst that the store decides with.
+    /// The burst or the quota that the store decides with.
     pub burst: u32,
 }
 
 impl LeaseTerms {
-    /// Terms by which each process may hold `units` tokens, and the store decides with a burst of `burst`.
+    /// Terms by which each process may hold `units` tokens, and the store decides with a burst or a quota of `burst`.
     #[must_use]
     pub const fn new(units: u32, burst: u32) -> Self {
         Self { units, burst }

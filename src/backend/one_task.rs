@@ -6,8 +6,9 @@ use std::sync::{
 };
 
 use tokio::runtime::Handle;
+use tracing::instrument::WithSubscriber;
 
-/// Runs one task at a time, in the runtime of whoever begins it.
+/// Runs one task at a time, in the runtime of whoever begins it, and logs to their subscriber.
 #[derive(Debug, Default)]
 pub(super) struct OneTask {
     is_running: Arc<AtomicBool>,
@@ -33,10 +34,11 @@ impl OneTask {
         };
         if !self.is_running.swap(true, Ordering::AcqRel) {
             let (turn, task) = (Turn(Arc::clone(&self.is_running)), make());
-            runtime.spawn(async move {
+            let task = async move {
                 let _turn = turn;
                 task.await;
-            });
+            };
+            runtime.spawn(task.with_current_subscriber());
         }
         true
     }
@@ -48,5 +50,57 @@ struct Turn(Arc<AtomicBool>);
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use tracing::{
+        Event, Metadata, Subscriber,
+        span::{Attributes, Id, Record},
+    };
+
+    use super::*;
+
+    /// Counts events.
+    struct Counter(Arc<AtomicUsize>);
+
+    impl Subscriber for Counter {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let ours = event.metadata().target() == "one_task";
+            self.0.fetch_add(usize::from(ours), Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test]
+    async fn task_logs_to_the_subscriber_of_whoever_began_it() {
+        let (logged, task) = (Arc::new(AtomicUsize::new(0)), OneTask::default());
+        let subscriber = Counter(Arc::clone(&logged));
+        let begun = tracing::subscriber::with_default(subscriber, || {
+            task.begin(|| async { tracing::error!(target: "one_task", "lost") })
+        });
+        assert!(begun);
+        while task.is_running.load(Ordering::Acquire) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(logged.load(Ordering::Relaxed), 1);
     }
 }

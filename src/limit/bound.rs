@@ -15,7 +15,8 @@ use crate::{
 impl Limit {
     /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts.
     ///
-    /// Debits, resets, refunds and changes of the limit are not counted.
+    /// Debits, resets, refunds and changes of the limit are not counted: what is refunded within the span can be admitted
+    /// once more.
     ///
     /// | limit | bound for a span `W` |
     /// |---|---|

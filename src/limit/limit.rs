@@ -38,12 +38,12 @@ enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Leased {
-    /// With the burst that is left for the store.
+    /// With the burst or the quota that is left for the store.
     algorithm: Algorithm,
     /// How many units each process may hold.
     units: u32,
-    /// What is split between the two.
-    burst: u32,
+    /// The burst or the quota, which is split between the two.
+    whole: u32,
 }
 
 impl Limit {
@@ -363,17 +363,24 @@ impl Limit {
         matches!(self.0, Kind::Blocked)
     }
 
-    /// The same limit with leases: each process may hold `units`, and the store decides by `burst`.
+    /// The same limit with leases: each process may hold `units`, and the store decides by `burst`, or by a quota of that.
     pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
-        let Some(Algorithm::Gcra(gcra)) = self.algorithm() else {
-            return self.clone();
+        // What is left of a limit makes one if the whole does.
+        let (left, whole) = match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => {
+                let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);
+                (Algorithm::Gcra(left), gcra.burst())
+            }
+            Some(Algorithm::Quota(quota)) => {
+                let left = Quota::new(burst, quota.per()).unwrap_or(*quota);
+                (Algorithm::Quota(left), quota.quota())
+            }
+            _ => return self.clone(),
         };
-        // What is left of a burst makes a limit if the whole does.
-        let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);
         Self(Kind::Leased(Leased {
-            algorithm: Algorithm::Gcra(left),
+            algorithm: left,
             units,
-            burst: gcra.burst(),
+            whole,
         }))
     }
 
@@ -386,10 +393,10 @@ impl Limit {
         }
     }
 
-    /// The burst of a limit with leases, before it was split.
-    pub(super) const fn configured_burst(&self) -> Option<u32> {
+    /// The burst or the quota of a limit with leases, before it was split.
+    pub(super) const fn before_split(&self) -> Option<u32> {
         match &self.0 {
-            Kind::Leased(leased) => Some(leased.burst),
+            Kind::Leased(leased) => Some(leased.whole),
             _ => None,
         }
     }

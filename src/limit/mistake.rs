@@ -261,7 +261,7 @@ pub(super) enum Mistake {
     )]
     NoOffset,
     #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
-    TwoKinds(&'static str, &'static str),
+    SeveralKinds(&'static str, String),
     #[error(
         "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
     )]

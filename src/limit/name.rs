@@ -83,7 +83,7 @@ impl LimitName {
         self
     }
 
-    /// Sets the part of the burst that each process may charge in advance: `lease(1, 20)` is a twentieth, 5 %. This needs a
+    /// Sets the part of the burst or the quota that each process may charge in advance: `lease(1, 20)` is a twentieth, 5 %. This needs a
     /// [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
     ///
     /// # Panics

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     id::IdFormat,
-    quota::{Quota, UtcOffset},
+    quota::{Per, UtcOffset},
     tiers::Tier,
     transaction::Algorithm,
 };
@@ -140,7 +140,7 @@ impl Values {
     fn new(limit: &Limit) -> Self {
         match limit.algorithm() {
             Some(Algorithm::Gcra(gcra)) => Self::Gcra {
-                burst: limit.configured_burst().unwrap_or(gcra.burst()),
+                burst: limit.before_split().unwrap_or(gcra.burst()),
                 count: gcra.count(),
                 period: format_duration(gcra.period()),
                 max_wait: Some(gcra.max_wait())
@@ -154,7 +154,9 @@ impl Values {
                 limit: window.limit(),
                 window: format_duration(window.window()),
             },
-            Some(Algorithm::Quota(quota)) => Self::quota(quota),
+            Some(Algorithm::Quota(quota)) => {
+                Self::quota(limit.before_split().unwrap_or(quota.quota()), quota.per())
+            }
             None if limit.is_blocked() => Self::Blocked { blocked: true },
             None => Self::Unlimited { unlimited: true },
         }
@@ -162,8 +164,7 @@ impl Values {
 }
 
 impl Values {
-    fn quota(quota: &Quota) -> Self {
-        let per = quota.per();
+    fn quota(quota: u32, per: Per) -> Self {
         let (per, offset) = match per.calendar_unit() {
             Some((unit, offset)) => (unit.to_string(), offset),
             None => {
@@ -172,7 +173,7 @@ impl Values {
             }
         };
         Self::Quota {
-            quota: quota.quota(),
+            quota,
             per,
             utc_offset: (offset != UtcOffset::UTC).then(|| offset.to_string()),
         }

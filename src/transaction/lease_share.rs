@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// The part of a limit's burst that one process may hold in advance. See [`Lease`](crate::backend::Lease).
+/// The part of a limit's burst or quota that one process may hold in advance. See [`Lease`](crate::backend::Lease).
 ///
 /// ```
 /// use tollgate::transaction::LeaseShare;

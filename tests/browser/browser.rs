@@ -1,106 +1,24 @@
 //! A real browser without a window, ended when dropped, even by a panic.
 
 use std::{
-    env, fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::{
-        Condvar, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    fs,
+    path::Path,
+    sync::{Condvar, Mutex},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::webdriver::{Element, Session};
+use crate::{
+    driver::{Driver, PATIENCE, POLL},
+    webdriver::{Element, Session},
+};
 
-/// How long the browser may take for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How often a condition is looked at.
-const POLL: Duration = Duration::from_millis(20);
-
-const MISSING: &str =
-    "chromedriver is missing: install the packages `chromium` and `chromium-driver`";
-
-/// The program that drives browsers. It ends them when it is told to end.
-struct Driver {
-    child: Child,
-    address: SocketAddr,
-    /// Where it and its browsers leave what they need.
-    files: PathBuf,
-}
-
-impl Driver {
-    fn start() -> Self {
-        let files = directory();
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0").env("TMPDIR", &files);
-        command.stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect(MISSING);
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = lines.find_map(|line| {
-            let line = line.unwrap();
-            let (_, port) = line.split_once("started successfully on port ")?;
-            port.trim_end_matches('.').parse().ok()
-        });
-        // Whatever else it prints must not fill the pipe.
-        thread::spawn(|| lines.for_each(drop));
-        let port: u16 = port.expect("chromedriver says on which port it listens");
-        Self {
-            child,
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
-            files,
-        }
-    }
-
-    /// Asks it to end its browsers and itself.
-    fn shut_down(&self) -> std::io::Result<()> {
-        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let address = self.address;
-        write!(
-            stream,
-            "GET /shutdown HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
-        )?;
-        stream.read_to_end(&mut Vec::new())?;
-        Ok(())
-    }
-
-    fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.shut_down();
-        let start = Instant::now();
-        while !self.has_ended() && start.elapsed() < PATIENCE {
-            thread::sleep(POLL);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.files);
-    }
-}
-
-/// A new directory with a short path, since the browser has sockets in it.
-fn directory() -> PathBuf {
-    static STARTED: AtomicUsize = AtomicUsize::new(0);
-    let nth = STARTED.fetch_add(1, Ordering::Relaxed);
-    let name = format!("simulator-{}-{nth}", std::process::id());
-    let directory = env::temp_dir().join(name);
-    fs::create_dir_all(&directory).expect("files can be written");
-    directory
-}
+/// How often a browser is started anew.
+const ATTEMPTS: usize = 5;
 
 pub(crate) struct Browser {
     session: Session,
@@ -109,9 +27,27 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
+    /// Starts one. Somebody else may be faster at taking a port, or the machine out of something for a while: it is tried again.
     pub(crate) fn start() -> Self {
         let turn = Turn::wait();
-        let driver = Driver::start();
+        let mut failures = Vec::new();
+        while failures.len() < ATTEMPTS {
+            match Self::try_start() {
+                Ok((session, driver)) => {
+                    return Self {
+                        session,
+                        _driver: driver,
+                        _turn: turn,
+                    };
+                }
+                Err(failure) => failures.push(failure),
+            }
+        }
+        panic!("no browser starts:\n{}", failures.join("\n"));
+    }
+
+    fn try_start() -> Result<(Session, Driver), String> {
+        let driver = Driver::start(0)?;
         let args = [
             "--headless=new",
             "--no-sandbox",
@@ -128,10 +64,9 @@ impl Browser {
             "goog:chromeOptions": {"args": args},
             "goog:loggingPrefs": {"browser": "ALL"},
         });
-        Self {
-            session: Session::start(driver.address, &capabilities),
-            _driver: driver,
-            _turn: turn,
+        match Session::start(driver.address(), &capabilities) {
+            Ok(session) => Ok((session, driver)),
+            Err(failure) => Err(format!("{failure}; it has printed:\n{}", driver.output())),
         }
     }
 
@@ -196,12 +131,21 @@ impl Browser {
         let image = self.session.get("screenshot");
         let image = STANDARD.decode(image.as_str().unwrap()).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        fs::write(directory.join(format!("simulator-{name}.png")), image).unwrap();
+        fs::write(directory.join(format!("{name}.png")), image).unwrap();
     }
 
-    /// What the page has complained of.
-    pub(crate) fn complaints(&self) -> Value {
-        self.session.post("se/log", &json!({"type": "browser"}))
+    /// The complaints of the page, but not the missing icon.
+    pub(crate) fn complaints(&self) -> Vec<Value> {
+        let log = self.session.post("se/log", &json!({"type": "browser"}));
+        let mut entries: Vec<Value> = serde_json::from_value(log).unwrap();
+        entries.retain(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
+        entries
+    }
+
+    /// Types into the element that has the focus.
+    #[track_caller]
+    pub(crate) fn type_keys(&self, text: &str) {
+        self.session.active().send_keys(text);
     }
 
     fn devtools(&self, command: &str, params: &Value) {
@@ -238,7 +182,7 @@ impl Drop for Turn {
 
 /// Waits until something holds.
 #[track_caller]
-fn comes_true(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn comes_true(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");

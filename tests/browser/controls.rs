@@ -35,48 +35,74 @@ fn click_and_space_ask_but_space_in_a_field_does_not() {
 
 #[test]
 fn held_button_asks_again_and_again_until_it_is_rejected() {
-    let page = Page::open("?tiers=2,3000,3000,3000&gcra=1,1,3000");
+    let page = Page::open("?tiers=2,3000,3000,3000&gcra=1,1,3000&window=3,3000&quota=4,3000");
     page.browser
         .run("ask.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))");
-    page.browser.wait_until("Number(rejected.textContent) > 1");
+    let quota = "Number(document.getElementById('quota-rejected').textContent) > 1";
+    page.browser.wait_until(quota);
     page.browser
         .run("ask.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}))");
-    let Totals {
-        granted,
-        gcra_granted,
-        ..
-    } = page.totals();
-    assert_eq!((granted, gcra_granted), (2, 1));
+    let Totals { granted, plain, .. } = page.totals();
+    assert_eq!(granted, 2);
+    assert_eq!(
+        [plain["gcra"][0], plain["window"][0], plain["quota"][0]],
+        [1, 3, 4]
+    );
     let last = page.browser.text("#last");
     assert!(
         last.contains("rejected, tier 0 is full; granted in "),
         "{last}"
     );
+    for limit in ["GCRA", "Window", "Quota"] {
+        let rejected = format!("{limit}: rejected, granted in ");
+        assert!(last.contains(&rejected), "{last}");
+    }
+    let marks = page.browser.text("#log li:first-child");
+    assert!(marks.ends_with("R\nR\nR"), "{marks}");
 }
 
 #[test]
 fn configuration_is_in_the_address_and_comes_back_from_it() {
+    let five_a_second = "tiers=5,1,1,0&gcra=5,5,1&window=5,1&quota=5,1";
     let page = Page::open("?tiers=5,1,1,0");
     page.choose("count", "2");
     page.browser.wait_for("#tier-1-cooldown");
     page.fill("tier-1-cooldown", "42");
     page.fill("gcra-burst", "7");
+    page.fill("window-limit", "8");
+    page.fill("quota-period", "9");
     page.browser
-        .wait_until("location.search.endsWith('gcra=7,5,1')");
+        .wait_until("location.search.endsWith('quota=5,9')");
     let query = page.query();
-    assert_eq!(query, "tiers=5,1,1,0,50,5,5,42&gcra=7,5,1");
+    assert_eq!(
+        query,
+        "tiers=5,1,1,0,50,5,5,42&gcra=7,5,1&window=8,1&quota=5,9"
+    );
 
     page.go("");
-    assert_eq!(page.query(), "tiers=5,1,1,0&gcra=5,5,1");
+    assert_eq!(page.query(), five_a_second);
     page.go(&format!("?{query}"));
     assert_eq!(page.query(), query);
-    assert_eq!(page.field("tier-1-cooldown"), "42");
-    assert_eq!(page.field("gcra-burst"), "7");
+    for (field, value) in [
+        ("tier-1-cooldown", "42"),
+        ("gcra-burst", "7"),
+        ("window-limit", "8"),
+        ("quota-period", "9"),
+    ] {
+        assert_eq!(page.field(field), value, "{field}");
+    }
+    assert_eq!(page.browser.text("#window-rate"), "8 in any 1 s");
+    assert_eq!(page.browser.text("#quota-left"), "5 of 5");
 
     // A list that is malformed counts as a whole as five a second.
-    for list in ["tiers=9,9,9", "tiers=9,9,9,x&gcra=1,2"] {
+    for list in [
+        "tiers=9,9,9",
+        "tiers=9,9,9,x&gcra=1,2",
+        "window=9&quota=9,9,9",
+        "window=9,-1&quota=,9",
+    ] {
         page.go(&format!("?{list}"));
-        assert_eq!(page.query(), "tiers=5,1,1,0&gcra=5,5,1", "{list}");
+        assert_eq!(page.query(), five_a_second, "{list}");
     }
 }
 
@@ -97,6 +123,25 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
     page.browser.wait_for("#error:not([hidden])");
     let error = page.browser.text("#error");
     assert!(error.starts_with("GCRA: period is 0"), "{error}");
+    page.fill("gcra-period", "1");
+    page.browser.wait_for("#error[hidden]");
+    for (field, wrong, right, expected) in [
+        (
+            "window-limit",
+            "4097",
+            "5",
+            "window: limit 4097 is above 4096",
+        ),
+        ("quota-quota", "0", "5", "quota: quota is 0"),
+        ("quota-period", "0", "1", "quota: per is 0"),
+    ] {
+        page.fill(field, wrong);
+        page.browser.wait_for("#error:not([hidden])");
+        let error = page.browser.text("#error");
+        assert!(error.starts_with(expected), "{error}");
+        page.fill(field, right);
+        page.browser.wait_for("#error[hidden]");
+    }
 
     // It can be mended too if it comes from the address.
     let url = format!("{}/?tiers=5,1,0,0", page.server.url());
@@ -106,5 +151,8 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
     assert!(error.starts_with("tier 0: active is 0"), "{error}");
     page.fill("tier-0-active", "3");
     page.browser.wait_for("#error[hidden]");
-    assert_eq!(page.query(), "tiers=5,1,3,0&gcra=5,5,1");
+    assert_eq!(
+        page.query(),
+        "tiers=5,1,3,0&gcra=5,5,1&window=5,1&quota=5,1"
+    );
 }

@@ -1,13 +1,20 @@
-//! The example `simulator`: what its page shows in a browser is what the arithmetic says, and its server bears anything.
+//! The examples with a page, in a browser: `simulator`, which shows what the arithmetic says, and `dashboard`.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod browser;
 mod controls;
+#[cfg(all(feature = "metrics", feature = "redis"))]
+mod dashboard;
+mod driver;
 mod looks;
 mod page;
 mod plays;
 #[path = "../programs/mod.rs"]
 mod programs;
+#[cfg(all(feature = "metrics", feature = "redis"))]
+#[path = "../redis_support/mod.rs"]
+mod redis_support;
+mod scrutiny;
 mod server;
 mod webdriver;

@@ -1,6 +1,6 @@
 //! The simulator's page in a browser, and what it should show.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 use tollgate::{
@@ -13,20 +13,45 @@ use crate::{
     programs::{Program, Server},
 };
 
+/// A configuration: four numbers for each tier, three for GCRA, and two each for the window and the quota.
+#[derive(Clone, Copy)]
+pub(crate) struct Config {
+    pub(crate) tiers: &'static [[u32; 4]],
+    pub(crate) gcra: [u32; 3],
+    pub(crate) window: [u32; 2],
+    pub(crate) quota: [u32; 2],
+}
+
 /// The totals on the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) granted: usize,
     pub(crate) rejected: usize,
     pub(crate) by_tier: Vec<usize>,
-    pub(crate) gcra_granted: usize,
-    pub(crate) gcra_rejected: usize,
+    /// How many requests each limit without tiers has granted and rejected.
+    pub(crate) plain: BTreeMap<&'static str, [usize; 2]>,
 }
 
+/// The limits without tiers.
+const PLAIN: [&str; 3] = ["gcra", "window", "quota"];
+
 impl Totals {
-    /// What the crate's arithmetic makes of requests at some instants, in milliseconds.
-    pub(crate) fn of(tiers: &[[u32; 4]], gcra: [u32; 3], instants: &[u64]) -> Self {
-        let secs = |seconds: u32| Duration::from_secs(seconds.into());
+    /// What the arithmetic makes of requests at some instants, in milliseconds: the crate's, and what a window and a quota
+    /// are by definition.
+    pub(crate) fn of(config: &Config, instants: &[u64]) -> Self {
+        let mut totals = Self::of_tiers(config.tiers, instants);
+        let requests = instants.len();
+        for (name, granted) in [
+            ("gcra", by_gcra(config.gcra, instants)),
+            ("window", by_window(config.window, instants)),
+            ("quota", by_quota(config.quota, instants)),
+        ] {
+            totals.plain.insert(name, [granted, requests - granted]);
+        }
+        totals
+    }
+
+    fn of_tiers(tiers: &[[u32; 4]], instants: &[u64]) -> Self {
         let mut totals = Self {
             by_tier: vec![0; tiers.len()],
             ..Self::default()
@@ -36,8 +61,7 @@ impl Totals {
             tier.cooldown(secs(*cooldown))
         });
         let tiers = Tiers::new(tiers).unwrap();
-        let gcra = Gcra::new(gcra[0], gcra[1], secs(gcra[2])).unwrap();
-        let (mut history, mut tat) = (History::default(), Tat::default());
+        let mut history = History::default();
         for now in instants.iter().map(|ms| ms * 1000) {
             match tiers.request(&mut history, now, 1..=1) {
                 Some(grant) => {
@@ -46,13 +70,48 @@ impl Totals {
                 }
                 None => totals.rejected += 1,
             }
-            let spent = gcra.spend(tat, now, 1);
-            totals.gcra_granted += usize::from(spent.is_some());
-            totals.gcra_rejected += usize::from(spent.is_none());
-            tat = spent.unwrap_or(tat);
         }
         totals
     }
+}
+
+fn by_gcra([burst, count, period]: [u32; 3], instants: &[u64]) -> usize {
+    let gcra = Gcra::new(burst, count, secs(period)).unwrap();
+    let (mut tat, mut granted) = (Tat::default(), 0);
+    for ms in instants {
+        let spent = gcra.spend(tat, ms * 1000, 1);
+        granted += usize::from(spent.is_some());
+        tat = spent.unwrap_or(tat);
+    }
+    granted
+}
+
+/// Each is granted unless as many have been within the window before it.
+fn by_window([limit, seconds]: [u32; 2], instants: &[u64]) -> usize {
+    let mut granted: Vec<u64> = Vec::new();
+    for now in instants {
+        let counts = |taken: &&u64| now - **taken < u64::from(seconds) * 1000;
+        if granted.iter().filter(counts).count() < limit as usize {
+            granted.push(*now);
+        }
+    }
+    granted.len()
+}
+
+/// Each period starts with the first request after the one before, and grants as many as the quota is.
+fn by_quota([quota, seconds]: [u32; 2], instants: &[u64]) -> usize {
+    let (mut granted, mut rest) = (0, instants);
+    while let [first, ..] = rest {
+        let end = first + u64::from(seconds) * 1000;
+        let (period, later) = rest.split_at(rest.partition_point(|ms| *ms < end));
+        granted += period.len().min(quota as usize);
+        rest = later;
+    }
+    granted
+}
+
+fn secs(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
 }
 
 /// A browser at the page of a server of its own.
@@ -114,12 +173,15 @@ impl Page {
             .run("return Object.fromEntries([...document.querySelectorAll('[id]')].map((one) => [one.id, one.textContent]))");
         let number = |id: &str| ids[id].as_str()?.parse().ok();
         let tiers = (0..4).map_while(|tier| number(&format!("granted-tier-{tier}")));
+        let plain = PLAIN.map(|name| {
+            let totals = ["granted", "rejected"].map(|total| number(&format!("{name}-{total}")));
+            (name, totals.map(Option::unwrap))
+        });
         Totals {
             granted: number("granted").unwrap(),
             rejected: number("rejected").unwrap(),
             by_tier: tiers.collect(),
-            gcra_granted: number("gcra-granted").unwrap(),
-            gcra_rejected: number("gcra-rejected").unwrap(),
+            plain: plain.into(),
         }
     }
 

@@ -1,53 +1,104 @@
 //! What the page counts is what the arithmetic grants.
 
-use crate::page::{Page, Totals};
+use crate::page::{Config, Page, Totals};
 
 struct Preset {
     name: &'static str,
-    tiers: &'static [[u32; 4]],
-    gcra: [u32; 3],
+    config: Config,
+    /// Whether the tiers grant four requests a second.
+    is_generous: bool,
 }
 
-const PRESETS: [Preset; 4] = [
+const PRESETS: [Preset; 5] = [
     Preset {
         name: "Simple",
-        tiers: &[[5, 1, 1, 0]],
-        gcra: [5, 5, 1],
+        config: Config {
+            tiers: &[[5, 1, 1, 0]],
+            gcra: [5, 5, 1],
+            window: [5, 1],
+            quota: [5, 1],
+        },
+        is_generous: true,
     },
     Preset {
         name: "Penalties",
-        tiers: &[[5, 1, 1, 0], [50, 5, 5, 15]],
-        gcra: [50, 5, 1],
+        config: Config {
+            tiers: &[[5, 1, 1, 0], [50, 5, 5, 15]],
+            gcra: [50, 5, 1],
+            window: [50, 10],
+            quota: [50, 10],
+        },
+        is_generous: true,
     },
     Preset {
         name: "Punishment",
-        tiers: &[[5, 1, 1, 0], [1, 15, 15, 0]],
-        gcra: [5, 5, 1],
+        config: Config {
+            tiers: &[[5, 1, 1, 0], [1, 15, 15, 0]],
+            gcra: [5, 5, 1],
+            window: [75, 15],
+            quota: [75, 15],
+        },
+        is_generous: true,
     },
     Preset {
         name: "Batch",
-        tiers: &[[50, 15, 15, 30]],
-        gcra: [50, 50, 45],
+        config: Config {
+            tiers: &[[50, 15, 15, 30]],
+            gcra: [50, 50, 45],
+            window: [50, 45],
+            quota: [50, 45],
+        },
+        is_generous: false,
+    },
+    Preset {
+        name: "Hard numbers",
+        config: Config {
+            tiers: &[[5, 15, 15, 0]],
+            gcra: [5, 5, 15],
+            window: [5, 15],
+            quota: [5, 15],
+        },
+        is_generous: false,
     },
 ];
 
 #[test]
 fn every_pattern_on_every_preset_is_granted_what_the_arithmetic_grants() {
     let page = Page::open("");
-    for (nth, Preset { name, tiers, gcra }) in PRESETS.iter().enumerate() {
+    let links = page
+        .browser
+        .run("return document.querySelectorAll('.presets a').length");
+    assert_eq!(links, PRESETS.len());
+    for (nth, preset) in PRESETS.iter().enumerate() {
+        let name = preset.name;
         let link = format!(".presets a:nth-child({})", nth + 1);
+        assert!(page.browser.text(&link).starts_with(name), "{name}");
         page.browser.click(&link);
         page.browser.wait_for(&format!("{link}[aria-current]"));
         for pattern in ["steady", "busy", "bursts", "nightly"] {
             page.play(pattern, "all");
-            let expected = Totals::of(tiers, *gcra, &page.pattern(pattern));
+            let expected = Totals::of(&preset.config, &page.pattern(pattern));
             assert_eq!(page.totals(), expected, "{name}, {pattern}");
             assert!(expected.granted > 0, "{name}, {pattern}");
-            // Four a second are all granted, but by a batch's limit.
-            let is_polite = pattern == "steady" && *name != "Batch";
+            let is_polite = pattern == "steady" && preset.is_generous;
             assert_eq!(expected.rejected == 0, is_polite, "{name}, {pattern}");
         }
     }
+}
+
+#[test]
+fn hard_numbers_differ_from_the_bound_of_a_token_bucket() {
+    // Four requests a second, for twenty seconds.
+    let page = Page::open("?tiers=5,15,15,0&gcra=5,5,15&window=5,15&quota=5,15");
+    page.play("steady", "all");
+    let granted = |limit: &str| page.totals().plain[limit][0];
+    // Five at once, and one each three seconds.
+    assert_eq!(granted("gcra"), 5 + 6);
+    // In the first second, and fifteen seconds later.
+    assert_eq!((granted("window"), granted("quota")), (10, 10));
+    let summary = page.browser.text("#last");
+    let plain = "GCRA 11 and 69, the window 10 and 70, the quota 10 and 70.";
+    assert!(summary.ends_with(plain), "{summary}");
 }
 
 #[test]

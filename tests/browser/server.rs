@@ -23,7 +23,10 @@ fn steps(server: &Server, id: &str, body: &str) -> Response {
 #[test]
 fn decisions_are_told_with_how_things_stand() {
     let (_program, server) = start();
-    let id = simulation(&server, "?tiers=1,1,1,0,1,2,2,9&gcra=1,1,1");
+    let id = simulation(
+        &server,
+        "?tiers=1,1,1,0,1,2,2,9&gcra=1,1,1&window=1,2&quota=1,3",
+    );
     let body = r#"{"steps": [{"at": 0, "units": 1}, {"at": 5, "units": 1}, {"at": 6, "units": 1}, {"at": 2006}]}"#;
     let seen = steps(&server, &id, body).json();
     assert_eq!(seen[0]["decision"]["split"], json!([[0, 1]]));
@@ -35,9 +38,34 @@ fn decisions_are_told_with_how_things_stand() {
     assert_eq!(seen[2]["decision"]["tier"], 1);
     // Two seconds and one microsecond after it was entered, the tier is over.
     assert_eq!(seen[2]["decision"]["wait_us"], 1_999_001);
-    assert_eq!(seen[2]["decision"]["gcra_wait_us"], 994_000);
+    let waits = ["gcra", "window", "quota"]
+        .map(|limit| seen[2]["decision"]["plain"][limit]["wait_us"].clone());
+    assert_eq!(waits, [994_000, 1_994_000, 2_994_000]);
+    assert_eq!(seen[2]["left"], json!({"gcra": 0, "window": 0, "quota": 0}));
     assert_eq!(seen[3]["decision"], json!(null));
     assert_eq!(seen[3]["tiers"][1]["phase"], "cooldown");
+    assert_eq!(seen[3]["left"], json!({"gcra": 1, "window": 1, "quota": 0}));
+    let many = steps(&server, &id, r#"{"steps": [{"at": 9000, "units": 2}]}"#).json();
+    let never = json!({"granted": false, "wait_us": null});
+    let never = json!({"gcra": never, "window": never, "quota": never});
+    assert_eq!(many[0]["decision"]["plain"], never);
+}
+
+#[test]
+fn window_counts_each_request_and_a_quota_from_the_first_use() {
+    let (_program, server) = start();
+    let id = simulation(&server, "?window=5,2&quota=5,2");
+    let asked = json!({"steps": [
+        {"at": 0, "units": 1}, {"at": 1900, "units": 4}, {"at": 2100, "units": 4}, {"at": 3900, "units": 4},
+    ]});
+    let seen = steps(&server, &id, &asked.to_string()).json();
+    let granted = |limit: &str| -> Vec<_> {
+        let seen = seen.as_array().unwrap().iter();
+        let granted = seen.map(|seen| seen["decision"]["plain"][limit]["granted"].clone());
+        granted.collect()
+    };
+    assert_eq!(granted("window"), [true, true, false, true]);
+    assert_eq!(granted("quota"), [true, true, true, false]);
 }
 
 #[test]
@@ -57,9 +85,14 @@ fn malformed_list_counts_as_five_a_second_as_a_whole() {
         "tiers=9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9",
         "gcra=9,9",
         "gcra=9,9,9,9",
+        "window=9",
+        "window=9,9,9",
+        "quota=9,x",
+        "quota=",
     ] {
         let started = server.send("POST", &format!("/simulations?{list}"), "");
-        let config = json!({"tiers": [[5, 1, 1, 0]], "gcra": [5, 5, 1]});
+        let config =
+            json!({"tiers": [[5, 1, 1, 0]], "gcra": [5, 5, 1], "window": [5, 1], "quota": [5, 1]});
         assert_eq!(started.json()["config"], config, "{list}");
     }
 }
@@ -143,7 +176,15 @@ fn simulations_are_bounded_and_make_room_when_they_end() {
 #[test]
 fn page_may_load_nothing_from_elsewhere() {
     let (_program, server) = start();
-    for path in ["/", "/page.css", "/page.js", "/settings.js", "/timeline.js"] {
+    for path in [
+        "/",
+        "/look.css",
+        "/page.css",
+        "/page.js",
+        "/plain.js",
+        "/settings.js",
+        "/timeline.js",
+    ] {
         let file = server.get(path, "");
         assert_eq!(file.status, 200, "{path}");
         let policy = file.header("content-security-policy").unwrap();

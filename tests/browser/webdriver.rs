@@ -16,16 +16,17 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Starts a browser.
-    pub(crate) fn start(driver: SocketAddr, capabilities: &Value) -> Self {
+    /// Starts a browser. The error is what the driver says if none starts.
+    pub(crate) fn start(driver: SocketAddr, capabilities: &Value) -> Result<Self, String> {
         let driver = Server::at(&driver);
         let wanted = json!({"capabilities": {"alwaysMatch": capabilities}});
         let started = driver.send("POST", "/session", &wanted.to_string());
         let started = started.json();
-        let id = started["value"]["sessionId"].as_str();
-        let id = id.unwrap_or_else(|| panic!("install the package `chromium`: {started}"));
+        let Some(id) = started["value"]["sessionId"].as_str() else {
+            return Err(format!("install the package `chromium`: {started}"));
+        };
         let path = format!("/session/{id}");
-        Self { driver, path }
+        Ok(Self { driver, path })
     }
 
     /// What the driver answers to a question.
@@ -46,6 +47,16 @@ impl Session {
         let found = self.send("POST", "element", &by.to_string()).ok()?;
         let id = found[ELEMENT].as_str().expect(selector).to_owned();
         Some(Element { session: self, id })
+    }
+
+    /// The element that has the focus.
+    #[track_caller]
+    pub(crate) fn active(&self) -> Element<'_> {
+        let id = self.get("element/active")[ELEMENT]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        Element { session: self, id }
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> Result<Value, Value> {

@@ -29,7 +29,7 @@ const TASKS: [(&str, usize); 3] = [("local", 5), ("refuse", 2), ("allow", 2)];
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// So many decisions of the store in a row are its return.
-const RETURNED: usize = 20;
+const RETURNED: usize = 5;
 
 /// One call, and what has become of it.
 #[derive(Clone, Copy, Debug)]

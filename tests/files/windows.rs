@@ -93,7 +93,7 @@ fn what_is_missing_is_named() {
     }
 }
 
-const MISTAKES: [Refusal; 22] = [
+const MISTAKES: [Refusal; 24] = [
     (
         Json,
         "{\"a\": {\"limit\": 0,\n\"window\": \"1s\"}}",
@@ -198,6 +198,16 @@ const MISTAKES: [Refusal; 22] = [
         Json,
         "{\"a\": {\"limit\": 5, \"window\": \"1s\",\n\"tiers\": []}}",
         "limits:1: limit `a`: it mixes tiers with limit and window, which are different kinds of limit: keep one of them",
+    ),
+    (
+        Json,
+        "{\"a\": {\"limit\": 5, \"window\": \"1s\",\n\"burst\": 5, \"quota\": 5}}",
+        "limits:1: limit `a`: it mixes burst, count and period with limit and window and with quota and per, which are different kinds of limit: keep one of them",
+    ),
+    (
+        Toml,
+        "[a]\nquota = 5\nblocked = true\nunlimited = true\ntiers = []\nperiod = '1s'\nwindow = '1s'",
+        "limits:3: limit `a`: it mixes unlimited with blocked and with tiers and with burst, count and period and with limit and window and with quota and per, which are different kinds of limit: keep one of them",
     ),
     (
         Json,

@@ -18,6 +18,7 @@ use tollgate::{
     clock::{Clock, ManualClock},
     decision::{Outcome, Source},
     limit::{Language, LimitName},
+    quota::Per,
     testing::{MapBackend, conformance},
     tiers::Tier,
     transaction::{Batch, Mode, Operation, Receipt},
@@ -72,13 +73,23 @@ const BURST: u32 = 100;
 /// The emission interval.
 const T: Duration = Duration::from_millis(100);
 
-/// A hundred at once, ten per second, of which each process may hold a tenth; and three others per hour.
+/// A hundred at once, ten per second, of which each process may hold a tenth; the same of a quota; and three others per
+/// hour.
 fn limits() -> Limits {
-    let hot = LimitName::from("hot").lease(1, 10);
+    let name = |name: &str| LimitName::from(name).lease(1, 10);
     let limits = Limits::builder()
-        .limit(hot, Limit::per_second(10).burst(BURST))
+        .limit(name("hot"), leased("hot"))
+        .limit(name("plan"), leased("plan"))
         .limit("other", Limit::per_hour(3));
     limits.build().unwrap()
+}
+
+/// A limit of the fleet, as it was before it was split.
+fn leased(name: &str) -> Limit {
+    match name {
+        "plan" => Limit::quota(BURST, Per::Hour),
+        _ => Limit::per_second(10).burst(BURST),
+    }
 }
 
 fn process(store: &Store, processes: u32, clock: &ManualClock) -> Limiter {
@@ -332,6 +343,8 @@ fn limits_that_cannot_be_leased_are_rejected() {
     let limiter = Limiter::new(limits(), lease());
     for (limit, reason) in [
         (tiers, "tiers cannot be leased"),
+        (Limit::window(50, T), "a window cannot be leased"),
+        (Limit::quota(10, Per::Day), "a process could hold nothing"),
         (Limit::per_second(10), "a process could hold nothing"),
     ] {
         let default = Limits::builder().limit(name(), limit.clone());
@@ -420,9 +433,8 @@ struct Admitted {
 }
 
 impl Ledger {
-    /// Between any two admissions, there are no more than the burst and what has come back, and what was refunded.
-    fn check(&self) {
-        let t = u64::try_from(T.as_micros()).unwrap();
+    /// Between any two admissions, there are no more than the limit admits, and what was refunded.
+    fn check(&self, limit: &Limit) {
         for (i, first) in self.admitted.iter().enumerate() {
             let mut sum = 0;
             let mut refunds = self
@@ -437,7 +449,7 @@ impl Ledger {
                     refunded += u64::from(*cost);
                 }
                 let span = last.at - first.at;
-                let most = u64::from(BURST) + span / t + refunded;
+                let most = limit.most_within(Duration::from_micros(span + 1)) + refunded;
                 assert!(sum <= most, "{sum} > {most} within {span} µs");
             }
         }
@@ -446,6 +458,9 @@ impl Ledger {
 
 /// A fleet whose processes come and go.
 struct Fleet {
+    limit: &'static str,
+    /// How much faster its clock runs than the processes do.
+    pace: u32,
     store: Store,
     clock: ManualClock,
     processes: Vec<Limiter>,
@@ -456,10 +471,12 @@ struct Fleet {
 impl Fleet {
     const PROCESSES: u32 = 4;
 
-    fn new(seed: u64) -> Self {
+    fn new(limit: &'static str, pace: u32, seed: u64) -> Self {
         let (store, clock) = (Store::default(), ManualClock::default());
         let processes = (0..Self::PROCESSES).map(|_| process(&store, Self::PROCESSES, &clock));
         Self {
+            limit,
+            pace,
             processes: processes.collect(),
             store,
             clock,
@@ -491,10 +508,10 @@ impl Fleet {
             }
             2..6 => {
                 let pause = Duration::from_micros(self.random(30) * 50_000);
-                self.clock.advance(pause);
+                self.clock.advance(pause * self.pace);
                 tokio::time::sleep(pause).await;
             }
-            6 => self.clock.advance(T * 200),
+            6 => self.clock.advance(T * 200 * self.pace),
             7..10 => self.refund(place).await,
             _ => self.spend(place).await,
         }
@@ -511,7 +528,7 @@ impl Fleet {
         let times = 1 + self.random(30);
         for _ in 0..times {
             let cost = 1 + u32::try_from(self.random(3)).unwrap();
-            let batch = [one("hot").cost(cost), one("other")];
+            let batch = [one(self.limit).cost(cost), one("other")];
             let alone = self.random(10) > 0;
             let decided = self.processes[place].spend_batch(&batch[..2 - usize::from(alone)]);
             let decided = decided.await.unwrap();
@@ -540,23 +557,75 @@ impl Fleet {
         };
         let refunded = self.ledger.admitted.remove(last);
         let (_, receipt) = refunded.receipt.unwrap();
-        let hot = self.processes[place].limit("hot").unwrap();
+        let hot = self.processes[place].limit(self.limit).unwrap();
         hot.refund_receipt("id", receipt).await.unwrap();
         let now = self.clock.now().as_micros();
         self.ledger.refunded.push((now, refunded.cost));
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn fleet_never_admits_more_than_the_limit_in_any_window() {
+/// Lets many fleets live. Each has to lease a lot.
+async fn live(limit: &'static str, pace: u32, check: impl Fn(&Ledger)) {
     let mut leased = 0;
     for seed in 0..60 {
-        let mut fleet = Fleet::new(seed);
+        let mut fleet = Fleet::new(limit, pace, seed);
         for _ in 0..150 {
             fleet.step().await;
         }
         leased += fleet.ledger.leased;
-        fleet.ledger.check();
+        check(&fleet.ledger);
     }
     assert!(leased > 1000, "{leased}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fleet_never_admits_more_than_the_limit_in_any_window() {
+    live("hot", 1, |ledger| ledger.check(&leased("hot"))).await;
+}
+
+/// An hour has some sixteen steps of the clock.
+#[tokio::test(start_paused = true)]
+async fn fleet_never_admits_more_than_the_quota_in_any_period() {
+    let hour = 3_600_000_000;
+    live("plan", 300, |ledger| {
+        ledger.check(&leased("plan"));
+        for spends in ledger.admitted.chunk_by(|a, b| a.at / hour == b.at / hour) {
+            let spent: u32 = spends.iter().map(|admitted| admitted.cost).sum();
+            assert!(spent <= BURST, "{spent} of {BURST}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_of_a_period_that_is_over_are_neither_spent_nor_returned() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let plan = limiter.limit("plan").unwrap();
+    let hour = Duration::from_secs(3600);
+    // It holds several units when the hour ends.
+    let old = loop {
+        let spent = plan.spend("id").await.unwrap();
+        assert!(spent.allowed());
+        if spent.source() == Source::Lease && spent.remaining() > Some(3) {
+            break spent;
+        }
+    };
+    clock.advance(hour);
+    // The store is asked: what is held is of the hour before.
+    let new = plan.check("id").await.unwrap();
+    assert_eq!((new.source(), new.remaining()), (Source::Store, Some(59)));
+    for _ in 0..20 {
+        assert!(plan.spend("id").await.unwrap().allowed());
+    }
+    let receipt = old.receipt().unwrap();
+    assert!(!plan.refund_receipt("id", receipt).await.unwrap().refunded());
+    let last = plan.spend("id").await.unwrap();
+    assert_eq!(last.source(), Source::Lease);
+    let receipt = last.receipt().unwrap();
+    let calls = store.calls();
+    assert!(plan.refund_receipt("id", receipt).await.unwrap().refunded());
+    assert!(calls > 0 && store.calls() == 0, "it went to what is held");
+    limiter.close().await.unwrap();
+    assert_eq!(plan.check("id").await.unwrap().remaining(), Some(39));
 }

@@ -19,6 +19,7 @@ mod linear;
 mod oracle;
 mod payback;
 mod receipts;
+mod refund_bounds;
 mod reload;
 mod shadow;
 #[path = "../support/mod.rs"]

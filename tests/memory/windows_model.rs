@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use jiff::{
     Timestamp as Instant, ToSpan,
     civil::{DateTime, Time},
@@ -258,7 +259,9 @@ fn live_through(limit: &Limit, model: &mut impl Model, longest: u64, seed: u64) 
         move_clock(&clock, &mut random, longest);
         let now = clock.now().as_micros();
         if random.below(3000) == 0 {
-            pollster(limiter.reset(&[Transaction::new("l", "a")])).unwrap();
+            let bucket = [Transaction::new("l", "a")];
+            let reset = limiter.reset(&bucket).now_or_never();
+            reset.unwrap().unwrap();
             model.reset();
         }
         let (operation, receipt, cost) = operation(&mut random, &mut held, most);
@@ -284,16 +287,6 @@ fn live_through(limit: &Limit, model: &mut impl Model, longest: u64, seed: u64) 
         counts[usize::from(is_charge) * 2 + usize::from(found.allowed())] += 1;
     }
     assert!(counts.iter().all(|count| *count > 300), "{counts:?}");
-}
-
-/// Runs a future that never waits.
-fn pollster<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("memory never waits"),
-    }
 }
 
 /// Mostly forwards, often to an instant that is full of meaning: an end, or one microsecond before it.
@@ -347,7 +340,7 @@ fn decide(
     cost: u64,
 ) -> Result<Decision, LimiterError> {
     let bucket = Transaction::new("l", "a").cost(cost.try_into().unwrap());
-    pollster(async {
+    let decided = async {
         match (operation, receipt) {
             (Operation::Spend, _) => limiter.spend(&bucket).await,
             (Operation::Check, _) => limiter.check(&bucket).await,
@@ -355,7 +348,8 @@ fn decide(
             (_, Some(receipt)) => limiter.refund(&bucket.of_receipt(receipt)).await,
             (_, None) => limiter.refund(&bucket).await,
         }
-    })
+    };
+    decided.now_or_never().unwrap()
 }
 
 #[test]

@@ -177,3 +177,25 @@ fn links_work_wherever_the_readme_is_shown() {
     }
     assert!(pages > 5, "{pages}");
 }
+
+#[test]
+fn guide_lists_every_example() {
+    let guide = read("src/guide.rs");
+    let (_, list) = guide.split_once("# Examples").expect("a section");
+    let rows = list.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let names = |row: &str| -> Vec<_> {
+        let cell = row.split('|').next().unwrap_or(row);
+        cell.split(", ")
+            .map(|name| name.replace('`', "").trim().into())
+            .collect()
+    };
+    let listed: BTreeSet<String> = rows.flat_map(names).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let entries = fs::read_dir(folder).expect("it can be read");
+    let programs = entries.map(|entry| entry.expect("it can be read").path());
+    let programs =
+        programs.filter(|path| path.extension().is_some() || path.join("main.rs").exists());
+    let name =
+        |path: std::path::PathBuf| path.file_stem().expect("a name").to_string_lossy().into();
+    assert_eq!(listed, programs.map(name).collect());
+}

@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    runtime::Handle,
+    task::{JoinSet, yield_now},
+    time::timeout,
+};
 use tollgate::{
     Limiter, RedisBackend, Transaction,
     backend::{
@@ -25,6 +29,7 @@ use crate::{
         wait_until,
     },
     redis_support::{Proxy, Server, wait_for},
+    support::patience::settle,
 };
 
 fn one(id: &str) -> Transaction<'_> {
@@ -79,6 +84,30 @@ async fn spend_whose_reply_is_lost_is_an_error_and_charged_once() {
         charged += taken;
     }
     assert_eq!(proxy.replies_cut(), cut);
+}
+
+#[tokio::test]
+async fn call_that_is_sent_just_as_its_connection_ends_does_not_wait_for_its_deadline() {
+    let server = Server::start();
+    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
+    let backend = backend.build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    let limiter = Limiter::new(limits(), backend);
+    limiter.spend(&one("before")).await.unwrap();
+    // In a runtime of one thread, this task has its turn after the one that serves the connection has ended, and before the
+    // one that waits for that.
+    let sent = tokio::spawn(async move {
+        settle().await;
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        let serving = tasks();
+        server.kill();
+        while tasks() >= serving {
+            yield_now().await;
+        }
+        limiter.spend(&one("id")).await
+    });
+    let error = reason(&sent.await.unwrap().unwrap_err());
+    assert!(matches!(error, RedisError::Disconnected(_)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -35,12 +35,6 @@ fn require_full_coverage(cluster: &Cluster, required: &str) {
     }
 }
 
-/// Sets whether a replica lets its master stay what it is, whatever happens.
-fn hold_election(replica: &Node, hold: &str) {
-    let set = ["CONFIG", "SET", "cluster-replica-no-failover", hold];
-    replica.command(&set).expect_success();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn elected_master_decides_soon_and_admits_at_most_another_burst() {
     let cluster = FAILING.lock().await;
@@ -72,12 +66,12 @@ async fn other_masters_decide_while_one_is_replaced() {
     on_lost.more(50).await;
     // Nobody replaces it until others have decided.
     let replica = cluster.replica_of(victim);
-    hold_election(replica, "yes");
-    cluster.hasten();
+    replica.hold_elections(true);
+    cluster.hasten(replica);
     victim.pause();
     on_lost.more(10).await;
     on_kept.more_decided(50).await;
-    hold_election(replica, "no");
+    replica.hold_elections(false);
     wait_for("its replica is elected", || {
         cluster.owner(slot).id() != victim.id()
     });
@@ -140,14 +134,12 @@ async fn silent_master_is_left_for_the_one_that_the_sentinels_choose() {
     let load = everywhere(&limiter, "silent");
     load.more(300).await;
     let old = sentinels.master();
-    sentinels.hasten();
     old.pause();
-    wait_for("another master", || sentinels.master().port() != old.port());
+    sentinels.replace(old);
     until_decided(&limiter, "one", &["fresh".to_owned()]).await;
     load.more(300).await;
     old.resume();
     sentinels.wait_until_settled();
-    sentinels.calm();
     load.more(300).await;
     let tally = load.stop().await;
     assert!(tally.most() <= 2 * BURST, "{}", tally.most());

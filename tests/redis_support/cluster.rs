@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    process::{free_port, wait_for},
+    process::{Port, wait_for},
     resp::Reply,
     server::{Launch, Server, options},
 };
@@ -175,21 +175,26 @@ impl Cluster {
     /// has not reached it is lost, here as elsewhere.
     pub(crate) fn fail_over(&self, master: &Node) -> &Node {
         let replica = self.replica_of(master);
-        self.hasten();
+        self.hasten(replica);
         master.kill();
         self.wait_until_replaced(master, replica);
         self.calm();
         replica
     }
 
-    /// From now on, nodes that say nothing for a second are replaced.
-    pub(crate) fn hasten(&self) {
+    /// From now on, a node that says nothing for a second has failed, and this replica may take the place of its master. No
+    /// other one may, since a slow machine makes others silent too.
+    pub(crate) fn hasten(&self, replica: &Node) {
+        for other in self.up().filter(|node| node.id != replica.id) {
+            other.hold_elections(true);
+        }
         self.set_timeout(HASTY);
     }
 
     /// From now on, nodes are replaced on order only, however slow the machine is.
     pub(crate) fn calm(&self) {
         self.set_timeout(CALM);
+        self.up().for_each(|node| node.hold_elections(false));
     }
 
     fn set_timeout(&self, millis: u32) {
@@ -277,16 +282,18 @@ pub(crate) struct Node {
 impl Node {
     fn start() -> Self {
         let server = Server::start_as(|port| {
-            let bus = free_port();
+            let bus = Port::claim();
             let own = format!(
-                "--cluster-enabled yes --cluster-port {bus} --cluster-announce-ip 127.0.0.1 \
+                "--cluster-enabled yes --cluster-port {} --cluster-announce-ip 127.0.0.1 \
                  --cluster-node-timeout {HASTY} --cluster-replica-validity-factor 0 \
-                 --cluster-allow-replica-migration no"
+                 --cluster-allow-replica-migration no",
+                bus.number()
             );
             let own: Vec<_> = own.split_whitespace().collect();
             Launch {
                 args: options(port, &own),
                 file: None,
+                bus: Some(bus),
             }
         });
         let id = server.command(&["CLUSTER", "MYID"]).text().to_owned();
@@ -297,6 +304,12 @@ impl Node {
 
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Sets whether it stays a replica, whatever happens to its master.
+    pub(crate) fn hold_elections(&self, hold: bool) {
+        let hold = if hold { "yes" } else { "no" };
+        self.expect(&["CONFIG", "SET", "cluster-replica-no-failover", hold]);
     }
 
     fn is_master(&self) -> bool {

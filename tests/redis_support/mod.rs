@@ -16,7 +16,7 @@ mod sentinel;
 mod server;
 
 pub(crate) use cluster::{Cluster, Node};
-pub(crate) use process::wait_for;
+pub(crate) use process::{Port, Process, comes_true, new_home, wait_for};
 pub(crate) use proxy::Proxy;
 pub(crate) use resp::{Connection, Reply};
 pub(crate) use sentinel::Sentinels;

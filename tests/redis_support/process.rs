@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader, ErrorKind, Write},
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio, id},
     sync::{
@@ -14,18 +14,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs `redis-server` as it is told, line by line, and answers each order with its process id.
+/// Runs a server as it is told, line by line, and answers each order with its process id.
 /// Its input ends when the test lets go of it or ends, and so do then the server and its files.
 const WATCHER: &str = r#"
 home=$1
-shift
+server=$2
+shift 2
 cd "$home" || exit
-command -v redis-server || { rm -rf "$home"; exit; }
+command -v "$server" || { rm -rf "$home"; exit; }
 trap '' HUP INT TERM
 pid=
 while read -r order; do
     case $order in
-    START) redis-server "$@" >>log 2>&1 & pid=$! ;;
+    START) "$server" "$@" >>log 2>&1 & pid=$! ;;
     *) kill -s "$order" "$pid" ;;
     esac
     echo "$pid"
@@ -40,19 +41,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// One `redis-server` and the shell that watches over it.
+/// One server and the shell that watches over it.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     home: PathBuf,
     watcher: Mutex<Watcher>,
 }
 
 impl Process {
-    /// Prepares a process with a directory of its own, in which it will run.
-    pub(super) fn new(home: PathBuf, args: &[String]) -> Self {
+    /// Prepares the process of a program with a directory of its own, in which it will run.
+    pub(crate) fn new(home: PathBuf, program: &str, args: &[String]) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", WATCHER, "watcher"])
             .arg(&home)
+            .arg(program)
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -63,14 +65,14 @@ impl Process {
         let mut watcher = Watcher { shell, answers };
         assert!(
             !watcher.answer().is_empty(),
-            "redis-server is not in the PATH: install it (Debian: `apt-get install redis-server`)"
+            "{program} is not in the PATH: install it (Debian: `apt-get install {program}`)"
         );
         let watcher = Mutex::new(watcher);
         Self { home, watcher }
     }
 
     /// Starts the server and returns its process id.
-    pub(super) fn start(&self) -> u32 {
+    pub(crate) fn start(&self) -> u32 {
         self.order("START").parse().expect("a process id")
     }
 
@@ -92,7 +94,7 @@ impl Process {
     }
 
     /// What the server has written so far.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.home.join("log")).unwrap_or_default()
     }
 
@@ -133,11 +135,11 @@ impl Watcher {
 }
 
 /// Makes a directory that nobody else uses. Its path is short: those of sockets have to be.
-pub(super) fn new_home() -> PathBuf {
+pub(crate) fn new_home() -> PathBuf {
     static HOMES: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = HOMES.fetch_add(1, Ordering::Relaxed);
-        let home = env::temp_dir().join(format!("tollgate-redis-{}-{number}", id()));
+        let home = env::temp_dir().join(format!("tollgate-{}-{number}", id()));
         match fs::create_dir(&home) {
             Ok(()) => return home,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -146,17 +148,37 @@ pub(super) fn new_home() -> PathBuf {
     }
 }
 
-/// Finds a free port. It is below those that systems give to outgoing connections, since one of
-/// these could take the port of a server that is down, or even connect to itself there.
-pub(super) fn free_port() -> u16 {
-    const FIRST: u16 = 20_000;
-    const COUNT: u16 = 12_000;
-    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(seed()));
-    loop {
-        let port = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
+/// A port that no other test takes, in this process or another one, until this is dropped, even while no server listens there.
+#[derive(Debug)]
+pub(crate) struct Port {
+    number: u16,
+    /// No server of a test uses the same port of UDP.
+    _claim: UdpSocket,
+}
+
+impl Port {
+    /// Claims a free port. It is below those that systems give to outgoing connections, since one of
+    /// these could take the port of a server that is down, or even connect to itself there.
+    pub(crate) fn claim() -> Self {
+        const FIRST: u16 = 20_000;
+        const COUNT: u16 = 12_000;
+        static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(seed()));
+        loop {
+            let number = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+            let address = (Ipv4Addr::LOCALHOST, number);
+            if let Ok(claim) = UdpSocket::bind(address)
+                && TcpListener::bind(address).is_ok()
+            {
+                return Self {
+                    number,
+                    _claim: claim,
+                };
+            }
         }
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.number
     }
 }
 
@@ -177,7 +199,7 @@ pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
 }
 
 /// Whether `condition` holds within two minutes.
-pub(super) fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
+pub(crate) fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {
         if start.elapsed() > PATIENCE {

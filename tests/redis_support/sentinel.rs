@@ -80,25 +80,37 @@ impl Sentinels {
     /// Kills the master and waits until there is another one, which is returned. What has not
     /// reached the replicas is lost, here as elsewhere.
     pub(crate) fn fail_over(&self) -> &Server {
+        let old = self.kill_master();
+        self.replace(old)
+    }
+
+    /// Kills the master, which nobody replaces yet, and returns it.
+    pub(crate) fn kill_master(&self) -> &Server {
         let old = self.master();
-        self.hasten();
         old.kill();
+        old
+    }
+
+    /// Lets the sentinels choose another master in place of one that answers no more, and returns it.
+    pub(crate) fn replace(&self, old: &Server) -> &Server {
+        self.hasten();
         wait_for("the sentinels choose another master", || {
             let mut sentinels = up(&self.sentinels);
             sentinels.all(|sentinel| master_of(sentinel) != old.addr())
         });
-        self.wait_until_settled();
+        // However slow the machine is, this one stays.
         self.calm();
+        self.wait_until_settled();
         self.master()
     }
 
     /// From now on, a master that says nothing for half a second is replaced.
-    pub(crate) fn hasten(&self) {
+    fn hasten(&self) {
         self.set_patience(HASTY);
     }
 
     /// From now on, a master is replaced on order only, however slow the machine is.
-    pub(crate) fn calm(&self) {
+    fn calm(&self) {
         self.set_patience(CALM);
     }
 
@@ -181,7 +193,11 @@ fn start_sentinel(master: u16) -> Server {
         let mut args = options(port, &["--sentinel"]);
         args.insert(0, "sentinel.conf".to_owned());
         let file = Some(("sentinel.conf", config));
-        Launch { args, file }
+        Launch {
+            args,
+            file,
+            bus: None,
+        }
     });
     let debug = ["SENTINEL", "DEBUG"].into_iter();
     let command: Vec<_> = debug.chain(PERIODS.into_iter().flatten()).collect();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    process::{Process, comes_true, free_port, new_home},
+    process::{Port, Process, comes_true, new_home},
     resp::{Connection, Reply},
 };
 
@@ -44,7 +44,9 @@ const ATTEMPTS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Process,
-    port: u16,
+    port: Port,
+    /// Of a node of a cluster, the port for the other nodes.
+    _bus: Option<Port>,
     password: Option<String>,
     state: Mutex<State>,
 }
@@ -66,24 +68,31 @@ impl Server {
     pub(crate) fn start_with(own: &[&str]) -> Self {
         Self::start_as(|port| {
             let args = options(port, own);
-            Launch { args, file: None }
+            Launch {
+                args,
+                file: None,
+                bus: None,
+            }
         })
     }
 
     /// Starts a server on a port for which it is told how. It is started on another one if
     /// somebody else has been faster.
     pub(super) fn start_as(launch: impl Fn(u16) -> Launch) -> Self {
-        for _ in 0..ATTEMPTS {
-            let port = free_port();
-            let server = Self::prepare(port, &launch(port));
+        let mut logs = Vec::new();
+        while logs.len() < ATTEMPTS {
+            let port = Port::claim();
+            let launch = launch(port.number());
+            let server = Self::prepare(port, launch);
             if server.run() {
                 return server;
             }
+            logs.push(server.log());
         }
-        panic!("no port is free for as long as a server takes to start");
+        panic!("no server starts:\n{}", logs.join("\n"));
     }
 
-    fn prepare(port: u16, launch: &Launch) -> Self {
+    fn prepare(port: Port, launch: Launch) -> Self {
         let home = new_home();
         if let Some((name, text)) = &launch.file {
             fs::write(home.join(name), text).expect("the directory is ours");
@@ -91,9 +100,10 @@ impl Server {
         let mut pairs = launch.args.windows(2);
         let password = pairs.find(|pair| pair[0] == "--requirepass");
         Self {
-            process: Process::new(home, &launch.args),
+            process: Process::new(home, "redis-server", &launch.args),
             port,
             password: password.map(|pair| pair[1].clone()),
+            _bus: launch.bus,
             state: Mutex::new(State::Down),
         }
     }
@@ -101,7 +111,7 @@ impl Server {
     /// Starts the server once more, on the same port, without its data.
     pub(crate) fn restart(&self) {
         self.kill();
-        assert!(self.run(), "port {} is taken: {}", self.port, self.log());
+        assert!(self.run(), "port {} is taken: {}", self.port(), self.log());
     }
 
     /// Kills the server, as a crash would.
@@ -155,18 +165,18 @@ impl Server {
     /// Whether this is a replica of `master` with all its data so far, to which more is sent.
     pub(crate) fn follows(&self, master: &Self) -> bool {
         let replication = master.command(&["INFO", "replication"]);
-        let online = format!("port={},state=online", self.port);
+        let online = format!("port={},state=online", self.port());
         replication.text().contains(&online)
-            && self.info("master_port") == master.port.to_string()
+            && self.info("master_port") == master.port().to_string()
             && self.info("master_link_status") == "up"
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (Ipv4Addr::LOCALHOST, self.port()).into()
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// `redis://127.0.0.1:PORT`, with the password if there is one.
@@ -244,11 +254,12 @@ impl Server {
     }
 }
 
-/// How a server is started: its arguments, and a file that it needs.
+/// How a server is started: its arguments, a file that it needs, and a second port.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) args: Vec<String>,
     pub(super) file: Option<(&'static str, String)>,
+    pub(super) bus: Option<Port>,
 }
 
 /// The arguments that all servers have, and `own`.

@@ -306,9 +306,10 @@ impl Local {
     /// How both memories stand together.
     pub(super) fn stats(&self) -> Stats {
         let (seen, own) = (self.seen.stats(), self.own.stats());
-        let sum = |a: Option<usize>, b: Option<usize>| a.zip(b).map(|(a, b)| a + b);
+        let sum = |a: Option<usize>, b: Option<usize>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         Stats {
             buckets: sum(seen.buckets, own.buckets),
+            max_buckets: sum(seen.max_buckets, own.max_buckets),
             evictions: seen.evictions.zip(own.evictions).map(|(a, b)| a + b),
             ..Stats::default()
         }

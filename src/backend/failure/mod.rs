@@ -323,6 +323,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         let (inner, local) = (self.store().stats(), self.local.stats());
         Stats {
             buckets: inner.buckets.or(local.buckets),
+            max_buckets: inner.max_buckets.or(local.max_buckets),
             evictions: inner.evictions.or(local.evictions),
             is_open: Some(self.breakers.is_open()),
         }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use super::{
+    leasable::{Leasable, Stock},
+    moment::Moment,
+};
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat},
-    transaction::{Algorithm, Charge, Member, OwnedMember, Receipt},
+    transaction::{Member, OwnedMember, Receipt},
 };
 
 /// So often a bucket is used within one sweep before anything is charged ahead.
@@ -17,13 +20,13 @@ const HEAVY: u32 = 3;
 pub(super) struct Bucket {
     /// The bucket, as it was charged.
     member: OwnedMember,
-    gcra: Gcra,
+    algorithm: Leasable,
     /// When it was used last, if that was by a client's clock.
     at: Option<Timestamp>,
     /// How many unspent units the process may have.
     most: u32,
     /// What can be handed out.
-    held: u32,
+    held: Stock,
     /// What batches have taken that are not decided yet.
     lent: u32,
     /// What is being charged.
@@ -50,7 +53,7 @@ pub(super) struct Return {
 #[derive(Debug)]
 pub(super) enum Attempt {
     /// The cost was taken, and so much is left.
-    Taken(u32),
+    Taken(Stock),
     /// More is being charged: this tells when that is over.
     Wait(Arc<Notify>),
     /// The caller is to charge so many units beyond its cost.
@@ -60,13 +63,13 @@ pub(super) enum Attempt {
 }
 
 impl Bucket {
-    pub(super) fn new(member: &Member<'_>, gcra: Gcra) -> Self {
+    pub(super) fn new(member: &Member<'_>, algorithm: Leasable) -> Self {
         Self {
             member: OwnedMember::from(member),
-            gcra,
+            algorithm,
             at: None,
             most: member.leased,
-            held: 0,
+            held: Stock::default(),
             lent: 0,
             coming: 0,
             portion: 0,
@@ -76,21 +79,31 @@ impl Bucket {
         }
     }
 
-    /// Adapts to the limit in force. What was charged by another one, or is too much now, is given back.
+    /// Adapts to the time and to the limit in force. What was charged by another one, or is too much now, is given back.
     pub(super) fn adapt(
         &mut self,
-        at: Option<Timestamp>,
+        moment: Moment,
         member: &Member<'_>,
-        gcra: Gcra,
+        algorithm: Leasable,
     ) -> Option<Return> {
-        self.at = at;
-        if self.gcra == gcra && self.most == member.leased {
+        self.at = moment.given();
+        self.expire(moment);
+        if self.algorithm == algorithm && self.most == member.leased {
             return None;
         }
-        let kept = if self.gcra == gcra { member.leased } else { 0 };
-        let excess = self.give_up(self.held.saturating_sub(kept));
-        (self.member, self.gcra, self.most) = (OwnedMember::from(member), gcra, member.leased);
+        let is_same = self.algorithm == algorithm;
+        let kept = if is_same { member.leased } else { 0 };
+        let excess = self.give_up(self.held.units.saturating_sub(kept));
+        (self.member, self.algorithm) = (OwnedMember::from(member), algorithm);
+        self.most = member.leased;
         excess
+    }
+
+    /// Forgets units that were charged for a period that is over.
+    pub(super) fn expire(&mut self, moment: Moment) {
+        if !self.algorithm.counts(self.held.period, moment) {
+            self.held.units = 0;
+        }
     }
 
     /// Takes `cost` from what is held, or says how to get it.
@@ -109,8 +122,8 @@ impl Bucket {
     }
 
     pub(super) fn take(&mut self, cost: u32) -> bool {
-        let left = self.held.checked_sub(cost);
-        self.held = left.unwrap_or(self.held);
+        let left = self.held.units.checked_sub(cost);
+        self.held.units = left.unwrap_or(self.held.units);
         left.is_some()
     }
 
@@ -120,20 +133,21 @@ impl Bucket {
         if self.uses < HEAVY || self.coming > 0 {
             return 0;
         }
-        let room = self.most.saturating_sub(self.held + self.lent);
-        let fits = self.gcra.burst().saturating_sub(cost);
+        let room = self.most.saturating_sub(self.held.units + self.lent);
+        let fits = self.algorithm.most().saturating_sub(cost);
         self.portion = self.portion.saturating_mul(2).clamp(1, self.most.max(1));
         self.coming = self.portion.min(room).min(fits);
         self.refills += u32::from(self.coming > 0);
         self.coming
     }
 
-    /// Ends a charge, of which so many units have come.
-    pub(super) fn charged(&mut self, units: u32) {
-        if units == 0 {
-            self.portion = 0;
+    /// Ends a charge, of which these units have come. Those of another period are worth nothing any more.
+    pub(super) fn charged(&mut self, come: Stock) {
+        match come.units {
+            0 => self.portion = 0,
+            _ if self.held.period == come.period => self.held.units += come.units,
+            _ => self.held = come,
         }
-        self.held += units;
         self.coming = 0;
         self.waiting.notify_waiters();
     }
@@ -150,21 +164,24 @@ impl Bucket {
         lends
     }
 
-    /// Ends a loan, of units that were spent or not.
-    pub(super) fn lent(&mut self, cost: u32, is_spent: bool) {
-        self.lent -= cost;
-        self.held += cost * u32::from(!is_spent);
+    /// Ends a loan, of units that were spent or not. Those of another period are worth nothing any more.
+    pub(super) fn lent(&mut self, loan: Stock, is_spent: bool) {
+        self.lent -= loan.units;
+        if !is_spent && loan.period == self.held.period {
+            self.held.units += loan.units;
+        }
     }
 
-    /// Takes units back from a client, if there is room.
-    pub(super) fn take_back(&mut self, units: u32) -> bool {
-        let all = [self.held, self.lent, self.coming, units];
+    /// Takes units back from a client, if they are worth as much as what is held, and there is room.
+    pub(super) fn take_back(&mut self, refund: &Member<'_>) -> bool {
+        let all = [self.held.units, self.lent, self.coming, refund.cost];
         let fits = all.iter().map(|units| u64::from(*units)).sum::<u64>() <= self.most.into();
-        self.held += units * u32::from(fits);
-        fits
+        let takes = fits && self.algorithm.is_worth(refund, self.held.period);
+        self.held.units += refund.cost * u32::from(takes);
+        takes
     }
 
-    pub(super) fn held(&self) -> u32 {
+    pub(super) fn held(&self) -> Stock {
         self.held
     }
 
@@ -174,7 +191,7 @@ impl Bucket {
 
     /// Whether nothing would be lost with it, and it is hardly used.
     pub(super) fn is_idle(&self) -> bool {
-        self.held == 0 && self.lent == 0 && self.coming == 0 && self.uses < HEAVY
+        self.held.units == 0 && self.lent == 0 && self.coming == 0 && self.uses < HEAVY
     }
 
     /// Follows the use since the last sweep: a bucket that was not used gives up all that it holds, and one that got along
@@ -183,28 +200,24 @@ impl Bucket {
         let kept = match (self.uses, self.refills) {
             (0, _) => 0,
             (_, 0) => self.portion / 2,
-            _ => self.held,
+            _ => self.held.units,
         };
         if self.refills == 0 {
             self.portion = kept;
         }
         (self.uses, self.refills) = (0, 0);
-        self.give_up(self.held.saturating_sub(kept))
+        self.give_up(self.held.units.saturating_sub(kept))
     }
 
     /// Gives up all that is held.
     pub(super) fn close(&mut self) -> Option<Return> {
-        self.give_up(self.held)
+        self.give_up(self.held.units)
     }
 
     fn give_up(&mut self, units: u32) -> Option<Return> {
-        self.held -= units;
+        self.held.units -= units;
         let member = self.member.lend();
-        // The time of the charge matters only to a line, and a limit with a line has no leases.
-        let charge = Charge::Gcra {
-            gcra: self.gcra,
-            tat: Tat::default(),
-        };
+        let charge = self.algorithm.charge(self.held);
         let receipt = Receipt::new(member.fingerprint, charge, units, false);
         (units > 0).then(|| Return {
             member: OwnedMember::from(&member),
@@ -214,20 +227,15 @@ impl Bucket {
     }
 }
 
-/// By what a leased bucket is decided.
-pub(super) fn gcra_of(member: &Member<'_>) -> Option<Gcra> {
-    match member.algorithm {
-        Algorithm::Gcra(gcra) if member.leased > 0 => Some(*gcra),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::transaction::{BucketKey, LimitKey, Mode};
+    use crate::{
+        gcra::Gcra,
+        transaction::{Algorithm, BucketKey, LimitKey, Mode},
+    };
 
     const MOST: u32 = 10;
 
@@ -237,7 +245,33 @@ mod tests {
         let key = BucketKey::new(LimitKey::Number(1), "alice");
         let mut member = Member::new(key, &algorithm, 1, Mode::CheckAndSpend);
         member.leased = MOST;
-        Bucket::new(&member, gcra)
+        Bucket::new(&member, Leasable::Gcra(gcra))
+    }
+
+    fn units(units: u32) -> Stock {
+        Stock { units, period: 0 }
+    }
+
+    fn give_back(bucket: &mut Bucket, cost: u32) -> bool {
+        let owned = OwnedMember::from(&bucket.member.lend());
+        let refund = Member {
+            cost,
+            ..owned.lend()
+        };
+        bucket.take_back(&refund)
+    }
+
+    /// As with a process whose clock is behind that of the store.
+    #[test]
+    fn units_of_a_period_before_are_dropped() {
+        let mut bucket = bucket();
+        let charged = |units, period| Stock { units, period };
+        bucket.charged(charged(4, 1));
+        assert!(bucket.lend(1) && bucket.held == charged(3, 1));
+        bucket.charged(charged(2, 2));
+        assert_eq!(bucket.held, charged(2, 2));
+        bucket.lent(charged(1, 1), false);
+        assert_eq!((bucket.held, bucket.lent), (charged(2, 2), 0));
     }
 
     #[test]
@@ -252,14 +286,16 @@ mod tests {
         for _ in 0..20_000 {
             let cost = 1 + random(4);
             match random(8) {
-                0 if bucket.coming > 0 => bucket.charged([0, bucket.coming][random(2) as usize]),
+                0 if bucket.coming > 0 => {
+                    bucket.charged(units([0, bucket.coming][random(2) as usize]))
+                }
                 1 => drop(bucket.sweep()),
-                2 => drop(bucket.take_back(cost)),
+                2 => drop(give_back(&mut bucket, cost)),
                 3 if bucket.lend(cost) => loans.push(cost),
-                4 if !loans.is_empty() => bucket.lent(loans.swap_remove(0), random(2) > 0),
+                4 if !loans.is_empty() => bucket.lent(units(loans.swap_remove(0)), random(2) > 0),
                 _ => drop(bucket.attempt(cost)),
             }
-            let all = bucket.held + bucket.lent + bucket.coming;
+            let all = bucket.held.units + bucket.lent + bucket.coming;
             assert!(all <= MOST && bucket.lent == loans.iter().sum::<u32>());
             most = all.max(most);
         }

@@ -2,12 +2,15 @@
 
 use std::slice;
 
-use super::shared::Shared;
+use super::{
+    leasable::{Leasable, Stock, period_of},
+    moment::Moment,
+    shared::Shared,
+};
 use crate::{
     backend::{Backend, BackendError},
     clock::Timestamp,
-    decision::{Outcome, State},
-    gcra::Gcra,
+    decision::Outcome,
     transaction::{Batch, Fingerprint, Member, Mode, Operation, OwnedMember},
 };
 
@@ -17,7 +20,7 @@ pub(super) struct Charging<'a, B> {
     shared: &'a Shared<B>,
     bucket: Fingerprint,
     ahead: u32,
-    has_come: bool,
+    come: Stock,
 }
 
 impl<'a, B: Backend> Charging<'a, B> {
@@ -26,7 +29,7 @@ impl<'a, B: Backend> Charging<'a, B> {
             shared,
             bucket,
             ahead,
-            has_come: false,
+            come: Stock::default(),
         }
     }
 
@@ -36,22 +39,17 @@ impl<'a, B: Backend> Charging<'a, B> {
         mut self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        gcra: &Gcra,
+        algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
         let store = &self.shared.inner;
         let outcome = self.charge(batch.now, member, member.cost + self.ahead);
         let outcome = outcome.await?;
+        self.has_come(&outcome);
         let [answer] = outcome.answers() else {
             return Ok(outcome);
         };
-        self.has_come = answer.passed;
-        let would_fit = match answer.state {
-            State::Gcra(tat) => gcra
-                .spend(tat, outcome.now.as_micros(), member.cost)
-                .is_some(),
-            _ => false,
-        };
-        if answer.passed || !would_fit {
+        let fits = || algorithm.fits(answer.state, outcome.now.as_micros(), member.cost);
+        if answer.passed || !fits() {
             return Ok(outcome);
         }
         drop(self);
@@ -59,14 +57,26 @@ impl<'a, B: Backend> Charging<'a, B> {
     }
 
     /// Charges nothing but what is charged ahead.
-    pub(super) async fn alone(mut self, now: Option<Timestamp>, bucket: &OwnedMember) {
+    pub(super) async fn alone(mut self, moment: Moment, bucket: &OwnedMember) {
         let member = Member {
             mode: Mode::CheckAndSpend,
             ..bucket.lend()
         };
-        let outcome = self.charge(now, &member, self.ahead).await;
-        let outcome = outcome.as_ref().map(Outcome::answers);
-        self.has_come = matches!(outcome, Ok([answer]) if answer.passed);
+        // After an unknown outcome, nothing has come.
+        if let Ok(outcome) = self.charge(moment.given(), &member, self.ahead).await {
+            self.has_come(&outcome);
+        }
+    }
+
+    fn has_come(&mut self, outcome: &Outcome) {
+        if let [answer] = outcome.answers()
+            && answer.passed
+        {
+            self.come = Stock {
+                units: self.ahead,
+                period: period_of(answer.state),
+            };
+        }
     }
 
     async fn charge(
@@ -87,7 +97,6 @@ impl<'a, B: Backend> Charging<'a, B> {
 
 impl<B> Drop for Charging<'_, B> {
     fn drop(&mut self) {
-        let units = if self.has_come { self.ahead } else { 0 };
-        self.shared.pool.charged(self.bucket, units);
+        self.shared.pool.charged(self.bucket, self.come);
     }
 }

@@ -2,6 +2,8 @@
 
 mod bucket;
 mod charge;
+mod leasable;
+mod moment;
 mod pool;
 mod returns;
 mod shared;
@@ -14,8 +16,10 @@ use async_trait::async_trait;
 use tokio::time;
 
 use self::{
-    bucket::{Attempt, gcra_of},
+    bucket::Attempt,
     charge::Charging,
+    leasable::{Leasable, Stock},
+    moment::Moment,
     shared::Shared,
     terms::terms,
 };
@@ -23,7 +27,6 @@ use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_
 use crate::{
     clock::Timestamp,
     decision::Outcome,
-    gcra::Gcra,
     transaction::{Action, Algorithm, Batch, LeaseShare, Member, Operation},
 };
 
@@ -55,6 +58,9 @@ use crate::{
 /// most `P` processes holds at most `p` unspent units, and the store decides by a burst of `B − P·p`, for all clients of the
 /// limit. Any span `W` then admits at most what was charged in it, `B − P·p + W/T`, and what was held before it, `P·p`:
 /// together the limit. `p` is the share of the burst that the limit asks for, and at most `(B − 1) / 2P`.
+///
+/// A quota is split in the same way. A process may spend what it holds when a period ends in the next one, of which the store
+/// then admits `Q − P·p`: no period admits more than `Q`.
 ///
 /// The number of processes and the limits have to be the same in the whole fleet. Each process beyond the number may admit
 /// `p` too much.
@@ -129,7 +135,7 @@ impl<B: Backend> Lease<B> {
         &self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        gcra: &Gcra,
+        algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
         let (shared, bucket) = (&*self.shared, member.fingerprint);
         if !self.begin_returns() {
@@ -137,11 +143,12 @@ impl<B: Backend> Lease<B> {
         }
         let mut may_wait = true;
         loop {
-            match shared.pool.attempt(batch.now, member) {
-                Attempt::Taken(left) => return Ok(shared.passed(batch, gcra, left)),
+            let moment = shared.moment(batch);
+            match shared.pool.attempt(moment, member) {
+                Attempt::Taken(left) => return Ok(passed(moment, algorithm, left)),
                 Attempt::Charge(ahead) => {
                     let charging = Charging::new(shared, bucket, ahead);
-                    return charging.decide(batch, member, gcra).await;
+                    return charging.decide(batch, member, algorithm).await;
                 }
                 Attempt::Wait(charge) if may_wait => {
                     may_wait = false;
@@ -158,15 +165,15 @@ impl<B: Backend> Lease<B> {
 
     /// Decides what memory alone can decide, of one member.
     fn try_memory(&self, batch: &Batch<'_>) -> Option<Outcome> {
-        let (member, gcra) = only(batch).filter(|(member, _)| member.cost > 0)?;
-        let pool = &self.shared.pool;
+        let (member, algorithm) = only(batch).filter(|(member, _)| member.cost > 0)?;
+        let (pool, moment) = (&self.shared.pool, self.shared.moment(batch));
         let held = match batch.action(member) {
-            Action::Spend => pool.take(batch.now, member),
-            Action::Probe => pool.enough(member),
-            Action::Refund => pool.take_back(member),
+            Action::Spend => pool.take(moment, member),
+            Action::Probe => pool.enough(moment, member),
+            Action::Refund => pool.take_back(moment, member),
             _ => None,
         };
-        held.map(|held| self.shared.passed(batch, &gcra, held))
+        held.map(|held| passed(moment, &algorithm, held))
     }
 }
 
@@ -175,11 +182,16 @@ fn is_leased(batch: &Batch<'_>) -> bool {
 }
 
 /// The leased member of a batch that has only one.
-fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Gcra)> {
+fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Leasable)> {
     match batch.members {
-        [member] => gcra_of(member).map(|gcra| (member, gcra)),
+        [member] => Leasable::of(member).map(|algorithm| (member, algorithm)),
         _ => None,
     }
+}
+
+/// The outcome of one request that has passed without the store.
+fn passed(moment: Moment, algorithm: &Leasable, left: Stock) -> Outcome {
+    Outcome::of_one(moment.now(), algorithm.answer(left, moment.now()))
 }
 
 #[async_trait]
@@ -192,8 +204,8 @@ impl<B: Backend> Backend for Lease<B> {
             return Ok(decided);
         }
         match only(batch) {
-            Some((member, gcra)) if batch.action(member) == Action::Spend => {
-                self.decide_one(batch, member, &gcra).await
+            Some((member, algorithm)) if batch.action(member) == Action::Spend => {
+                self.decide_one(batch, member, &algorithm).await
             }
             None if is_leased(batch)
                 && batch.operation == Operation::Spend

@@ -11,11 +11,12 @@ use std::{
 use ahash::RandomState;
 use indexmap::IndexMap;
 
-use super::bucket::{Attempt, Bucket, Return, gcra_of};
-use crate::{
-    clock::Timestamp,
-    transaction::{Fingerprint, Member},
+use super::{
+    bucket::{Attempt, Bucket, Return},
+    leasable::{Leasable, Stock},
+    moment::Moment,
 };
+use crate::transaction::{Fingerprint, Member};
 
 /// How many shards there are, each with a lock of its own, and how many buckets a shard has room for.
 const SHARDS: usize = 16;
@@ -36,21 +37,21 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Takes a member's cost from what is held, or says how to get it.
-    pub(super) fn attempt(&self, at: Option<Timestamp>, member: &Member<'_>) -> Attempt {
+    pub(super) fn attempt(&self, moment: Moment, member: &Member<'_>) -> Attempt {
         let mut shard = self.lock(member.fingerprint);
-        match self.bucket(&mut shard, at, member) {
+        match self.bucket(&mut shard, moment, member) {
             Some(bucket) => bucket.attempt(member.cost),
             None => Attempt::Ask,
         }
     }
 
     /// Takes a member's cost, if enough is held. Returns what is left.
-    pub(super) fn take(&self, at: Option<Timestamp>, member: &Member<'_>) -> Option<u32> {
+    pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
         if !shard.contains_key(&member.fingerprint) {
             return None;
         }
-        let bucket = self.bucket(&mut shard, at, member)?;
+        let bucket = self.bucket(&mut shard, moment, member)?;
         bucket.take(member.cost).then(|| bucket.held())
     }
 
@@ -61,55 +62,53 @@ impl Pool {
     }
 
     /// How much is held, if that is enough for a member's cost.
-    pub(super) fn enough(&self, member: &Member<'_>) -> Option<u32> {
-        let shard = self.lock(member.fingerprint);
-        let held = shard.get(&member.fingerprint)?.held();
-        (held >= member.cost).then_some(held)
+    pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+        let mut shard = self.lock(member.fingerprint);
+        let bucket = shard.get_mut(&member.fingerprint)?;
+        bucket.expire(moment);
+        let held = bucket.held();
+        (held.units >= member.cost).then_some(held)
     }
 
     /// Takes a member's cost for a batch that is not decided yet. Returns what is left.
-    pub(super) fn lend(&self, at: Option<Timestamp>, member: &Member<'_>) -> Option<u32> {
+    pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
-        let bucket = self.bucket(&mut shard, at, member)?;
+        let bucket = self.bucket(&mut shard, moment, member)?;
         bucket.lend(member.cost).then(|| bucket.held())
     }
 
     /// Ends a loan. Returns what is held then.
-    pub(super) fn lent(&self, bucket: Fingerprint, cost: u32, is_spent: bool) -> u32 {
+    pub(super) fn lent(&self, bucket: Fingerprint, loan: Stock, is_spent: bool) -> Stock {
         let mut shard = self.lock(bucket);
-        shard.get_mut(&bucket).map_or(0, |bucket| {
-            bucket.lent(cost, is_spent);
+        shard.get_mut(&bucket).map_or(Stock::default(), |bucket| {
+            bucket.lent(loan, is_spent);
             bucket.held()
         })
     }
 
     /// How much is to be charged ahead after a batch that the store has decided.
-    pub(super) fn begin_to_charge(&self, at: Option<Timestamp>, member: &Member<'_>) -> u32 {
+    pub(super) fn begin_to_charge(&self, moment: Moment, member: &Member<'_>) -> u32 {
         let mut shard = self.lock(member.fingerprint);
-        let bucket = self.bucket(&mut shard, at, member);
+        let bucket = self.bucket(&mut shard, moment, member);
         bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
     }
 
-    /// Ends a charge, of which so many units have come.
-    pub(super) fn charged(&self, bucket: Fingerprint, units: u32) {
+    /// Ends a charge, of which these units have come.
+    pub(super) fn charged(&self, bucket: Fingerprint, come: Stock) {
         if let Some(bucket) = self.lock(bucket).get_mut(&bucket) {
-            bucket.charged(units);
+            bucket.charged(come);
         }
     }
 
     /// Takes a member's cost back, if there is room for it. Returns what is held then.
-    pub(super) fn take_back(&self, member: &Member<'_>) -> Option<u32> {
-        let gcra = gcra_of(member)?;
-        // A charge by a limit with cheaper tokens is worth less than the units that are held.
-        if member.refund(&gcra) < gcra.increment(member.cost) {
-            return None;
-        }
+    pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
         let bucket = shard.get_mut(&member.fingerprint)?;
-        bucket.take_back(member.cost).then(|| bucket.held())
+        bucket.expire(moment);
+        bucket.take_back(member).then(|| bucket.held())
     }
 
     /// Follows what was used since the last sweep, and returns what is to be given back.
@@ -144,10 +143,10 @@ impl Pool {
     fn bucket<'a>(
         &self,
         shard: &'a mut Shard,
-        at: Option<Timestamp>,
+        moment: Moment,
         member: &Member<'_>,
     ) -> Option<&'a mut Bucket> {
-        let gcra = gcra_of(member)?;
+        let algorithm = Leasable::of(member)?;
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
@@ -155,12 +154,12 @@ impl Pool {
         let Some(place) = shard.get_index_of(&print) else {
             make_room(shard, print);
             if shard.len() < ROOM {
-                shard.insert(print, Bucket::new(member, gcra));
+                shard.insert(print, Bucket::new(member, algorithm));
             }
             return None;
         };
         let (_, bucket) = shard.get_index_mut(place)?;
-        if let Some(excess) = bucket.adapt(at, member, gcra) {
+        if let Some(excess) = bucket.adapt(moment, member, algorithm) {
             lock(&self.returns).push(excess);
         }
         Some(bucket)

@@ -1,8 +1,6 @@
-use super::pool::Pool;
+use super::{moment::Moment, pool::Pool};
 use crate::{
-    clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, Outcome, State},
-    gcra::Gcra,
+    clock::{Clock, SystemClock},
     transaction::Batch,
 };
 
@@ -23,19 +21,7 @@ impl<B> Shared<B> {
         }
     }
 
-    /// The outcome of one request that has passed without the store.
-    pub(super) fn passed(&self, batch: &Batch<'_>, gcra: &Gcra, held: u32) -> Outcome {
-        let now = self.now(batch);
-        Outcome::of_one(now, answer(gcra, held, now))
+    pub(super) fn moment(&self, batch: &Batch<'_>) -> Moment {
+        Moment::new(batch.now, || self.clock.now())
     }
-
-    pub(super) fn now(&self, batch: &Batch<'_>) -> Timestamp {
-        batch.now.unwrap_or_else(|| self.clock.now())
-    }
-}
-
-/// The answer for a request that passes, after which so much is held.
-pub(super) fn answer(gcra: &Gcra, held: u32, now: Timestamp) -> Answer {
-    let tat = gcra.tat_with(held, now.as_micros());
-    Answer::new(State::Gcra(tat), true).leased()
 }

@@ -1,19 +1,20 @@
 //! A batch with leased members: these are taken first, and the store decides the rest.
 
+use std::mem::take;
+
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
 use super::{
     Lease,
-    bucket::gcra_of,
     charge::Charging,
-    shared::{Shared, answer},
+    leasable::{Leasable, Stock},
+    moment::Moment,
+    shared::Shared,
 };
 use crate::{
     backend::{Backend, BackendError},
-    clock::Timestamp,
     decision::{Answer, Outcome},
-    gcra::Gcra,
     transaction::{Action, Batch, Member, OwnedMember},
 };
 
@@ -21,16 +22,17 @@ use crate::{
 #[derive(Clone, Copy)]
 struct Held<'a> {
     member: &'a Member<'a>,
-    gcra: Gcra,
+    algorithm: Leasable,
     /// What is held once the batch is decided.
-    left: u32,
+    left: Stock,
     /// What was taken from it, until the batch is decided.
-    lent: u32,
+    lent: Stock,
 }
 
 /// What memory has for each member of a batch. What was taken is put back, unless it was spent.
 struct FromMemory<'a, B> {
     shared: &'a Shared<B>,
+    moment: Moment,
     members: SmallVec<[Option<Held<'a>>; 4]>,
 }
 
@@ -47,7 +49,7 @@ impl<B: Backend> Lease<B> {
             ..*batch
         };
         let decided = match rest.is_empty() {
-            true => Outcome::new(self.shared.now(batch), []),
+            true => Outcome::new(held.moment.now(), []),
             false => self.inner().apply(&part).await?,
         };
         let passes = decided.passes(&part);
@@ -56,26 +58,26 @@ impl<B: Backend> Lease<B> {
             let spent = rest
                 .iter()
                 .filter(|member| batch.action(member) == Action::Spend);
-            spent.for_each(|member| self.top_up(batch.now, member));
+            spent.for_each(|member| self.top_up(held.moment, member));
         }
         let answers = held.merge(&decided, passes);
         Ok(decided.with_answers(answers))
     }
 
     /// Charges something ahead for the next batches, beside this one.
-    fn top_up(&self, now: Option<Timestamp>, member: &Member<'_>) {
-        let ahead = self.shared.pool.begin_to_charge(now, member);
+    fn top_up(&self, moment: Moment, member: &Member<'_>) {
+        let ahead = self.shared.pool.begin_to_charge(moment, member);
         if ahead == 0 {
             return;
         }
         let bucket = member.fingerprint;
         let Ok(runtime) = Handle::try_current() else {
-            return self.shared.pool.charged(bucket, 0);
+            return self.shared.pool.charged(bucket, Stock::default());
         };
         let (shared, member) = (self.shared.clone(), OwnedMember::from(member));
         runtime.spawn(async move {
             let charging = Charging::new(&shared, bucket, ahead);
-            charging.alone(now, &member).await;
+            charging.alone(moment, &member).await;
         });
     }
 }
@@ -84,6 +86,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
     fn take(shared: &'a Shared<B>, batch: &Batch<'a>) -> Self {
         let mut taken = Self {
             shared,
+            moment: shared.moment(batch),
             members: SmallVec::new(),
         };
         for member in batch.members {
@@ -94,16 +97,17 @@ impl<'a, B: Backend> FromMemory<'a, B> {
     }
 
     fn take_one(&self, batch: &Batch<'_>, member: &'a Member<'a>) -> Option<Held<'a>> {
-        let gcra = gcra_of(member).filter(|_| member.cost > 0)?;
-        let pool = &self.shared.pool;
-        let (left, lent) = match batch.action(member) {
-            Action::Spend => (pool.lend(batch.now, member)?, member.cost),
-            Action::Probe => (pool.enough(member)?, 0),
+        let algorithm = Leasable::of(member).filter(|_| member.cost > 0)?;
+        let (pool, moment) = (&self.shared.pool, self.moment);
+        let (left, units) = match batch.action(member) {
+            Action::Spend => (pool.lend(moment, member)?, member.cost),
+            Action::Probe => (pool.enough(moment, member)?, 0),
             _ => return None,
         };
+        let lent = Stock { units, ..left };
         Some(Held {
             member,
-            gcra,
+            algorithm,
             left,
             lent,
         })
@@ -115,9 +119,9 @@ impl<'a, B: Backend> FromMemory<'a, B> {
             .members
             .iter_mut()
             .flatten()
-            .filter(|held| held.lent > 0)
+            .filter(|held| held.lent.units > 0)
         {
-            let lent = std::mem::take(&mut held.lent);
+            let lent = take(&mut held.lent);
             let bucket = held.member.fingerprint;
             held.left = self.shared.pool.lent(bucket, lent, is_spent);
         }
@@ -129,7 +133,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         let members = self.members.iter();
         let merged = members.map(|held| match held {
             Some(held) => {
-                let answer = answer(&held.gcra, held.left, decided.now);
+                let answer = held.algorithm.answer(held.left, decided.now);
                 let passed = passes || held.member.mode.votes();
                 Answer { passed, ..answer }
             }
@@ -141,7 +145,12 @@ impl<'a, B: Backend> FromMemory<'a, B> {
 
 impl<B> Drop for FromMemory<'_, B> {
     fn drop(&mut self) {
-        for held in self.members.iter().flatten().filter(|held| held.lent > 0) {
+        for held in self
+            .members
+            .iter()
+            .flatten()
+            .filter(|held| held.lent.units > 0)
+        {
             let bucket = held.member.fingerprint;
             self.shared.pool.lent(bucket, held.lent, false);
         }

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 
 use crate::{
     backend::{LeaseTerms, NotAdmitted},
-    gcra::Gcra,
     transaction::{Algorithm, LeaseShare},
 };
 
@@ -14,22 +13,24 @@ pub(super) fn terms(
     share: LeaseShare,
     processes: NonZeroU32,
 ) -> Result<LeaseTerms, NotAdmitted> {
-    let burst = leasable(algorithm)?.burst();
+    let burst = divisible(algorithm)?;
     // At least half of the burst is left, so that ordinary costs fit into it.
     let most = (burst - 1) / processes.get().saturating_mul(2);
     let units = share.of(burst).min(most);
     match units {
         0 => Err(NotAdmitted::new(format!(
-            "with a burst of {burst}, {share} of it and {processes} processes, a process could hold nothing in advance: \
-             leave `lease` out, or raise it or the burst"
+            "with {burst} at once, {share} of that and {processes} processes, a process could hold nothing in advance: \
+             leave `lease` out, or raise it or the limit"
         ))),
         _ => Ok(LeaseTerms::new(units, burst - processes.get() * units)),
     }
 }
 
-fn leasable(algorithm: &Algorithm) -> Result<&Gcra, NotAdmitted> {
+/// The burst or the quota that is split.
+fn divisible(algorithm: &Algorithm) -> Result<u32, NotAdmitted> {
     let reason = match algorithm {
-        Algorithm::Gcra(gcra) if gcra.max_wait_us() == 0 => return Ok(gcra),
+        Algorithm::Gcra(gcra) if gcra.max_wait_us() == 0 => return Ok(gcra.burst()),
+        Algorithm::Quota(quota) => return Ok(quota.quota()),
         Algorithm::Gcra(_) => {
             "a limit with `max_wait` cannot be leased, because its line is at the store"
         }
@@ -39,10 +40,9 @@ fn leasable(algorithm: &Algorithm) -> Result<&Gcra, NotAdmitted> {
         Algorithm::Window(_) => {
             "a window cannot be leased, because each of its units counts from its own instant"
         }
-        Algorithm::Quota(_) => "a quota cannot be leased",
     };
     Err(NotAdmitted::new(format!(
-        "{reason}: leave `lease` out, or give the limit only burst, count and period"
+        "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
     )))
 }
 

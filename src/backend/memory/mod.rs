@@ -378,6 +378,7 @@ impl Backend for MemoryBackend {
     fn stats(&self) -> Stats {
         Stats {
             buckets: Some(self.buckets()),
+            max_buckets: Some(self.max_buckets),
             evictions: Some(self.evictions()),
             ..Stats::default()
         }

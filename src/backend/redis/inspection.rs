@@ -2,31 +2,31 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fred::{
-    clients::Client,
-    interfaces::ClientLike,
-    types::{ClusterHash, CustomCommand},
-};
+use fred::types::FromValue;
 
+use super::link::Link;
 use crate::check::{Check, Checks, Finding};
+
+/// How long an answer may take, for which nobody waits but a check.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How far apart clocks may be.
 const SKEW: Duration = Duration::from_secs(5);
 
 /// What is to be said of a server. Where its user may not ask, nothing is.
-pub(super) async fn inspect(client: &Client, checks: Checks) -> Vec<Finding> {
+pub(super) async fn inspect(link: &Link, checks: Checks) -> Vec<Finding> {
     let mut findings = Vec::new();
     if checks.has(Check::BucketsEvicted) {
-        findings.extend(eviction(client).await);
+        findings.extend(eviction(link).await);
     }
     if checks.has(Check::ClockSkew) {
-        findings.extend(skew(client).await);
+        findings.extend(skew(link).await);
     }
     findings
 }
 
-async fn eviction(client: &Client) -> Option<Finding> {
-    let info: String = ask(client, "INFO", vec!["memory"]).await?;
+async fn eviction(link: &Link) -> Option<Finding> {
+    let info: String = ask(link, "INFO", &["memory"]).await?;
     let field = |name| {
         let mut fields = info.lines().filter_map(|line| line.trim().split_once(':'));
         fields
@@ -40,9 +40,9 @@ async fn eviction(client: &Client) -> Option<Finding> {
     (!is_harmless).then(|| Finding::new(Check::BucketsEvicted, seen))
 }
 
-async fn skew(client: &Client) -> Option<Finding> {
+async fn skew(link: &Link) -> Option<Finding> {
     let before = since_epoch();
-    let (secs, micros): (u64, u32) = ask(client, "TIME", Vec::new()).await?;
+    let (secs, micros): (u64, u32) = ask(link, "TIME", &[]).await?;
     let after = since_epoch();
     let theirs = Duration::new(secs, micros.checked_mul(1000)?);
     let apart = apart(before, theirs, after);
@@ -62,13 +62,12 @@ fn since_epoch() -> Duration {
     now.unwrap_or_default()
 }
 
-async fn ask<T: fred::types::FromValue>(
-    client: &Client,
+async fn ask<T: FromValue>(
+    link: &Link,
     command: &'static str,
-    arguments: Vec<&'static str>,
+    arguments: &[&'static str],
 ) -> Option<T> {
-    let command = CustomCommand::new_static(command, ClusterHash::FirstKey, false);
-    let answered = client.custom(command, arguments).await;
+    let answered = link.query(command, arguments, PATIENCE).await;
     answered
         .inspect_err(|error| tracing::debug!(%error, "a check could not ask the Redis server"))
         .ok()

@@ -3,18 +3,19 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use fred::{
-    clients::{Client, WithOptions},
+    clients::Client,
     interfaces::{ClientLike, EventInterface},
     types::{
-        ClusterHash, CustomCommand, Value,
+        FromValue, Value,
         cluster::ClusterRouting,
-        config::{Config, Options, Server},
+        config::{Config, Server},
     },
 };
 use tokio::{sync::Semaphore, time};
 
 use super::{
     answer::ScriptAnswer,
+    attempt::Attempt,
     background::Background,
     call::ScriptCall,
     config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
@@ -85,23 +86,29 @@ impl Link {
 
     pub(super) fn client(&self) -> Arc<Client> {
         match &self.route {
-            Route::Own(line) => line.client(),
+            Route::Own(line) => Arc::clone(line.connection().client()),
             Route::Borrowed(client) => Arc::clone(client),
         }
     }
 
-    /// The client for one call, or why it would not get through.
-    fn for_call(&self, timeout: Duration) -> Result<WithOptions<Client>, RedisError> {
+    /// What sends one command, or why it would not get through.
+    fn attempt(&self, timeout: Duration) -> Result<Attempt, RedisError> {
         self.begin()?;
-        let client = self.client();
-        if let Route::Own(line) = &self.route
-            && let Some(error) = line.problem()
+        let line = match &self.route {
+            Route::Own(line) => line,
+            Route::Borrowed(client) => return Ok(Attempt::by(client, timeout)),
+        };
+        let connection = line.connection();
+        if let Some(error) = line.problem()
             // A replica stays connected, and would refuse each write.
-            && (error.is_read_only() || !client.is_connected())
+            && (error.is_read_only() || !connection.client().is_connected())
         {
             return Err(error);
         }
-        Ok(client.with_options(&once(timeout)))
+        match connection.problem() {
+            Some(error) => Err(error),
+            None => Ok(Attempt::through(connection, timeout)),
+        }
     }
 
     /// Whether its server decides.
@@ -230,15 +237,15 @@ impl Link {
         answers
     }
 
-    /// The client for one call, once the first attempt to connect is over.
-    async fn ready(&self, deadline: Deadline) -> Result<WithOptions<Client>, RedisError> {
+    /// What sends one call, once the first attempt to connect is over.
+    async fn ready(&self, deadline: Deadline) -> Result<Attempt, RedisError> {
         self.begin()?;
         // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a server that
         // is down costs its callers nothing.
         if let Route::Own(line) = &self.route {
             deadline.limit(line.attempted()).await?;
         }
-        self.for_call(deadline.left()?)
+        self.attempt(deadline.left()?)
     }
 
     async fn send(
@@ -248,24 +255,34 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {
-        let client = self.ready(deadline).await.map_err(Failure::Unsent)?;
+        let attempt = self.ready(deadline).await.map_err(Failure::Unsent)?;
         match asking {
-            true => ask(&client, command, arguments).await,
-            false => Ok(client.custom(custom(command), arguments).await?),
+            true => attempt.send_asking(command, arguments).await,
+            false => attempt.send(command, arguments).await,
         }
     }
 
     /// Asks for the table of a cluster's slots.
     pub(super) async fn slots(&self) -> Result<ClusterRouting, RedisError> {
-        let client = self.for_call(INTERNAL_TIMEOUT)?;
-        let arguments = vec![Value::from_static_str("SLOTS")];
-        let reply = client
-            .custom::<Value, _>(custom("CLUSTER"), arguments)
-            .await?;
+        let slots: Value = self.query("CLUSTER", &["SLOTS"], INTERNAL_TIMEOUT).await?;
         Ok(ClusterRouting::from_cluster_slots(
-            reply,
+            slots,
             self.server().host,
         )?)
+    }
+
+    /// Asks the server about itself.
+    pub(super) async fn query<T: FromValue>(
+        &self,
+        command: &'static str,
+        arguments: &[&'static str],
+        timeout: Duration,
+    ) -> Result<T, RedisError> {
+        let arguments = arguments.iter().copied().map(Value::from_static_str);
+        let attempt = self.attempt(timeout)?;
+        // Types of futures within futures have a greatest depth, also for the callers of this crate.
+        let reply = Box::pin(attempt.send(command, arguments.collect()));
+        Ok(reply.await?)
     }
 
     /// The server that it has been made for.
@@ -344,35 +361,4 @@ impl Drop for Passage {
             Self::new(&self.link, self.lane).carry(waiting);
         }
     }
-}
-
-/// One attempt, at once or not at all. A client that repeats what was in flight when a connection broke charges
-/// twice.
-fn once(timeout: Duration) -> Options {
-    Options {
-        max_attempts: Some(1),
-        timeout: Some(timeout),
-        fail_fast: true,
-        ..Options::default()
-    }
-}
-
-fn custom(command: &'static str) -> CustomCommand {
-    CustomCommand::new_static(command, ClusterHash::FirstKey, false)
-}
-
-/// Sends a command for a slot that its server is only about to get. No other command comes between the two.
-async fn ask(
-    client: &WithOptions<Client>,
-    command: &'static str,
-    arguments: Vec<Value>,
-) -> Result<Value, Failure> {
-    let pipeline = client.pipeline().with_options(client.options());
-    let _: Value = pipeline
-        .custom(custom("ASKING"), Vec::<Value>::new())
-        .await?;
-    let _: Value = pipeline.custom(custom(command), arguments).await?;
-    let mut replies = pipeline.try_all::<Value>().await;
-    let last = replies.pop().unwrap_or(Ok(Value::Null));
-    Ok(last?)
 }

@@ -46,10 +46,12 @@
 
 mod answer;
 mod arguments;
+mod attempt;
 mod background;
 mod call;
 mod cluster;
 mod config;
+mod connection;
 mod deadline;
 mod error;
 mod group;

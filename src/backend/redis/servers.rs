@@ -146,16 +146,13 @@ impl Servers {
     }
 
     async fn inspect(&self, checks: Checks) -> Vec<Finding> {
-        let clients: Vec<_> = match self {
-            Self::Single(links) => vec![links.next().client()],
-            Self::Cluster(cluster) => {
-                let masters = cluster.masters();
-                masters.iter().map(|link| link.client()).collect()
-            }
+        let links = match self {
+            Self::Single(links) => vec![Arc::clone(links.next())],
+            Self::Cluster(cluster) => cluster.masters(),
         };
         let mut findings = Vec::new();
-        for client in clients {
-            findings.extend(inspection::inspect(&client, checks).await);
+        for link in links {
+            findings.extend(inspection::inspect(&link, checks).await);
         }
         findings
     }

@@ -32,6 +32,7 @@ use tokio::{
 use super::{
     background::Task,
     config::{self, INTERNAL_TIMEOUT, UNRESPONSIVE},
+    connection::Connection,
     error::RedisError,
     script::scripts,
 };
@@ -44,7 +45,7 @@ const BEAT: Duration = Duration::from_millis(500);
 
 /// A connection of our own, by one client after another. It has no `Debug`, since a client holds the password.
 pub(super) struct SupervisedConnection {
-    client: ArcSwap<Client>,
+    connection: ArcSwap<Connection>,
     standing: watch::Sender<Standing>,
     /// How often the server has answered.
     answers: AtomicU64,
@@ -61,16 +62,20 @@ enum Standing {
 impl SupervisedConnection {
     pub(super) fn new(config: Config) -> Self {
         Self {
-            client: ArcSwap::from_pointee(config::client(config)),
+            connection: ArcSwap::from_pointee(Connection::new(config)),
             standing: watch::Sender::new(Standing::Connecting),
             answers: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
         }
     }
 
-    /// The client that there is at present, connected or not.
-    pub(super) fn client(&self) -> Arc<Client> {
-        self.client.load_full()
+    /// The connection that there is at present, or will be, or has ended.
+    pub(super) fn connection(&self) -> Arc<Connection> {
+        self.connection.load_full()
+    }
+
+    fn configuration(&self) -> Config {
+        self.connection.load().client().client_config()
     }
 
     pub(super) fn has_answered(&self) {
@@ -100,8 +105,8 @@ impl SupervisedConnection {
     pub(super) fn begin(&self) {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             self.standing.send_replace(Standing::Connecting);
-            let config = self.client().client_config();
-            self.client.store(Arc::new(config::client(config)));
+            let connection = Connection::new(self.configuration());
+            self.connection.store(Arc::new(connection));
         }
     }
 
@@ -141,26 +146,29 @@ impl SupervisedConnection {
             let error = self.serve().await;
             tracing::debug!(%error, "a connection to Redis has ended, or could not be made");
             self.standing.send_replace(Standing::Failed(reason(error)));
-            let mut config = self.client().client_config();
+            let mut config = self.configuration();
             if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
                 hosts.rotate_left(1);
             }
-            self.client.store(Arc::new(config::client(config)));
+            self.connection.store(Arc::new(Connection::new(config)));
             time::sleep_until(next).await;
         }
     }
 
     /// Serves one connection, and returns why it has ended.
     async fn serve(&self) -> Error {
-        let client = self.client();
-        let mut router = Task(client.connect());
-        tokio::select! {
+        let connection = self.connection();
+        let _ends_it = connection.ends_with();
+        let mut router = Task(connection.client().connect());
+        let error = tokio::select! {
             ended = &mut router.0 => match ended {
                 Ok(Err(error)) => error,
                 _ => Error::new(ErrorKind::Canceled, "the client has ended"),
             },
-            error = self.watch(&client) => error,
-        }
+            error = self.watch(connection.client()) => error,
+        };
+        connection.end(error.clone());
+        error
     }
 
     /// Returns when the server does not answer any more.

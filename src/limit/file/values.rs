@@ -1,5 +1,7 @@
 //! The values of a limit: a token bucket, a window, a quota, tiers, or a limit that allows or denies everything.
 
+use arrayvec::ArrayVec;
+
 use super::{
     super::{
         limit::Limit,
@@ -99,18 +101,20 @@ pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
 
 /// The one kind that an entry is of.
 fn only_kind(entry: &Entry<'_>) -> Result<Option<ValuesKind>, LimitsError> {
-    let mut only: Option<ValuesKind> = None;
+    let mut kinds = ArrayVec::<_, { ValuesKind::ALL.len() }>::new();
     for kind in ValuesKind::ALL {
-        let Some(node) = kind.found(entry)? else {
-            continue;
-        };
-        if let Some(first) = only {
-            let both = Mistake::TwoKinds(first.words(), kind.words());
-            return Err(both.at(node.line));
-        }
-        only = Some(kind);
+        let node = kind.found(entry)?;
+        kinds.extend(node.map(|node| (kind, node)));
     }
-    Ok(only)
+    match kinds[..] {
+        [] => Ok(None),
+        [(kind, _)] => Ok(Some(kind)),
+        [(first, _), ref others @ ..] => {
+            let words: Vec<_> = others.iter().map(|(kind, _)| kind.words()).collect();
+            let mistake = Mistake::SeveralKinds(first.words(), words.join(" and with "));
+            Err(mistake.at(others[0].1.line))
+        }
+    }
 }
 
 fn bucket(entry: &Entry<'_>) -> Result<Limit, LimitsError> {

@@ -82,8 +82,9 @@ impl Receipt {
             _ => return None,
         };
         let process = varint::read(bytes).ok()?;
-        let is_local = process != 0;
-        let is_elsewhere = is_local && process != bucket.high;
+        let is_local = process != 0 && process == bucket.high;
+        // Another process has decided it alone: neither this one nor the store has anything to give back.
+        let is_elsewhere = process != 0 && !is_local;
         let cost = if is_elsewhere { 0 } else { cost };
         Some(Self::new(bucket, charge, cost, is_local))
     }
@@ -226,6 +227,6 @@ mod tests {
             assert!(read.is_for(here));
             (read.cost(), read.is_local())
         };
-        assert_eq!((of(false), of(true)), ((7, false), (0, true)));
+        assert_eq!((of(false), of(true)), ((7, false), (0, false)));
     }
 }

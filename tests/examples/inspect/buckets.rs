@@ -55,6 +55,7 @@ async fn bucket_is_shown_and_not_charged() {
         "asked": 0,
         "passes": true,
         "limited": true,
+        "source": "store",
         "remaining": 17,
         "next_after_us": 0,
         "next_token_after_us": 100_000,

@@ -15,6 +15,7 @@ mod client;
 mod refusal;
 #[path = "../../../examples/inspect/stream.rs"]
 mod stream;
+#[allow(dead_code, reason = "only the program reads its environment")]
 #[path = "../../../examples/inspect/token.rs"]
 mod token;
 

@@ -7,6 +7,7 @@ mod decisions;
 mod files;
 mod lifecycle;
 mod process;
+mod receipts;
 mod refusals;
 mod tiers;
 mod waiting;

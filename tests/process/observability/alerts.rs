@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use super::{prometheus::new_home, story::STORY};
+use super::story::STORY;
+use crate::redis_support::new_home;
 
 /// An alert, as a row of the table in `docs/operating.md` has it.
 pub(crate) struct Alert {

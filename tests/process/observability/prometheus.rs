@@ -1,58 +1,49 @@
 //! A real Prometheus that scrapes the example, with the documented alerts.
 
 use std::{
-    env, fs,
-    io::ErrorKind,
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::{self, Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 use super::{alerts, dashboard, scrape::App, story::Overrides};
-use crate::{programs::Server, redis_support::Server as Redis};
-
-/// Runs until its input ends, which it does when the test lets go of it, or ends.
-const WATCHER: &str = r#"
-home=$1
-shift
-cd "$home" || exit
-trap '' HUP INT TERM
-prometheus "$@" >log 2>&1 &
-pid=$!
-cat >/dev/null
-kill -s KILL "$pid"
-wait "$pid"
-cd / && rm -rf "$home"
-"#;
+use crate::{
+    programs::Server,
+    redis_support::{Port, Process, Server as Redis, comes_true, new_home},
+};
 
 /// How long anything may take before the test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How often another port is tried.
+const ATTEMPTS: usize = 10;
+
+/// What it logs when it listens.
+const READY: &str = "Server is ready to receive web requests";
+
 /// A running Prometheus that scrapes one target.
 struct Prometheus {
     server: Server,
-    home: PathBuf,
-    watcher: Child,
+    _process: Process,
+    _port: Port,
 }
 
 impl Prometheus {
     fn start(target: &str) -> Self {
-        const ATTEMPTS: usize = 10;
-        let found = Command::new("prometheus").arg("--version").output();
-        found.expect("prometheus is installed (Debian: `apt-get install prometheus`)");
-        let mut attempts = (0..ATTEMPTS).filter_map(|_| Self::try_start(target));
-        attempts
-            .next()
-            .expect("a port stays free until it is taken")
+        let mut logs = Vec::new();
+        while logs.len() < ATTEMPTS {
+            match Self::try_start(target) {
+                Ok(prometheus) => return prometheus,
+                Err(log) => logs.push(log),
+            }
+        }
+        panic!("Prometheus does not start:\n{}", logs.join("\n"));
     }
 
-    fn try_start(target: &str) -> Option<Self> {
-        let home = new_home();
+    /// The error is what it has logged if it does not listen.
+    fn try_start(target: &str) -> Result<Self, String> {
+        let (home, port) = (new_home(), Port::claim());
         alerts::write_rules(&home.join("rules.yml"));
         let config = json!({
             "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "200ms"},
@@ -60,34 +51,28 @@ impl Prometheus {
             "scrape_configs": [{"job_name": "tollgate", "static_configs": [{"targets": [target]}]}],
         });
         fs::write(home.join("prometheus.yml"), config.to_string()).unwrap();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = port.local_addr().unwrap().to_string();
-        drop(port);
-        let watcher = Command::new("sh")
-            .args(["-c", WATCHER, "watcher"])
-            .arg(&home)
-            .arg("--config.file=prometheus.yml")
-            .arg("--storage.tsdb.path=data")
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let prometheus = Self {
-            server: Server::at(&address),
-            home,
-            watcher,
-        };
-        let mut is_taken = false;
-        eventually("Prometheus is ready", || {
-            is_taken = prometheus.log().contains("address already in use");
-            let listens = TcpStream::connect(&address).is_ok();
-            is_taken || listens && prometheus.server.get("/-/ready", "").status == 200
+        let address = format!("127.0.0.1:{}", port.number());
+        let args = [
+            "--config.file=prometheus.yml".to_owned(),
+            "--storage.tsdb.path=data".to_owned(),
+            format!("--web.listen-address={address}"),
+        ];
+        let process = Process::new(home, "prometheus", &args);
+        process.start();
+        let mut log = String::new();
+        // Somebody else may answer at that address: what counts is its own word.
+        comes_true(|| {
+            log = process.log();
+            log.contains(READY) || log.to_ascii_lowercase().contains("level=error")
         });
-        (!is_taken).then_some(prometheus)
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.home.join("log")).unwrap_or_default()
+        if !log.contains(READY) {
+            return Err(log);
+        }
+        Ok(Self {
+            server: Server::at(&address),
+            _process: process,
+            _port: port,
+        })
     }
 
     /// What it answers by its API.
@@ -120,28 +105,6 @@ impl Prometheus {
             let state = self.alert(name);
             state.is_some_and(|state| states.contains(&&*state))
         });
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // To wait for the shell closes its input first.
-        let _ = self.watcher.wait();
-    }
-}
-
-/// Makes a directory that nobody else uses.
-pub(crate) fn new_home() -> PathBuf {
-    static HOMES: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = HOMES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tollgate-prometheus-{}-{number}", process::id());
-        let home = env::temp_dir().join(name);
-        match fs::create_dir(&home) {
-            Ok(()) => return home,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => panic!("{}: {error}", home.display()),
-        }
     }
 }
 

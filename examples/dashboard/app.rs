@@ -1,0 +1,91 @@
+//! A server with limits of several kinds, and clients with made-up requests.
+
+use std::{convert::Infallible, env, error::Error, time::Duration};
+
+use axum::{Router, routing::get};
+use tokio::time;
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend, Rule, Transaction,
+    backend::FailurePolicy,
+    key::HeaderId,
+    limit::{LimitName, LimitsError},
+    rule::paths,
+};
+
+/// In memory, or in the Redis that `REDIS_URL` names.
+pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
+    let limits = limits()?;
+    let Ok(url) = env::var("REDIS_URL") else {
+        return Ok(Limiter::new(limits, MemoryBackend::new()));
+    };
+    // Longer than by default, for a machine that does much else.
+    let deadline = env::var("DEADLINE_MS").unwrap_or_else(|_| "200".to_owned());
+    let deadline = Duration::from_millis(deadline.parse()?);
+    let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
+    if let Err(error) = redis.connected(Duration::from_secs(5)).await {
+        tracing::warn!(%error, "starting without Redis");
+    }
+    Ok(Limiter::new(
+        limits,
+        FailurePolicy::new(redis).deadline(deadline),
+    ))
+}
+
+/// The ids are not redacted here: the page redacts them, until an operator asks for them.
+fn limits() -> Result<Limits, LimitsError> {
+    Limits::builder()
+        .limit("requests", Limit::per_minute(60).burst(30))
+        .override_for("requests", "partner", Limit::per_second(50))
+        .override_for("requests", "spammer", Limit::BLOCKED)
+        .limit("exports", Limit::per_day(5))
+        .limit(
+            LimitName::from("searches").shadow(true),
+            Limit::window(10, Duration::from_secs(60)),
+        )
+        .build()
+}
+
+pub(crate) fn app(limiter: Limiter) -> Router {
+    // Only if whoever authenticates sets this header, and removes what clients have sent.
+    let account = || HeaderId::new("x-account");
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(Rule::new("requests", account()))
+        .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
+        .rule(Rule::new("exports", account()).only_if(paths(["/export"])));
+    Router::new()
+        .route("/", get(|| async { "hello\n" }))
+        .route("/search", get(|| async { "found\n" }))
+        .route("/export", get(|| async { "exported\n" }))
+        .layer(layer)
+}
+
+/// Clients that ask for nothing, so that the page has something to show: how many requests each makes in ten seconds.
+const CLIENTS: [(&str, &str, u64); 7] = [
+    ("requests", "alice", 8),
+    ("requests", "bob", 14),
+    ("requests", "crawler-7", 37),
+    ("requests", "partner", 90),
+    ("requests", "spammer", 11),
+    ("searches", "bob", 4),
+    ("exports", "nightly-job", 1),
+];
+
+/// Makes requests as these clients, for as long as the process runs.
+pub(crate) async fn imitate_clients(limiter: Limiter) -> Infallible {
+    let mut ticks = time::interval(Duration::from_millis(100));
+    let mut tick = 0;
+    loop {
+        ticks.tick().await;
+        // Every 45 seconds, everybody asks twice as often for 15.
+        let times = if tick / 150 % 3 == 0 { 2 } else { 1 };
+        for (limit, id, in_ten_seconds) in CLIENTS {
+            let due = (tick + 1) * in_ten_seconds / 100 - tick * in_ten_seconds / 100;
+            for _ in 0..due * times {
+                if let Err(error) = limiter.spend(&Transaction::new(limit, id)).await {
+                    tracing::debug!(%error, "a request was not decided");
+                }
+            }
+        }
+        tick += 1;
+    }
+}

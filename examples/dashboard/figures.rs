@@ -1,0 +1,80 @@
+//! Everything that the page shows, at one instant.
+
+use serde::Serialize;
+use tollgate::{Limit, limit::NamedLimit};
+
+use crate::{
+    counters::{Calls, Tally},
+    denied::{Denied, Ids},
+    routes::Sources,
+};
+
+/// How many clients are shown.
+const CLIENTS: usize = 15;
+
+#[derive(Serialize)]
+pub(crate) struct Figures {
+    limits: Vec<LimitFigures>,
+    denied: Vec<Denied>,
+    store: StoreFigures,
+    /// How many requests wait in line.
+    waiting: f64,
+}
+
+#[derive(Serialize)]
+struct LimitFigures {
+    name: String,
+    /// The default in one line, if there is one.
+    summary: Option<String>,
+    overrides: usize,
+    shadow: bool,
+    #[serde(flatten)]
+    tally: Tally,
+    /// Allowed and denied requests of each second, oldest first.
+    seconds: Vec<[u64; 2]>,
+}
+
+#[derive(Serialize)]
+struct StoreFigures {
+    /// Whether the breaker is open; nothing if the buckets are in this process.
+    is_open: Option<bool>,
+    /// The buckets in this process. With a store, these are the ones for its outages.
+    buckets: Option<usize>,
+    max_buckets: Option<usize>,
+    evictions: Option<u64>,
+    #[serde(flatten)]
+    calls: Calls,
+}
+
+impl Figures {
+    pub(crate) fn now(sources: &Sources, ids: Ids) -> Self {
+        let limits = sources.limiter.limits();
+        let tallies = sources.counters.tallies();
+        let mut named: Vec<_> = limits.iter().collect();
+        named.sort_unstable_by_key(|named| named.name.as_str());
+        let of = |named: &NamedLimit| {
+            let name = named.name.as_str();
+            LimitFigures {
+                summary: named.limit.as_ref().map(Limit::to_string),
+                overrides: named.overrides().len(),
+                shadow: limits.is_shadow(named),
+                tally: tallies.get(name).copied().unwrap_or_default(),
+                seconds: sources.history.of(name),
+                name: name.to_owned(),
+            }
+        };
+        let stats = sources.limiter.stats();
+        Self {
+            limits: named.into_iter().map(of).collect(),
+            denied: sources.denied.most(CLIENTS, ids),
+            store: StoreFigures {
+                is_open: stats.is_open,
+                buckets: stats.buckets,
+                max_buckets: stats.max_buckets,
+                evictions: stats.evictions,
+                calls: sources.counters.calls(),
+            },
+            waiting: sources.counters.waiting(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! One bucket each of GCRA, a window and a quota.
+
+use serde::Serialize;
+use tollgate::{
+    gcra::{Gcra, Tat},
+    quota::{Quota, Usage},
+    window::{Units, Window},
+};
+
+use crate::config::{Config, ConfigError};
+
+/// Something for each of the limits.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Each<T> {
+    gcra: T,
+    window: T,
+    quota: T,
+}
+
+#[derive(Debug)]
+pub(crate) struct PlainLimits {
+    gcra: Gcra,
+    tat: Tat,
+    window: Window,
+    taken: Units,
+    quota: Quota,
+    usage: Usage,
+}
+
+/// What one of them answers to a request.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Answer {
+    granted: bool,
+    /// How long until it would be granted, if it was not, in microseconds; none if never.
+    wait_us: Option<u64>,
+}
+
+impl PlainLimits {
+    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        Ok(Self {
+            gcra: config.gcra()?,
+            tat: Tat::default(),
+            window: config.window()?,
+            taken: Units::default(),
+            quota: config.quota()?,
+            usage: Usage::NOTHING,
+        })
+    }
+
+    /// Asks each of them for so many units, at an instant in microseconds.
+    pub(crate) fn request(&mut self, now: u64, units: u32) -> Each<Answer> {
+        let (gcra, window, quota) = (self.gcra, self.window, self.quota);
+        let waits = Each {
+            gcra: gcra.wait(self.tat, now, units).ceil_micros(),
+            window: window.wait(&self.taken, now, units),
+            quota: quota.wait(self.usage, now, units),
+        };
+        let spent = gcra.spend(self.tat, now, units);
+        self.tat = spent.unwrap_or(self.tat);
+        let used = quota.spend(self.usage, now, units);
+        self.usage = used.unwrap_or(self.usage);
+        let answer = |granted, most, wait| Answer {
+            granted,
+            wait_us: (units <= most).then_some(wait),
+        };
+        Each {
+            gcra: answer(spent.is_some(), gcra.burst(), waits.gcra),
+            window: answer(
+                window.spend(&mut self.taken, now, units),
+                window.limit(),
+                waits.window,
+            ),
+            quota: answer(used.is_some(), quota.quota(), waits.quota),
+        }
+    }
+
+    /// How many units each of them has left.
+    pub(crate) fn left(&self, now: u64) -> Each<u32> {
+        Each {
+            gcra: self.gcra.remaining(self.tat, now),
+            window: self.window.remaining(&self.taken, now),
+            quota: self.quota.remaining(self.usage, now),
+        }
+    }
+
+    /// Whether it is as if nothing had ever been asked.
+    pub(crate) fn is_full(&self, now: u64) -> bool {
+        let left = self.left(now);
+        left.gcra == self.gcra.burst()
+            && left.window == self.window.limit()
+            && left.quota == self.quota.quota()
+    }
+}

@@ -1,0 +1,109 @@
+//! The algorithms whose units can be charged in advance.
+
+use super::moment::Moment;
+use crate::{
+    clock::Timestamp,
+    decision::{Answer, State},
+    gcra::{Gcra, Tat},
+    quota::{Quota, Usage},
+    transaction::{Algorithm, Charge, Member, Receipt},
+};
+
+/// What a leased limit is decided by at the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leasable {
+    Gcra(Gcra),
+    Quota(Quota),
+}
+
+/// Units that were charged in advance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stock {
+    pub(super) units: u32,
+    /// The start of the period in which a quota was charged for them; 0 with GCRA.
+    pub(super) period: u64,
+}
+
+impl Leasable {
+    /// The algorithm of a leased member.
+    pub(super) const fn of(member: &Member<'_>) -> Option<Self> {
+        match member.algorithm {
+            _ if member.leased == 0 => None,
+            Algorithm::Gcra(gcra) => Some(Self::Gcra(*gcra)),
+            Algorithm::Quota(quota) => Some(Self::Quota(*quota)),
+            Algorithm::Tiers(_) | Algorithm::Window(_) => None,
+        }
+    }
+
+    /// The most that fits into one charge.
+    pub(super) const fn most(&self) -> u32 {
+        match self {
+            Self::Gcra(gcra) => gcra.burst(),
+            Self::Quota(quota) => quota.quota(),
+        }
+    }
+
+    /// The answer to a request that passes, after which a stock is left.
+    pub(super) fn answer(&self, left: Stock, now: Timestamp) -> Answer {
+        let state = match self {
+            Self::Gcra(gcra) => State::Gcra(gcra.tat_with(left.units, now.as_micros())),
+            Self::Quota(quota) => State::Quota(Usage {
+                start_us: left.period,
+                used: quota.quota().saturating_sub(left.units),
+            }),
+        };
+        Answer::new(state, true).leased()
+    }
+
+    /// Whether a cost fits into a bucket of the store.
+    pub(super) fn fits(&self, state: State, now_us: u64, cost: u32) -> bool {
+        match (self, state) {
+            (Self::Gcra(gcra), State::Gcra(tat)) => gcra.spend(tat, now_us, cost).is_some(),
+            (Self::Quota(quota), State::Quota(usage)) => quota.spend(usage, now_us, cost).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether units can still be spent that were charged in a period. Those of GCRA always can.
+    pub(super) fn counts(&self, period: u64, now: Moment) -> bool {
+        match self {
+            Self::Gcra(_) => true,
+            Self::Quota(quota) => now.us() < quota.per().end(period),
+        }
+    }
+
+    /// What the store was charged for a stock.
+    pub(super) fn charge(&self, stock: Stock) -> Charge {
+        match *self {
+            // The time of the charge matters only to a line, and a limit with a line has no leases.
+            Self::Gcra(gcra) => Charge::Gcra {
+                gcra,
+                tat: Tat::default(),
+            },
+            Self::Quota(_) => Charge::Quota {
+                start_us: stock.period,
+            },
+        }
+    }
+
+    /// Whether a refund gives back as much as units of a period are worth.
+    pub(super) fn is_worth(&self, refund: &Member<'_>, period: u64) -> bool {
+        match self {
+            // A charge by a limit with cheaper tokens is worth less.
+            Self::Gcra(gcra) => refund.refund(gcra) >= gcra.increment(refund.cost),
+            // A charge of another period is worth nothing, and without a receipt the period is unknown.
+            Self::Quota(_) => {
+                let charged = refund.receipt.and_then(Receipt::stored_charge);
+                charged == Some(Charge::Quota { start_us: period })
+            }
+        }
+    }
+}
+
+/// The period in which the store has charged a bucket that stands so.
+pub(super) const fn period_of(state: State) -> u64 {
+    match state {
+        State::Quota(usage) => usage.start_us,
+        _ => 0,
+    }
+}

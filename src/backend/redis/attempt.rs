@@ -1,0 +1,82 @@
+//! One attempt at a command.
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{
+    clients::{Client, WithOptions},
+    interfaces::ClientLike,
+    types::{ClusterHash, CustomCommand, FromValue, Value, config::Options},
+};
+
+use super::{connection::Connection, error::Failure};
+
+/// What sends one command, at once or not at all. It has no `Debug`, since a client holds the password.
+pub(super) struct Attempt {
+    client: WithOptions<Client>,
+    /// The connection that it goes through, if that is one of ours.
+    connection: Option<Arc<Connection>>,
+}
+
+impl Attempt {
+    pub(super) fn through(connection: Arc<Connection>, timeout: Duration) -> Self {
+        Self {
+            client: connection.client().with_options(&once(timeout)),
+            connection: Some(connection),
+        }
+    }
+
+    pub(super) fn by(client: &Client, timeout: Duration) -> Self {
+        Self {
+            client: client.with_options(&once(timeout)),
+            connection: None,
+        }
+    }
+
+    /// Sends a command, and waits for its reply for no longer than its connection lasts.
+    pub(super) async fn send<T: FromValue>(
+        &self,
+        command: &'static str,
+        arguments: Vec<Value>,
+    ) -> Result<T, Failure> {
+        let reply = self.client.custom(custom(command), arguments);
+        Ok(self.outlives(reply).await??)
+    }
+
+    /// Sends a command for a slot that its server is only about to get. No other command comes between the two.
+    pub(super) async fn send_asking(
+        &self,
+        command: &'static str,
+        arguments: Vec<Value>,
+    ) -> Result<Value, Failure> {
+        let pipeline = self.client.pipeline().with_options(self.client.options());
+        let _: Value = pipeline
+            .custom(custom("ASKING"), Vec::<Value>::new())
+            .await?;
+        let _: Value = pipeline.custom(custom(command), arguments).await?;
+        let mut replies = self.outlives(pipeline.try_all::<Value>()).await?;
+        let last = replies.pop().unwrap_or(Ok(Value::Null));
+        Ok(last?)
+    }
+
+    async fn outlives<T>(&self, reply: impl Future<Output = T>) -> Result<T, Failure> {
+        match &self.connection {
+            Some(connection) => Ok(connection.outlives(reply).await?),
+            None => Ok(reply.await),
+        }
+    }
+}
+
+/// One attempt, at once or not at all. A client that repeats what was in flight when a connection broke charges
+/// twice.
+fn once(timeout: Duration) -> Options {
+    Options {
+        max_attempts: Some(1),
+        timeout: Some(timeout),
+        fail_fast: true,
+        ..Options::default()
+    }
+}
+
+fn custom(command: &'static str) -> CustomCommand {
+    CustomCommand::new_static(command, ClusterHash::FirstKey, false)
+}

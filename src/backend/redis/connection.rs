@@ -1,0 +1,144 @@
+//! One connection, from its beginning to its end.
+
+use std::sync::Arc;
+
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    types::config::Config,
+};
+use tokio::sync::watch;
+
+use super::{config, error::RedisError};
+
+/// A client that serves one connection, and why that has ended. It has no `Debug`, since a client holds the password.
+///
+/// fred fails what is in flight when a connection ends. What is sent after that, before anybody has noticed, it keeps and never
+/// answers.
+pub(super) struct Connection {
+    client: Arc<Client>,
+    end: watch::Sender<Option<Error>>,
+}
+
+impl Connection {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            client: Arc::new(config::client(config)),
+            end: watch::Sender::new(None),
+        }
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Ends the connection for its calls, unless it has ended before.
+    pub(super) fn end(&self, because: Error) {
+        self.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            if is_first {
+                *end = Some(because);
+            }
+            is_first
+        });
+    }
+
+    /// Returns a guard that ends the connection: what serves it may be dropped, with its runtime.
+    pub(super) fn ends_with(&self) -> EndsWith<'_> {
+        EndsWith(self)
+    }
+
+    /// Why it has ended, if it has.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        self.end.borrow().clone().map(RedisError::Disconnected)
+    }
+
+    /// Waits for a reply, for no longer than the connection lasts. If that ends first, the call may have been done.
+    pub(super) async fn outlives<T>(
+        &self,
+        reply: impl Future<Output = T>,
+    ) -> Result<T, RedisError> {
+        tokio::select! {
+            // A reply that is there counts, whatever has happened since.
+            biased;
+            reply = reply => Ok(reply),
+            error = self.ended() => Err(RedisError::Disconnected(error)),
+        }
+    }
+
+    async fn ended(&self) -> Error {
+        let mut end = self.end.subscribe();
+        let error = end.wait_for(Option::is_some).await;
+        // The sender is this, and there is an error.
+        let error = error.ok().and_then(|error| error.clone());
+        error.unwrap_or_else(given_up)
+    }
+}
+
+/// Ends a connection when it is dropped.
+pub(super) struct EndsWith<'a>(&'a Connection);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.end(given_up());
+    }
+}
+
+fn given_up() -> Error {
+    Error::new(
+        ErrorKind::Canceled,
+        "nothing serves the connection any more",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    fn connection() -> Connection {
+        Connection::new(Config::default())
+    }
+
+    fn closed() -> Error {
+        Error::new(ErrorKind::IO, "closed")
+    }
+
+    #[tokio::test]
+    async fn call_fails_when_its_connection_ends_and_at_once_after_that() {
+        let connection = connection();
+        let call = connection.outlives(pending::<()>());
+        let ends = async {
+            tokio::task::yield_now().await;
+            connection.end(closed());
+            connection.end(given_up());
+        };
+        let (failed, ()) = tokio::join!(call, ends);
+        for failed in [failed, connection.outlives(pending()).await] {
+            let Err(RedisError::Disconnected(error)) = failed else {
+                panic!("{failed:?}");
+            };
+            assert_eq!(error.details(), "closed", "the first reason counts");
+        }
+    }
+
+    #[tokio::test]
+    async fn reply_that_is_there_counts_though_the_connection_has_ended() {
+        let connection = connection();
+        connection.end(closed());
+        assert_eq!(connection.outlives(ready(1)).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn call_fails_when_nothing_serves_its_connection_any_more() {
+        let connection = connection();
+        drop(connection.ends_with());
+        let failed = connection.outlives(pending::<()>()).await;
+        assert!(matches!(failed, Err(RedisError::Disconnected(_))));
+        assert!(matches!(
+            connection.problem(),
+            Some(RedisError::Disconnected(_))
+        ));
+    }
+}

@@ -1,0 +1,10 @@
+//! The example `dashboard`: operators see what its server decides, and nobody else does.
+
+mod access;
+mod bucket;
+mod clients;
+mod counts;
+mod keyboard;
+mod looks;
+mod page;
+mod store;

@@ -1,0 +1,86 @@
+//! The page while the store, or the server, is away.
+
+use super::page::{Dashboard, TOKEN};
+use crate::{browser::comes_true, programs::run_in, redis_support::Server as Redis};
+
+#[test]
+fn outage_of_the_store_is_shown_until_it_is_over() {
+    let redis = Redis::start();
+    // A deadline that no machine misses: only the outage opens the breaker.
+    let page = Dashboard::open_with(&[("REDIS_URL", &redis.url()), ("DEADLINE_MS", "20000")]);
+    let states = |state: &str| {
+        // The breaker opens and closes by requests.
+        comes_true(state, || {
+            page.servers.app.get("/", "x-account: partner\r\n");
+            page.content("#store-state") == state
+        });
+    };
+    states("up");
+    assert_eq!(page.content("#store-sub"), "shared by all servers");
+    assert!(!page.shows("#outage"));
+    page.servers.deny_exports(1, "alice");
+
+    redis.kill();
+    states("down");
+    page.browser.wait_for("#outage:not([hidden])");
+    assert!(
+        page.content("#store")
+            .contains("open: the store is not asked")
+    );
+    page.look_up("exports", "alice").unwrap();
+    let facts = page.content("#facts");
+    assert!(facts.contains("this server alone"), "{facts}");
+    page.browser.click("#reset");
+    page.browser.click("#confirm");
+    page.browser.wait_for("#bucket-error:not([hidden])");
+    let error = page.content("#bucket-error");
+    assert!(
+        error.contains("the rate limit store is unavailable"),
+        "{error}"
+    );
+    assert_eq!(page.content("#done"), "");
+
+    redis.restart();
+    states("up");
+    assert!(!page.shows("#outage"));
+    assert!(page.content("#store").contains("closed: the store answers"));
+    page.look_up("exports", "alice").unwrap();
+    assert!(!page.content("#facts").contains("this server alone"));
+}
+
+#[test]
+fn memory_shows_its_buckets_and_their_cap() {
+    let page = Dashboard::open();
+    page.servers.ask(1, "/", "alice");
+    page.browser
+        .wait_until("document.getElementById('store').textContent.includes('buckets1 of at most')");
+    let store = page.content("#store");
+    assert!(store.contains("evicted0"), "{store}");
+    assert!(!store.contains("breaker"), "{store}");
+}
+
+#[test]
+fn page_says_when_its_server_does_not_answer() {
+    let page = Dashboard::open();
+    page.wait_for_text("#connection", "live");
+    let Dashboard { browser, servers } = page;
+    drop(servers);
+    browser.wait_until("document.getElementById('connection').textContent === 'no answer'");
+    browser.wait_for("#connection[data-kind=bad]");
+}
+
+#[test]
+fn address_that_is_none_is_an_error() {
+    let variables = [
+        ("ADMIN_TOKEN", TOKEN),
+        ("ADDR", "127.0.0.1:0"),
+        ("ADMIN_ADDR", "nowhere"),
+    ];
+    let output = run_in("dashboard", &variables);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("ADMIN_ADDR: cannot listen on `nowhere`"),
+        "{message}"
+    );
+}
