@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Units that Go does not have, for those who write them.
+/// Units that Go does not have, for better error messages.
 const LONG_UNITS: [(&str, u64); 6] = [
     ("d", DAY),
     ("day", DAY),
@@ -47,7 +47,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     })
 }
 
-/// A duration that is written in days or weeks, which Go does not have.
+/// Reads a duration in days or weeks, which Go does not have.
 fn in_days(text: &str) -> Option<Duration> {
     let go = |unit: &str| nanos_of(unit, &UNITS);
     let any = |unit: &str| go(unit).or_else(|| nanos_of(unit.trim(), &LONG_UNITS));
@@ -94,10 +94,10 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// What stands for a duration without an end, where there may be one.
+/// The text for an endless duration, where one is allowed.
 const INFINITE: &str = "infinite";
 
-/// Reads a duration, or one without an end.
+/// Reads a duration, which can be endless.
 pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
     match text {
         INFINITE => Ok(Tier::FOREVER),
@@ -105,7 +105,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Writes a duration, or one without an end.
+/// Writes a duration, which can be endless.
 pub(super) fn format_span(span: Duration) -> String {
     match span {
         Tier::FOREVER => INFINITE.into(),
@@ -122,7 +122,7 @@ fn decimal(nanos: u128, unit: u128, name: &str) -> String {
     }
 }
 
-/// A duration without the parts at its end that are 0, such as `24h`.
+/// Formats a duration without trailing parts that are 0, such as `24h`.
 fn brief(duration: Duration) -> String {
     let text = format_duration(duration);
     let without_seconds = text.strip_suffix("0s").filter(|text| text.ends_with('m'));
@@ -163,7 +163,7 @@ fn parse_part(
     Ok((Duration::new(secs, subsec), rest))
 }
 
-/// The nanoseconds of the decimals `digits` of a unit.
+/// Returns the nanoseconds of the decimals `digits` of a unit.
 fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     let digits = digits.trim_end_matches('0');
     if digits.is_empty() {

@@ -16,7 +16,7 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
     let status = single(headers, &STATUS)?;
     let pushback = single(headers, &PUSHBACK);
-    // One that is no number tells a client not to retry, as a negative one does.
+    // A pushback that is not a number means no retry, like a negative one.
     let ms = pushback.map(|text| whole(text).map(Duration::from_millis));
     let wait = retry_info(headers).or(ms.flatten());
     match (status, ms) {

@@ -1,4 +1,4 @@
-//! What is known of each server.
+//! The state of each server.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use http::Uri;
 use super::host::Host;
 use crate::key::host_of;
 
-/// So many servers are remembered.
+/// The most servers that are remembered.
 const MOST: usize = 1024;
 
 /// The servers that requests were sent to, by the authority of the URI.
@@ -20,8 +20,8 @@ const MOST: usize = 1024;
 pub(super) struct Hosts(Mutex<HashMap<String, Arc<Host>, RandomState>>);
 
 impl Hosts {
-    /// The server of a URI. Those that nobody uses and that ask for no wait are forgotten if there are too many; if that does
-    /// not help, a new one is not remembered.
+    /// Returns the server of a URI. If there are too many, unused servers without a wait are forgotten. If that does
+    /// not help, the new one is not remembered.
     pub(super) fn of(&self, uri: &Uri) -> Arc<Host> {
         let name = host_of(uri).unwrap_or_default();
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
 use http::Request;
 
-/// Whether a request can be sent again if it is refused. [`PaceLayer::retry`](super::PaceLayer::retry) chooses one.
+/// The policy for sending refused requests again. [`PaceLayer::retry`](super::PaceLayer::retry) sets one.
 pub trait Resend<B>: Send + Sync {
-    /// The most times that a request is sent again.
+    /// Returns the most times that a request is sent again.
     fn times(&self) -> u32;
 
     /// Copies a request before it is sent, or returns `None` if that is not possible.
@@ -30,7 +30,7 @@ pub struct Cloned {
 }
 
 impl Cloned {
-    /// Sends it so many times more.
+    /// Sends a refused request again, up to `times` times.
     #[must_use]
     pub const fn times(times: u32) -> Self {
         Self { times }
