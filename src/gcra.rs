@@ -197,6 +197,17 @@ impl Gcra {
     }
 
     /// The emission interval `T`: the time in which one token comes back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::gcra::Gcra;
+    ///
+    /// // Seven per second: one every 142,857 1/7 µs.
+    /// let interval = Gcra::new(1, 7, Duration::from_secs(1))?.interval();
+    /// assert_eq!((interval.us, interval.frac), (142_857, 1));
+    /// # Ok::<_, tollgate::gcra::GcraError>(())
+    /// ```
     #[must_use]
     pub const fn interval(&self) -> Ticks {
         self.interval

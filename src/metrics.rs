@@ -38,6 +38,16 @@
 //! A refusal's `reason` is `over_limit`, `blocked`, `too_costly` (413), `listed` (403), `no_id`, `unavailable` (503) or
 //! `misconfigured`.
 //!
+//! ```
+//! use tollgate::{Limiter, Limits, MemoryBackend, metrics};
+//!
+//! // After the exporter is installed, and before limiters are created:
+//! metrics::describe();
+//! let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+//! // Before each scrape:
+//! metrics::publish(&limiter.stats());
+//! ```
+//!
 //! [`publish`] sets the last three metrics: call it before each scrape. The example `observability` has a dashboard.
 //!
 //! Counters start at 0 for each combination of their labels, so that `increase()` sees the first event. Counters with
@@ -78,7 +88,7 @@ pub const CONFIG_RELOADS: &str = "rate_limiting.config.reloads";
 pub const BUCKETS: &str = "rate_limiting.buckets";
 /// Buckets that were evicted because memory was full. [`publish`] sets it.
 pub const EVICTIONS: &str = "rate_limiting.evictions";
-/// Requests that wait in line in layers.
+/// Requests that wait in line in layers. See the [module docs](self).
 pub const WAITING: &str = "rate_limiting.waiting";
 /// 0 while the store is asked, 1 while it is not. [`publish`] sets it.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
@@ -89,7 +99,7 @@ pub const DURATION_BUCKETS: &[f64] = &[
     0.000_001, 0.000_002, 0.000_005, 0.000_02, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005,
     0.01, 0.025, 0.05, 0.25, 1.0,
 ];
-/// Upper bounds for the histogram of [`OVERRIDE_UTILIZATION`].
+/// Upper bounds for the histogram of [`OVERRIDE_UTILIZATION`]. See the [module docs](self).
 pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
 /// Every counter but [`REQUESTS`] and [`EVICTIONS`], with its label and all values of the label.

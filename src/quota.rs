@@ -37,6 +37,7 @@ pub struct Quota {
 }
 
 /// The used part of a [`Quota`], which is the whole stored state of a bucket. The default is an unused bucket.
+/// [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Usage {
     /// The start of the period, in microseconds since the Unix epoch.
@@ -200,7 +201,7 @@ impl Quota {
     }
 }
 
-/// The error for an invalid quota. Returned by [`Quota::new`].
+/// The error for an invalid quota. Returned by [`Quota::new`]; [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QuotaError {

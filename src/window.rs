@@ -36,7 +36,7 @@ pub struct Window {
 /// The instants at which the units of a [`Window`] were taken, which are the whole stored state of a bucket. The default
 /// is an unused bucket.
 ///
-/// It takes 8 bytes for each unit.
+/// It takes 8 bytes for each unit. [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Units {
     /// Microseconds since the Unix epoch, in ascending order.
@@ -468,7 +468,7 @@ impl WindowSnapshot {
     }
 }
 
-/// The error for an invalid window. Returned by [`Window::new`].
+/// The error for an invalid window. Returned by [`Window::new`]; [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WindowError {

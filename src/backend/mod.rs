@@ -222,6 +222,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 }
 
 /// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
+/// The [module docs](self) have an example of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAdmitted(Box<str>);

@@ -31,6 +31,13 @@ impl ServerId {
     pub const UNKNOWN: Self = Self(0);
 
     /// Creates the id of a server, with a number of at least 1.
+    ///
+    /// ```
+    /// use tollgate::backend::ServerId;
+    ///
+    /// assert_eq!(ServerId::new(2).number(), 2);
+    /// assert_eq!(ServerId::UNKNOWN.number(), 0);
+    /// ```
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)

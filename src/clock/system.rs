@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The time of day when the clock was made, and from there the system's monotonic clock. A wall clock that is set back
-/// freezes no bucket. Clones show the same time.
+/// freezes no bucket. Clones show the same time. The [module docs](super) have an example of a clock.
 ///
 /// The time is read from the processor's counter where there is a reliable one, because that takes a fraction of the time
 /// that the system's clock takes. Ten times a second, a call compares it with the monotonic clock ([`Instant`]; on Linux,

@@ -10,6 +10,14 @@ use super::{
 };
 
 /// The format of a limit's ids. The [module docs](super) compare the formats.
+///
+/// ```
+/// use tollgate::id::IdFormat;
+///
+/// assert_eq!("regId:domain".parse(), Ok(IdFormat::RegIdDomain));
+/// assert_eq!(IdFormat::Domain.to_string(), "domain");
+/// assert!("hostname".parse::<IdFormat>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdFormat {

@@ -123,7 +123,8 @@ fn read(path: &Path) -> Result<Ranges, IpListError> {
     ranges.collect()
 }
 
-/// The error for a list of addresses that cannot be read.
+/// The error for a list of addresses that cannot be read. Returned by [`IpList::from_file`];
+/// [`ClientIp::listed_in`](super::ClientIp::listed_in) has an example.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IpListError {

@@ -33,6 +33,17 @@ const DAY: u64 = 24 * 3_600_000_000_000;
 /// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
 /// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate::limit::{format_duration, parse_duration};
+///
+/// let duration = parse_duration("1h30m")?;
+/// assert_eq!(duration, Duration::from_secs(5400));
+/// assert_eq!(format_duration(duration), "1h30m0s");
+/// # Ok::<_, tollgate::limit::DurationError>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the text is not such a duration, or longer than [`Duration::MAX`].

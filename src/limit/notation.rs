@@ -131,7 +131,7 @@ pub(super) fn token_bucket(text: &str) -> Option<Gcra> {
     }
 }
 
-/// The error for a text that is not a limit.
+/// The error for a text that is not a limit. Returned by [`Limit`]'s [`FromStr`](Limit#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a limit: {problem}")]
 pub struct ParseLimitError {

@@ -1,6 +1,7 @@
 use http::Request;
 
 /// The policy for sending refused requests again. [`PaceLayer::retry`](super::PaceLayer::retry) sets one.
+/// The [module docs](super) have an example.
 pub trait Resend<B>: Send + Sync {
     /// Returns the most times that a request is sent again.
     fn times(&self) -> u32;
@@ -10,6 +11,7 @@ pub trait Resend<B>: Send + Sync {
 }
 
 /// Sends each request once, which is the default of [`PaceLayer`](super::PaceLayer).
+/// The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Never;
 
@@ -24,6 +26,7 @@ impl<B> Resend<B> for Never {
 }
 
 /// Sends a refused request again, if its body can be cloned. Set by [`PaceLayer::retry`](super::PaceLayer::retry).
+/// The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Cloned {
     times: u32,

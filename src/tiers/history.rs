@@ -15,7 +15,8 @@ use super::{
 /// The grants of a bucket with [`Tiers`](super::Tiers), which are its whole stored state. The default is an unused
 /// bucket.
 ///
-/// It takes up to 8 bytes for each unit of a window that slides, and some 50 for each tier.
+/// The [module docs](super) have an example. It takes up to 8 bytes for each unit of a window that slides, and some 50
+/// for each tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The time of the last grant.

@@ -143,7 +143,8 @@ fn duration(us: u64) -> Duration {
         us => Duration::from_micros(us),
     }
 }
-/// A mistake in a [`Tier`].
+
+/// A mistake in a [`Tier`], reported by [`TiersError`](super::TiersError). The [module docs](super) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TierMistake {

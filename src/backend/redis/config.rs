@@ -27,7 +27,7 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
 /// The way in which a [`RedisBackend`](super::RedisBackend) reaches its servers: a URL, a configuration, or an existing
-/// client or pool. [`RedisBackend::new`](super::RedisBackend::new) takes one.
+/// client or pool. [`RedisBackend::new`](super::RedisBackend::new) takes one. The [module docs](super) have an example.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ConnectionSource {

@@ -8,7 +8,8 @@ use thiserror::Error as ThisError;
 
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
-/// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`].
+/// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`]. The
+/// [guide](crate::guide::redis#when-redis-fails) has examples.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
