@@ -48,7 +48,8 @@
 //! metrics::publish(&limiter.stats());
 //! ```
 //!
-//! [`publish`] sets the last three metrics: call it before each scrape. The example `observability` has a dashboard.
+//! [`publish`] sets `BUCKETS`, `EVICTIONS` and `CIRCUIT_STATE`: call it before each scrape. The example `observability`
+//! has a dashboard.
 //!
 //! Counters start at 0 for each combination of their labels, so that `increase()` sees the first event. Counters with
 //! a `policy` are created with the limiter and on reload, the others by [`describe`]. So install the exporter and

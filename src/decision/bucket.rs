@@ -23,8 +23,8 @@ pub(super) enum Bucket {
         cost: u32,
         /// Whether the cost is taken.
         is_taken: bool,
-        /// How long the cost may wait in line.
-        max_wait_us: u64,
+        /// Whether the limit has a line and the cost may wait in it.
+        may_wait: bool,
     },
     Tiers {
         tiers: Tiers,
@@ -65,7 +65,6 @@ impl Bucket {
         let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (algorithm, state) else {
             return Self::other(algorithm, member, state, now, is_taken, action);
         };
-        let max_wait_us = member.max_wait_us(gcra);
         let tat = match action {
             Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
             _ => tat,
@@ -76,7 +75,7 @@ impl Bucket {
             now,
             cost: member.cost,
             is_taken,
-            max_wait_us,
+            may_wait: member.max_wait_us(gcra) > 0,
         })
     }
 
@@ -208,7 +207,7 @@ impl Bucket {
                 now: *now,
                 cost: *cost,
                 is_taken: false,
-                max_wait_us: 0,
+                may_wait: false,
             },
             other => {
                 let mut given_back = other.clone();
@@ -230,7 +229,7 @@ impl Bucket {
                 tat,
                 now,
                 is_taken: true,
-                max_wait_us: 1..,
+                may_wait: true,
                 ..
             } => gcra.delay(*tat, now.as_micros()).ceil(),
             _ => Duration::ZERO,
@@ -294,10 +293,11 @@ impl Bucket {
                 tat,
                 now,
                 cost,
-                max_wait_us,
+                may_wait,
                 ..
             } => {
-                let wait = gcra.wait_for_line(*tat, now.as_micros(), *cost, *max_wait_us);
+                let line = if *may_wait { gcra.max_wait_us() } else { 0 };
+                let wait = gcra.wait_for_line(*tat, now.as_micros(), *cost, line);
                 (wait, gcra.count())
             }
             Self::Tiers { figures, .. } => (Ticks::from_micros(figures.next_after), 1),

@@ -196,13 +196,7 @@ impl Decision {
     /// Whether the cost may wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
-        matches!(
-            self.bucket,
-            Some(Bucket::Gcra {
-                max_wait_us: 1..,
-                ..
-            })
-        )
+        matches!(self.bucket, Some(Bucket::Gcra { may_wait: true, .. }))
     }
 
     /// Whether the limit has tiers.

@@ -123,15 +123,18 @@ impl LayerConfig {
         Some(match decided {
             Ok(()) => {
                 let spent = Verdicts::of(charges, decisions);
-                let taken = self.taken(&request.extensions, spent);
-                self.proceed(request, &limits, spent, taken, missing, additions)
+                if limits.has_lines() {
+                    let taken = self.taken(&request.extensions, spent);
+                    return Some(self.proceed(request, &limits, spent, taken, missing, additions));
+                }
+                let taken = self.taken_at_once(&request.extensions, spent);
+                Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
             }
             Err(error) => Progress::Decided(self.fail(request, charges, &error, missing)),
         })
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
-    #[inline(always)]
     pub(super) fn proceed(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -149,22 +152,28 @@ impl LayerConfig {
         }
     }
 
-    /// What a request has taken, as far as anyone asks for it.
-    #[inline]
+    /// What a request has taken, as far as anyone asks for it. All of it, if the request has to wait.
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
-        if let Some(delay) = spent.delay() {
-            let queued = QueuedCharges::new(self.assessed(request, spent), delay);
-            return Taken {
-                queued: Some(Box::new(queued)),
-                ..Taken::default()
-            };
+        let Some(delay) = spent.delay() else {
+            return self.taken_at_once(request, spent);
+        };
+        let queued = QueuedCharges::new(self.assessed(request, spent), delay);
+        Taken {
+            queued: Some(Box::new(queued)),
+            ..Taken::default()
         }
+    }
+
+    /// The same if it does not have to wait.
+    #[inline(always)]
+    fn taken_at_once(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         match self.extends(spent) || self.settles {
             true => self.assessed(request, spent),
             false => Taken::default(),
         }
     }
 
+    #[inline(never)]
     fn assessed(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         let allowed = spent.denied.is_none();
         let assessment = Assessment::new(&self.limiter, &self.rules, spent.iter(), allowed);

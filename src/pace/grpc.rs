@@ -1,8 +1,8 @@
-//! A gRPC status in the head of a response, with `RetryInfo` and the pushback.
+//! A gRPC status, in the head or in the trailers of a response, with `RetryInfo` and the pushback.
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, header};
 
 use super::{
     field::{Refusal, single, whole},
@@ -27,6 +27,16 @@ pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
         ("14", _) => wait.map(|wait| Refusal::Later(Some(wait))),
         _ => None,
     }
+}
+
+/// Returns whether the status of a response is in its trailers. (gRPC-Web has it in the body.)
+pub(super) fn has_trailers(head: &HeaderMap) -> bool {
+    let content_type = head.get(header::CONTENT_TYPE);
+    let is_grpc = content_type.is_some_and(|value| {
+        let rest = value.as_bytes().strip_prefix(b"application/grpc");
+        matches!(rest, Some([] | [b'+' | b';', ..]))
+    });
+    is_grpc && !head.contains_key(&STATUS)
 }
 
 #[cfg(feature = "tonic")]

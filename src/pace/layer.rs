@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    hosts::Hosts,
+    origins::Origins,
     resend::{Cloned, Never},
 };
 
@@ -11,7 +11,7 @@ use super::{
 /// example.
 #[derive(Clone, Debug)]
 pub struct PaceLayer<R = Never> {
-    pub(super) hosts: Arc<Hosts>,
+    pub(super) origins: Arc<Origins>,
     pub(super) max_wait: Duration,
     pub(super) resend: R,
 }
@@ -24,7 +24,7 @@ impl PaceLayer {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            hosts: Arc::default(),
+            origins: Arc::default(),
             max_wait: Self::DEFAULT_MAX_WAIT,
             resend: Never,
         }
@@ -56,7 +56,7 @@ impl<R> PaceLayer<R> {
     #[must_use]
     pub fn retry_with<T>(self, resend: T) -> PaceLayer<T> {
         PaceLayer {
-            hosts: self.hosts,
+            origins: self.origins,
             max_wait: self.max_wait,
             resend,
         }

@@ -31,9 +31,12 @@
 //! | 429, and 503 with a wait | `retry-after-ms`, else `Retry-After` in seconds or as a date, else the fields above, else one second |
 //! | gRPC: `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` with a wait | `RetryInfo` (feature `tonic`), else `grpc-retry-pushback-ms`, else as 429 |
 //!
-//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. gRPC's fields are read from
-//! the response's head, which has them if a call is refused before it begins. Each request counts as one unit of the
-//! remaining ones.
+//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. Each request is taken for
+//! one unit of what remains. A response that a cache has stored (`Age` above 0) says nothing about what remains now.
+//!
+//! gRPC's fields are read from the response's head and from its trailers. A call that is refused before it begins has them in
+//! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
+//! back, and the call is not retried.
 //!
 //! # Untrusted values
 //!
@@ -43,14 +46,16 @@
 //! other fields of a refusal, as the draft says.
 //!
 //! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such as
-//! those of a tonic channel, which has one server anyway.
+//! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to
+//! further servers are sent immediately.
 
+mod body;
 mod draft10;
 mod field;
 mod grpc;
-mod host;
-mod hosts;
 mod layer;
+mod origin;
+mod origins;
 mod reading;
 mod resend;
 mod retry_after;
@@ -58,6 +63,7 @@ mod service;
 mod x_ratelimit;
 
 pub use self::{
+    body::PacedBody,
     layer::PaceLayer,
     resend::{Cloned, Never, Resend},
     service::Pace,

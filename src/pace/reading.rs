@@ -4,7 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
 
-use super::{draft10, field::Refusal, grpc, retry_after, x_ratelimit};
+use super::{
+    draft10,
+    field::{Refusal, single, whole},
+    grpc, retry_after, x_ratelimit,
+};
 
 /// The wait after a refusal without a time.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
@@ -23,7 +27,10 @@ impl Reading {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
-        let left = draft10::read(headers).or_else(|| x_ratelimit::read(headers, now));
+        let left = match is_stored(headers) {
+            true => None,
+            false => draft10::read(headers).or_else(|| x_ratelimit::read(headers, now)),
+        };
         let wait = left.and_then(|left| left.wait);
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
@@ -39,10 +46,29 @@ impl Reading {
         }
     }
 
+    /// Reads gRPC's trailers, if they refuse the call that had begun.
+    pub(super) fn of_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Self> {
+        match grpc::refusal(trailers, now)? {
+            Refusal::Later(wait) => Some(Self {
+                refusal: None,
+                remaining: Some(0),
+                wait: wait.or(Some(DEFAULT_WAIT)),
+            }),
+            Refusal::Final => None,
+        }
+    }
+
     /// Returns whether the request was refused, and can pass later.
     pub(super) fn asks_to_retry(&self) -> bool {
         matches!(self.refusal, Some(Refusal::Later(_)))
     }
+}
+
+/// Returns whether the response comes from a cache, so that its figures are outdated.
+fn is_stored(headers: &HeaderMap) -> bool {
+    single(headers, &header::AGE)
+        .and_then(whole)
+        .is_some_and(|age| age > 0)
 }
 
 /// Returns the refusal of a 429, or of a 503 with a time. Other failures are not about rates.

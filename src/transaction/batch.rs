@@ -116,10 +116,17 @@ impl<'a> Member<'a> {
     /// How long it may wait in a bucket's line, in microseconds. Only a member that votes and is charged may.
     #[inline(always)]
     pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
-        match (self.mode, self.no_wait) {
-            (Mode::CheckAndSpend, false) => gcra.max_wait_us(),
+        // Most limits have no line, so that is asked first.
+        match gcra.max_wait_us() {
+            0 => 0,
+            most if self.joins_lines() => most,
             _ => 0,
         }
+    }
+
+    #[cold]
+    const fn joins_lines(&self) -> bool {
+        matches!(self.mode, Mode::CheckAndSpend) && !self.no_wait
     }
 
     /// Where the bucket was right after the charge that is refunded, if that is known.

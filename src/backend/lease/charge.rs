@@ -3,9 +3,9 @@
 use std::slice;
 
 use super::{
-    Shared,
     leasable::{Leasable, Stock, period_of},
     moment::Moment,
+    shared::Shared,
 };
 use crate::{
     backend::{Backend, BackendError},

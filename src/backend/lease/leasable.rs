@@ -9,7 +9,7 @@ use crate::{
     transaction::{Algorithm, Charge, Member, Receipt},
 };
 
-/// What a leased limit is decided by at the store.
+/// The algorithm of a leased limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leasable {
     Gcra(Gcra),
@@ -72,7 +72,7 @@ impl Leasable {
         }
     }
 
-    /// What the store was charged for a stock.
+    /// The store's charge for a stock.
     pub(super) fn charge(&self, stock: Stock) -> Charge {
         match *self {
             // The time of the charge matters only to a line, and a limit with a line has no leases.

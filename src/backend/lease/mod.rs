@@ -6,6 +6,7 @@ mod leasable;
 mod moment;
 mod pool;
 mod returns;
+mod shared;
 mod split;
 mod terms;
 
@@ -19,12 +20,12 @@ use self::{
     charge::Charging,
     leasable::{Leasable, Stock},
     moment::Moment,
-    pool::Pool,
+    shared::Shared,
     terms::terms,
 };
 use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_task::OneTask};
 use crate::{
-    clock::{Clock, SystemClock, Timestamp},
+    clock::Timestamp,
     decision::Outcome,
     transaction::{Action, Algorithm, Batch, LeaseShare, Member, Operation},
 };
@@ -95,14 +96,6 @@ pub struct Lease<B> {
     processes: NonZeroU32,
 }
 
-/// The part of the backend that its tasks share.
-#[derive(Debug)]
-pub(super) struct Shared<B> {
-    inner: B,
-    pool: Pool,
-    clock: SystemClock,
-}
-
 /// The longest that a request waits for another request's charge.
 const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -120,11 +113,7 @@ impl<B: Backend> Lease<B> {
             "a fleet of 0 processes leases nothing: use the largest number that runs at one time"
         );
         Self {
-            shared: Arc::new(Shared {
-                inner,
-                pool: Pool::default(),
-                clock: SystemClock::new(),
-            }),
+            shared: Arc::new(Shared::new(inner)),
             returns: OneTask::default(),
             processes: NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN),
         }
@@ -198,12 +187,6 @@ fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Leasable)> {
     match batch.members {
         [member] => Leasable::of(member).map(|algorithm| (member, algorithm)),
         _ => None,
-    }
-}
-
-impl<B: Backend> Shared<B> {
-    fn moment(&self, batch: &Batch<'_>) -> Moment {
-        Moment::new(batch.now, || self.clock.now())
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time;
 
-use super::{Shared, bucket::Return};
+use super::{bucket::Return, shared::Shared};
 use crate::{
     backend::{Backend, BackendError},
     transaction::{Batch, Member, Mode, Operation},

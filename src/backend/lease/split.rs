@@ -6,10 +6,11 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
 use super::{
-    Lease, Shared,
+    Lease,
     charge::Charging,
     leasable::{Leasable, Stock},
     moment::Moment,
+    shared::Shared,
 };
 use crate::{
     backend::{Backend, BackendError},

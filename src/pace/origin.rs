@@ -14,7 +14,7 @@ use super::reading::Reading;
 
 /// A server, and the line of requests to it.
 #[derive(Debug, Default)]
-pub(super) struct Host {
+pub(super) struct Origin {
     /// Held by the request that is the first in line.
     first: sync::Mutex<()>,
     room: Mutex<Room>,
@@ -44,7 +44,7 @@ enum Admission {
     AfterAnother,
 }
 
-impl Host {
+impl Origin {
     /// Waits until there is room for a request, but not beyond the deadline.
     pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> Turn {
         match time::timeout_at(deadline, self.in_line()).await {
@@ -69,6 +69,12 @@ impl Host {
                 Admission::AfterAnother => self.changed.notified().await,
             }
         }
+    }
+
+    /// Records the trailers of a response.
+    pub(super) fn heard_more(&self, reading: &Reading, max_wait: Duration) {
+        self.room().note(reading, Instant::now(), max_wait);
+        self.changed.notify_one();
     }
 
     /// Returns whether the server wants no request now.
@@ -117,6 +123,10 @@ impl Room {
     /// Records a response.
     fn hear(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.note(reading, now, max_wait);
+    }
+
+    fn note(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
         if let Some(wait) = reading.wait.filter(|wait| !wait.is_zero()) {
             let until = now + wait.min(max_wait);
             self.held_until = self.held_until.max(Some(until));
@@ -154,14 +164,14 @@ impl Room {
 /// A request in flight. If it is dropped, it got no response.
 #[derive(Debug)]
 pub(super) struct Turn {
-    host: Arc<Host>,
+    origin: Arc<Origin>,
     is_heard: bool,
 }
 
 impl Turn {
-    fn new(host: &Arc<Host>) -> Self {
+    fn new(origin: &Arc<Origin>) -> Self {
         Self {
-            host: Arc::clone(host),
+            origin: Arc::clone(origin),
             is_heard: false,
         }
     }
@@ -170,7 +180,7 @@ impl Turn {
     pub(super) fn heard(mut self, reading: &Reading, max_wait: Duration) -> Instant {
         self.is_heard = true;
         let now = Instant::now();
-        let mut room = self.host.room();
+        let mut room = self.origin.room();
         room.hear(reading, now, max_wait);
         room.held_until.unwrap_or(now)
     }
@@ -179,10 +189,10 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_heard {
-            let mut room = self.host.room();
+            let mut room = self.origin.room();
             room.in_flight = room.in_flight.saturating_sub(1);
             room.when_quiet();
         }
-        self.host.changed.notify_one();
+        self.origin.changed.notify_one();
     }
 }
