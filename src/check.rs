@@ -101,7 +101,7 @@ impl Check {
         }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::ForwardingHeaderIgnored => {
@@ -209,7 +209,7 @@ impl Checks {
         self
     }
 
-    /// Whether it is looked for.
+    /// Returns whether it is looked for.
     #[must_use]
     pub const fn has(&self, check: Check) -> bool {
         self.off & check.bit() == 0
@@ -228,7 +228,7 @@ impl Checks {
 pub struct Finding {
     /// The check.
     pub check: Check,
-    /// What was seen.
+    /// Returns the observation.
     pub seen: String,
 }
 
@@ -258,7 +258,7 @@ impl Reporter {
         self.checks
     }
 
-    /// Whether it is still looked for.
+    /// Returns whether it is still looked for.
     #[inline]
     pub(crate) fn wants(&self, check: Check) -> bool {
         self.checks.has(check) && self.told.load(Ordering::Relaxed) & check.bit() == 0

@@ -54,12 +54,12 @@ pub struct Reloader {
     refused: Arc<Mutex<Option<[u8; 32]>>>,
 }
 
-/// What a look at the files has found.
+/// The result of reading the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// What is in force, or what was refused before.
+    /// The same as the limits in force, or as those that were refused before.
     Known,
-    /// What is in force, after something that was refused.
+    /// The same as the limits in force again, after a refused version.
     Back,
     /// Something new, which is in force now.
     New,
@@ -263,7 +263,7 @@ impl Reloader {
     }
 }
 
-/// Why new limits did not take effect. Returned by [`Reloader::reload`].
+/// The error for new limits that did not take effect. Returned by [`Reloader::reload`].
 #[derive(Debug, Error)]
 #[error(transparent)]
 #[non_exhaustive]

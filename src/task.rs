@@ -1,4 +1,4 @@
-//! What goes on when nobody waits for it any more.
+//! Work that continues even if its caller stops waiting.
 
 use std::{future::Future, pin::Pin};
 

@@ -1,4 +1,5 @@
 /// How the burst or the quota of a limit with leases is split. [`Backend::lease`](super::Backend::lease) returns it.
+/// The [guide](crate::guide::failures#leases) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {

@@ -24,7 +24,7 @@ use http::request::Parts;
     note = "see `tollgate::rule` for ready ones, such as `paths([\"/health\"])`"
 )]
 pub trait Predicate: Send + Sync + 'static {
-    /// Whether the condition holds for a request with this head.
+    /// Returns whether the condition holds for a request with this head.
     fn holds(&self, parts: &Parts) -> bool;
 }
 

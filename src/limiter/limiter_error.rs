@@ -9,7 +9,8 @@ use crate::{
     window::Window,
 };
 
-/// Why a transaction was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
+/// The error for a transaction that was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
+/// [`Limiter`](super::Limiter) has an example.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LimiterError {

@@ -51,7 +51,7 @@ impl<S, R> Pace<S, R> {
         &mut self.inner
     }
 
-    /// The service that was wrapped.
+    /// Consumes the layer's service, and returns the wrapped one.
     pub fn into_inner(self) -> S {
         self.inner
     }

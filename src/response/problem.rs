@@ -12,7 +12,7 @@ use super::{
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), with the types that the `RateLimit` draft
-/// registers (the default) or with those of ACME.
+/// registers (the default) or with those of ACME. The [guide](crate::guide::responses#formats) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Problem {
     types: Types,

@@ -14,7 +14,8 @@ use crate::{
     window::Window,
 };
 
-/// What a [`Batch`] does to its buckets.
+/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::decision::Outcome::decide); the
+/// [module docs](crate::backend) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {

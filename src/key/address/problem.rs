@@ -1,24 +1,24 @@
-//! Why the proxies' header does not name the client, and what to change.
+//! Problems of a proxy header that does not name the client, with remedies.
 
-/// What is wrong with a header.
+/// A problem of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressProblem {
     /// A trusted proxy has not sent it.
     Absent,
     /// It appears more than once, and should hold one address.
     Repeated,
-    /// Where the client's address should be is something else.
+    /// The client's place holds something other than an address.
     Invalid,
-    /// All that is read of it is trusted.
+    /// All addresses that are read are trusted.
     AllTrusted,
     /// It has fewer items than there are hops.
     TooFew,
 }
 
-/// What to tell about each problem of one header.
+/// The messages for each problem of one header.
 ///
-/// Clients may be able to cause some, so these are constants: none is built for a request, and none
-/// repeats what a client has sent.
+/// Clients can cause some of the problems, so the messages are constants. None is built for a request, and none
+/// repeats text from a client.
 pub(super) struct Reasons {
     absent: &'static str,
     repeated: &'static str,
