@@ -70,7 +70,6 @@ pub struct MemoryBackend {
     rows: Shards<Table>,
     histories: Histories,
     clock: SystemClock,
-    #[cfg(feature = "failure-policy")]
     max_buckets: usize,
 }
 
@@ -109,7 +108,6 @@ impl MemoryBackend {
             rows: Shards::new(shards, || Table::new(max_buckets / shards)),
             histories: Histories::new(history_bytes),
             clock: SystemClock::new(),
-            #[cfg(feature = "failure-policy")]
             max_buckets,
         }
     }
