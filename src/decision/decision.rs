@@ -12,12 +12,12 @@ use crate::{
 };
 
 /// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one. Two decisions are equal if
-/// they report the same, whoever has decided.
+/// they report the same, regardless of their source.
 #[derive(Clone, Eq)]
 pub struct Decision {
     pub(super) verdict: Verdict,
     pub(super) source: Source,
-    /// Whether the limit is in shadow mode, of which clients are not told.
+    /// Whether the limit is in shadow mode, which clients do not see.
     pub(super) shadow: bool,
     /// Whether the cost is charged.
     is_charged: bool,
@@ -31,7 +31,7 @@ pub(super) enum Verdict {
     Denied,
     Refunded,
     NotRefunded,
-    /// Denied by a limit in shadow mode.
+    /// Would be denied without shadow mode.
     WouldDeny,
 }
 
@@ -85,20 +85,20 @@ impl Decision {
         }
     }
 
-    /// Whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
+    /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
     /// without a vote, whether it was charged. For a refund on a limit with values, whether anything was refunded.
     #[must_use]
     pub fn allowed(&self) -> bool {
         !matches!(self.verdict, Verdict::Denied | Verdict::NotRefunded)
     }
 
-    /// Whether a limit in shadow mode would have denied the request.
+    /// Returns whether a limit in shadow mode would have denied the request.
     #[must_use]
     pub fn would_be_denied(&self) -> bool {
         self.verdict == Verdict::WouldDeny
     }
 
-    /// Whether two decisions on what is limited are of one bucket, however its id was written.
+    /// Returns whether two decisions with a limit concern the same bucket, for any spelling of its id.
     pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
     }
@@ -121,19 +121,19 @@ impl Decision {
         self.is_charged.then_some(receipt)
     }
 
-    /// Whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
+    /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
     #[must_use]
     pub fn blocked(&self) -> bool {
         matches!(self.bucket, Some(Bucket::Blocked))
     }
 
-    /// Whether a refund returned anything.
+    /// Returns whether a refund returned anything.
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.verdict == Verdict::Refunded
     }
 
-    /// Whether a limit is configured. If not, nothing is counted and there is no wait.
+    /// Returns whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {
         self.bucket.is_some()
@@ -175,7 +175,7 @@ impl Decision {
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
-    /// The decision on a request that does not wait where it would have to, and which was given back what it had taken.
+    /// Returns the decision for a request that declines to wait, after its charge was refunded.
     pub(crate) fn without_waiting(&self) -> Self {
         let denied = !self.delay().is_zero();
         Self {
@@ -193,13 +193,13 @@ impl Decision {
         }
     }
 
-    /// Whether the cost may wait in line.
+    /// Returns whether the cost can wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
         matches!(self.bucket, Some(Bucket::Gcra { may_wait: true, .. }))
     }
 
-    /// Whether the limit has tiers.
+    /// Returns whether the limit has tiers.
     pub(crate) fn has_tiers(&self) -> bool {
         self.tiers().is_some()
     }
@@ -268,7 +268,7 @@ impl Decision {
             .map_or(Duration::ZERO, Bucket::reset_after)
     }
 
-    /// What a client is to know of the bucket, if there is one.
+    /// Returns the figures of the bucket for its client, if there is one.
     pub(crate) fn quota(&self) -> Option<Quota<'_>> {
         self.bucket.as_ref().map(Bucket::quota)
     }
@@ -280,7 +280,7 @@ impl Decision {
         self.quota()?.next
     }
 
-    /// The decision for a client that is blocked.
+    /// Creates the decision for a blocked client.
     #[cold]
     pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
         Self {
@@ -292,7 +292,7 @@ impl Decision {
         }
     }
 
-    /// Whether the limit is in shadow mode.
+    /// Returns whether the limit is in shadow mode.
     #[inline]
     pub(crate) fn in_shadow(&self) -> bool {
         self.shadow
@@ -346,7 +346,7 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// What a member's decision needs to know of its batch.
+/// The parts of a batch's result that a member's decision depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances {
     pub(super) now: Timestamp,

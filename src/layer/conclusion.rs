@@ -17,21 +17,21 @@ use crate::{
     task::{Closing, detached},
 };
 
-/// What becomes of a request.
+/// The result for a request.
 pub(super) enum Conclusion {
     Proceed,
-    /// Boxed, so that a request that proceeds does not carry the room for it around.
+    /// Boxed, to keep the result small for requests that proceed.
     Refuse(Box<FinalResponse>),
 }
 
-/// The response to a refused request, and what has to be waited for before.
+/// The response to a refused request, and the corrections to wait for before it.
 pub(super) struct FinalResponse {
     pub(super) response: Response<Bytes>,
     pub(super) closing: Option<Closing>,
 }
 
 impl FinalResponse {
-    /// Takes the response out, once what has to be waited for is done.
+    /// Returns the response once the corrections are done.
     pub(super) fn poll(
         this: &mut Option<Box<Self>>,
         cx: &mut Context<'_>,
@@ -76,13 +76,13 @@ impl LayerConfig {
         }
     }
 
-    /// Whether anyone but the layer wants to know what a request has taken.
+    /// Returns whether a handler or an outer layer gets the assessment.
     #[inline]
     pub(super) fn extends(&self, spent: Verdicts<'_>) -> bool {
         self.response_extension || self.request_extension && spent.denied.is_none()
     }
 
-    /// What the response carries. If the request proceeds, it carries the assessment too, for its handler.
+    /// Collects the additions to the response. If the request proceeds, it also gets the assessment, for its handler.
     #[inline(always)]
     fn add(
         &self,
@@ -116,7 +116,7 @@ impl LayerConfig {
         }
     }
 
-    /// What becomes of a request that is charged nothing.
+    /// Concludes a request without charges.
     pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
         match missing {
             Some(missing) => {
@@ -127,7 +127,7 @@ impl LayerConfig {
         }
     }
 
-    /// Says on the request's span what was decided, if that has fields for it.
+    /// Records the decision on the request's span, if that has fields for it.
     fn record(&self, spent: Verdicts<'_>) {
         let span = Span::current();
         if span.is_disabled() {
@@ -174,7 +174,7 @@ impl LayerConfig {
         Conclusion::refuse(response)
     }
 
-    /// Refuses a request for which one rule has found no id, whatever the others say. For these it has ended.
+    /// Refuses a request for which one rule has found no id. For the other rules, the request has ended.
     #[cold]
     fn refuse_without_id(
         &self,

@@ -1,9 +1,9 @@
 use smallvec::SmallVec;
 
-/// How many transactions are decided together. It says where their parts are kept, so that a single one costs no more than
-/// it needs, and both take the same path.
+/// The number of transactions that are decided together. It selects the storage of their parts, so that a single one
+/// costs no more than necessary, while all take the same path.
 pub(crate) trait Capacity {
-    /// A list of one thing for each transaction.
+    /// A list with one item for each transaction.
     type List<T>: List<T>;
 }
 
@@ -21,7 +21,7 @@ impl Capacity for Many {
     type List<T> = SmallVec<[T; 4]>;
 }
 
-/// A list with room for as many things as there are transactions.
+/// A list with room for one item for each transaction.
 pub(crate) trait List<T>: Default {
     fn push(&mut self, item: T);
 

@@ -17,7 +17,7 @@ use crate::{
     transaction::{Algorithm, Batch, BucketKey, Member, Mode, OnFailure, Operation, Transaction},
 };
 
-/// Transactions that have been looked up: what remains is to ask the backend.
+/// Transactions whose limits have been looked up, ready for the backend.
 ///
 /// It is large, so it is filled and read where it is, and never moved.
 pub(super) struct Prepared<'a, C: Capacity> {
@@ -26,18 +26,18 @@ pub(super) struct Prepared<'a, C: Capacity> {
     lookups: C::List<Lookup>,
 }
 
-/// What a transaction has come to.
+/// The result of looking up a transaction.
 #[derive(Clone, Copy)]
 pub(super) enum Lookup {
     /// The next member.
     Member { votes: bool },
     /// No limit is configured.
     Off,
-    /// It cannot pass, whatever is stored.
+    /// It cannot pass, in any state.
     Refused { votes: bool, shadow: bool },
 }
 
-/// Room for the canonical forms of ids that were written otherwise.
+/// Room for the canonical forms of ids with other spellings.
 pub(super) struct CanonicalIds<C: Capacity>(C::List<Option<Id>>);
 
 impl<C: Capacity> CanonicalIds<C> {
@@ -118,13 +118,13 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         Ok(())
     }
 
-    /// What the backend is asked.
+    /// Returns the batch for the backend.
     #[inline(always)]
     pub(super) fn batch(&self, now: Option<Timestamp>) -> Batch<'_> {
         Batch::new(self.operation, self.members.as_slice()).at(now)
     }
 
-    /// Whether it takes a backend: not if nobody is limited, or somebody is blocked.
+    /// Returns whether the backend has to decide. It does not if no member is limited, or if one is blocked.
     #[inline(always)]
     pub(super) fn needs_backend(&self) -> bool {
         let asks = matches!(self.operation, Operation::Check | Operation::Spend);
@@ -134,7 +134,7 @@ impl<'a, C: Capacity> Prepared<'a, C> {
         !is_refused && !members.is_empty()
     }
 
-    /// Gathers the decisions where no backend is asked.
+    /// Gathers the decisions without a backend.
     #[cold]
     pub(super) fn finish_alone(&self, decisions: &mut impl Decisions) {
         self.gather(|_| Decision::NOT_LIMITED, decisions);
@@ -213,7 +213,7 @@ fn broken_contract(members: usize, answers: usize) -> LimiterError {
     BackendError::unavailable(broken).into()
 }
 
-/// What the backend is asked about a bucket.
+/// Creates the member for a bucket.
 #[inline(always)]
 fn member_of<'a>(
     operation: Operation,
@@ -253,7 +253,7 @@ fn member_of<'a>(
     })
 }
 
-/// The id in the form that its bucket is kept under.
+/// Returns the canonical form of the id.
 #[inline(always)]
 pub(super) fn canonical<'a>(
     named: &NamedLimit,
@@ -269,7 +269,7 @@ pub(super) fn canonical<'a>(
     }
 }
 
-/// What is decided while the store does not answer, if the transaction or its limit says so.
+/// Returns the failure policy of the transaction or of its limit, if there is one.
 #[inline(always)]
 fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFailure> {
     let stricter = |own: OnFailure| transaction.floor().map_or(own, |floor| floor.stricter(own));
@@ -277,7 +277,7 @@ fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFai
     transaction.on_failure.or_else(of_limit)
 }
 
-/// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.
+/// Rejects what an algorithm cannot do, and returns whether it could ever grant the cost.
 #[inline(always)]
 fn permits(
     algorithm: &Algorithm,
@@ -299,7 +299,7 @@ fn permits(
     }
 }
 
-/// Refuses what cannot be done to tiers. A cost above all their limits is denied, for ever.
+/// Rejects what cannot be done to tiers. A cost above all their limits is always denied.
 fn permits_tiers(operation: Operation, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
     let limit = transaction.limit.as_str();
     let cost = transaction.cost;

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::limiter_error::LimiterError;
 use crate::{backend::NotAdmitted, limit::LimitName};
 
-/// Why new limits were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
+/// The error for new limits that were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReloadError {
@@ -22,7 +22,7 @@ pub enum ReloadError {
         limit: String,
         /// The file that defined it.
         file: PathBuf,
-        /// What it may be called now.
+        /// The suggested new name.
         hint: String,
     },
     /// A limit that a rule uses no longer has values.
@@ -62,7 +62,7 @@ pub enum ReloadError {
     },
 }
 
-/// Says whose override it is.
+/// Writes the id of an override.
 struct Of<'a>(&'a Option<String>);
 
 impl fmt::Display for Of<'_> {
@@ -74,7 +74,7 @@ impl fmt::Display for Of<'_> {
     }
 }
 
-/// Says which file it is about.
+/// Writes the file.
 struct In<'a>(&'a Option<PathBuf>);
 
 impl fmt::Display for In<'_> {
@@ -86,7 +86,7 @@ impl fmt::Display for In<'_> {
     }
 }
 
-/// Says what buckets are kept under.
+/// Writes the number and the id format of a name.
 pub(super) struct Key<'a>(&'a LimitName);
 
 impl fmt::Display for Key<'_> {

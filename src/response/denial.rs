@@ -17,9 +17,9 @@ pub struct Denial<'a> {
     pub id: &'a str,
     /// What the request would have cost.
     pub cost: u32,
-    /// What is limited, in words, if the limit's name says it.
+    /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
-    /// Where clients can read about the limit, if its name says it.
+    /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
     /// The decision on it.
     pub decision: &'a Decision,
@@ -54,28 +54,28 @@ impl<'a> Denial<'a> {
         Some(self.id).filter(|id| *id != Id::MISSING)
     }
 
-    /// How long until this limit would admit the same request; [`Decision::NEVER`] if it never will.
+    /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
         let next_token = self.decision.next_token_after();
-        // Tiers say it themselves, and a client that may wait is told when there is room in the line.
+        // For tiers it is exact already, and for a client that may wait it is the time until there is room in the line.
         match self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(next_token.unwrap_or_default()),
         }
     }
 
-    /// The most that passes at once, if the request costs more.
+    /// Returns the most that passes at once, if the request costs more.
     pub(super) fn exceeded(&self) -> Option<u32> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
-            // A share of the limit is less than what passes once the store answers again.
+            // The share of a local decision is less than the whole limit, which applies once the store answers again.
             (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
             (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
 
-    /// The limit of this client.
+    /// Returns the limit of this client.
     fn in_force(&self) -> Option<&'a Limit> {
         let named = self.named?;
         match self.client() {
@@ -84,7 +84,7 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// Writes the limit as it was in force for this client. Most have the default, whose words are known.
+    /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.
     fn write_limit(&self, text: &mut impl fmt::Write) -> fmt::Result {
         let Some(algorithm) = self.decision.algorithm() else {
             return Ok(());
@@ -95,7 +95,7 @@ impl<'a> Denial<'a> {
         write!(text, " ({})", Limit::of(algorithm))
     }
 
-    /// Writes what [`Display`](fmt::Display) says, without the machinery of formatting: this is on the path of a denial.
+    /// Writes the text of [`Display`](fmt::Display) without `format!`, which is too slow on the path of a denial.
     pub(super) fn write(&self, text: &mut impl fmt::Write) -> fmt::Result {
         let what = self.description.unwrap_or(self.limit);
         if self.decision.blocked() {

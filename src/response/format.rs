@@ -59,7 +59,7 @@ where
 /// The argument of [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with): a [`ResponseFormat`] or,
 /// with the feature `axum`, a closure that returns anything that implements `IntoResponse`.
 ///
-/// `Kind` only tells these apart. You never need to write it.
+/// `Kind` only distinguishes these. You never need to write it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say how refusals look",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
@@ -71,7 +71,7 @@ pub trait IntoFormat<Kind> {
     fn into_format(self) -> impl ResponseFormat;
 }
 
-/// Says that it is a format as it is.
+/// Marks types that are formats themselves.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AsItIs;
@@ -87,8 +87,8 @@ pub(super) fn respond(
     content_type: HeaderValue,
     body: Bytes,
 ) -> Response<Bytes> {
-    // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more would take a table of
-    // twice the size.
+    // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more header would need a
+    // table of twice the size.
     let mut headers = HeaderMap::with_capacity(6);
     headers.insert(header::CONTENT_TYPE, content_type);
     let mut response = Response::new(body);

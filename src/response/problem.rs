@@ -52,7 +52,7 @@ impl ResponseFormat for Problem {
             Types::Acme => acme(refusal),
         };
         let status = refusal.status.as_u16();
-        // Written by hand: this is on the path of a denial, and only the detail can hold anything to be escaped.
+        // Written by hand, because this is on the path of a denial, and only the detail can need escapes.
         let mut body = Vec::with_capacity(384);
         let mut digits = itoa::Buffer::new();
         let head = [
@@ -79,7 +79,7 @@ impl ResponseFormat for Problem {
     }
 }
 
-/// The names of the limits that deny, which need no escaping.
+/// Writes the names of the limits that deny, which need no escaping.
 fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
     body.extend_from_slice(b",\"violated-policies\":[");
     for (i, denial) in refusal.denials().enumerate() {
@@ -90,7 +90,7 @@ fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
     body.push(b']');
 }
 
-/// Writes text as it is.
+/// Writes text unchanged.
 struct Plain<'a>(&'a mut Vec<u8>);
 
 impl fmt::Write for Plain<'_> {
@@ -101,7 +101,7 @@ impl fmt::Write for Plain<'_> {
     }
 }
 
-/// Writes the message as a JSON string. It is looked at once it is there, since it hardly ever has to be escaped.
+/// Writes the message as a JSON string. It is written first and then checked, because it hardly ever needs escapes.
 fn push_message(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
     body.push(b'"');
     let begin = body.len();
@@ -117,7 +117,7 @@ fn push_message(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
     serde_json::to_writer(body, &refusal.message()).expect("a Vec takes all that is written");
 }
 
-/// The type and its title.
+/// Returns the registered type and its title.
 fn registered(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
     match refusal.reason {
         Reason::OverLimit(_) => (
@@ -136,7 +136,7 @@ fn registered(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
     }
 }
 
-/// The type, and the status's own words, for ACME has no titles.
+/// Returns ACME's type, and the reason phrase of the status, because ACME has no titles.
 fn acme(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
     let r#type = match refusal.reason {
         Reason::OverLimit(_) | Reason::Blocked(_) => "urn:ietf:params:acme:error:rateLimited",

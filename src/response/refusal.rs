@@ -15,7 +15,7 @@ use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterErr
 pub struct Refusal<'a> {
     /// The HTTP status for the reason.
     pub status: StatusCode,
-    /// Why the request is refused.
+    /// The reason for the refusal.
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
@@ -23,7 +23,7 @@ pub struct Refusal<'a> {
     wait: Option<Duration>,
 }
 
-/// Why a request is refused. The [guide](crate::guide::responses) lists the status for each.
+/// The reason for a refusal. The [guide](crate::guide::responses) lists the status for each.
 /// [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -50,7 +50,7 @@ pub enum Reason<'a> {
 pub(crate) type Denials<'a> = SmallVec<[Denial<'a>; 2]>;
 
 impl Reason<'_> {
-    /// The reason in the words that operators read.
+    /// Returns the reason in the words of the metrics.
     pub(crate) const fn as_str(&self) -> &'static str {
         match self {
             Self::OverLimit(_) => "over_limit",
@@ -80,7 +80,7 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The refusal by all limits that deny, of which the strictest is the reason.
+    /// Creates the refusal by all limits that deny. The strictest is the reason.
     pub(super) fn denied(strictest: Denial<'a>, denials: Denials<'a>, request: &'a Parts) -> Self {
         let mut refusal = Self::new(Reason::denied(strictest), request);
         // A limit that denies alone is the strictest.
@@ -93,7 +93,7 @@ impl<'a> Refusal<'a> {
         refusal
     }
 
-    /// Makes the wait, if there is one, longer.
+    /// Lengthens the wait, if there is one.
     pub(super) fn delay(&mut self, by: Duration) {
         self.wait = self.wait.map(|wait| wait.saturating_add(by));
     }
@@ -141,7 +141,7 @@ impl<'a> Refusal<'a> {
     #[must_use]
     pub fn message(&self) -> String {
         let mut text = String::with_capacity(160);
-        // A String takes all that is written.
+        // Writing to a String does not fail.
         let _ = self.write_message(&mut text);
         text
     }
@@ -179,7 +179,7 @@ impl<'a> Reason<'a> {
         }
     }
 
-    /// Why a request could not be decided.
+    /// Returns the reason for a request that could not be decided.
     pub(super) fn failed(error: &'a LimiterError, limits: &'a Limits) -> Self {
         match error {
             LimiterError::Backend(_) => Self::Unavailable,
@@ -211,7 +211,7 @@ impl<'a> Reason<'a> {
             }
             Self::NoId(missing) => missing.reason().into(),
             Self::Unavailable => "the rate limit cannot be checked right now".into(),
-            Self::Misconfigured => "the rate limit is not set up rightly".into(),
+            Self::Misconfigured => "the rate limit is misconfigured".into(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
-    /// The response to a request that limits deny.
+    /// Builds the response to a request that limits deny.
     pub(crate) fn denied<'a>(
         &self,
         request: &'a Parts,
@@ -35,12 +35,12 @@ impl Responder {
         self.respond(Refusal::denied(strictest, denials, request))
     }
 
-    /// The response to a request that should have an id and has none.
+    /// Builds the response to a request without a required id.
     pub(crate) fn missing(&self, request: &Parts, missing: &Missing) -> Response<Bytes> {
         self.refused(request, Reason::NoId(missing))
     }
 
-    /// The response to a request that could not be decided.
+    /// Builds the response to a request that could not be decided.
     pub(crate) fn failed(
         &self,
         request: &Parts,
@@ -50,12 +50,12 @@ impl Responder {
         self.refused(request, Reason::failed(error, limits))
     }
 
-    /// The response to a request that is refused for a reason that is no limit.
+    /// Builds the response to a request that is refused for another reason than a limit.
     pub(crate) fn refused<'a>(&self, request: &'a Parts, reason: Reason<'a>) -> Response<Bytes> {
         self.respond(Refusal::new(reason, request))
     }
 
-    /// The format that the client likes best of those that there are.
+    /// Returns the format that the client prefers.
     fn format_for(&self, request: &Parts) -> &dyn ResponseFormat {
         const PROBLEM: &Problem = &Problem::new();
         let Some(own) = self.format.media_type() else {
@@ -126,12 +126,12 @@ impl fmt::Debug for Responder {
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// A link to where clients can read about a limit.
+/// Builds the link to a limit's documentation.
 fn help(docs: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("<{docs}>;rel=\"help\"")).ok()
 }
 
-/// A number, in one allocation of its size.
+/// Formats a number, with one allocation of its exact size.
 fn decimal(number: u64) -> HeaderValue {
     let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
     digits.expect("digits are ASCII")

@@ -218,7 +218,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether it changes the bucket.
+    /// Returns whether it changes the bucket.
     pub(crate) const fn writes(self) -> bool {
         matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
     }
@@ -241,7 +241,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether the batch is denied if `member` does not pass.
+    /// Returns whether the batch is denied if `member` does not pass.
     #[inline(always)]
     pub(crate) const fn votes(&self, member: &Member<'_>) -> bool {
         matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()

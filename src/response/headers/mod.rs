@@ -45,7 +45,7 @@ impl Headers {
         fields.iter().cloned().chain(ours).collect()
     }
 
-    /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
+    /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show.
     #[inline]
     pub(crate) fn write<'a>(
         self,
@@ -61,7 +61,7 @@ impl Headers {
     }
 }
 
-/// The fields for the limits that one layer has decided.
+/// The fields for the limits of one layer.
 #[derive(Debug)]
 pub(crate) enum Fields {
     Draft10(Draft10),
@@ -69,7 +69,7 @@ pub(crate) enum Fields {
 }
 
 impl Fields {
-    /// Puts the fields beside those of inner layers, or in their place.
+    /// Adds the fields to those of inner layers, or replaces them.
     pub(crate) fn put_on(self, headers: &mut HeaderMap) {
         match self {
             Self::Draft10(fields) => fields.append_to(headers),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
-/// the lowest tier. That of a quota per month is new each time: months have different lengths.
+/// the lowest tier. The item of a quota per month is built each time, because months have different lengths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
@@ -22,7 +22,7 @@ impl Policy {
         }
     }
 
-    /// The item for a client with an override, or the first one of the limit that the others get, too.
+    /// Builds the item for a client with an override, or the first one of the limit, which is then reused.
     #[cold]
     fn new_item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
         let (most, window) = quota.allowance();
@@ -36,7 +36,7 @@ impl Policy {
     }
 }
 
-/// An item of a list of structured field items (RFC 9651): a string, which as the name of a limit needs no escaping,
+/// Builds an item of a structured field list (RFC 9651): the name of a limit, which needs no escaping,
 /// with integer parameters.
 pub(super) fn item(limit: &str, parameters: [(&str, Option<u64>); 2]) -> HeaderValue {
     let mut buffers = [itoa::Buffer::new(), itoa::Buffer::new()];
@@ -47,7 +47,7 @@ pub(super) fn item(limit: &str, parameters: [(&str, Option<u64>); 2]) -> HeaderV
             part.copy_from_slice(&[key, buffer.format(value)]);
         }
     }
-    // A vector that is full becomes the value as it is.
+    // A full vector becomes the value without a copy.
     let mut text = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
     for part in parts {
         text.extend_from_slice(part.as_bytes());
