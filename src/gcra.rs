@@ -31,7 +31,7 @@ pub const MAX_TICKS_US: u64 = 1 << 51;
 /// the [`Gcra`] it belongs to and `frac < count`.
 ///
 /// Two values order rightly if they belong to the same count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticks {
     /// Whole microseconds.
     pub us: u64,
@@ -78,6 +78,48 @@ impl Ticks {
     #[must_use]
     pub const fn ceil(self) -> Duration {
         Duration::from_micros(self.ceil_micros())
+    }
+}
+
+impl Ticks {
+    /// What it is ordered by: the microseconds, and then the fraction. To compare one number takes half of the instructions.
+    #[inline]
+    const fn ordinal(self) -> u128 {
+        (self.us as u128) << 64 | self.frac as u128
+    }
+}
+
+impl Ord for Ticks {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ordinal().cmp(&other.ordinal())
+    }
+}
+
+impl PartialOrd for Ticks {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.ordinal() < other.ordinal()
+    }
+
+    #[inline]
+    fn le(&self, other: &Self) -> bool {
+        self.ordinal() <= other.ordinal()
+    }
+
+    #[inline]
+    fn gt(&self, other: &Self) -> bool {
+        self.ordinal() > other.ordinal()
+    }
+
+    #[inline]
+    fn ge(&self, other: &Self) -> bool {
+        self.ordinal() >= other.ordinal()
     }
 }
 

@@ -141,10 +141,15 @@ impl Units {
 
     /// Changes the units that count at `now` (µs since the epoch), and forgets the others.
     pub(crate) fn change(&mut self, window: &Window, now: u64, change: Change) {
+        self.change_at(window, now, change, now);
+    }
+
+    /// The same for units that were taken at `at`, if any are.
+    pub(crate) fn change_at(&mut self, window: &Window, now: u64, change: Change, at: u64) {
         self.forget_outdated(window, now);
         match change {
             Change::Nothing => {}
-            Change::Take { after, units } => self.insert(after, now, units, window),
+            Change::Take { after, units } => self.insert(after, at, units, window),
             Change::GiveBack { after, units } => {
                 let after = after as usize;
                 self.instants.drain(after..after + units as usize);
@@ -159,7 +164,7 @@ impl Units {
         }
     }
 
-    fn insert(&mut self, after: u32, now: u64, units: u32, window: &Window) {
+    fn insert(&mut self, after: u32, at: u64, units: u32, window: &Window) {
         let (len, units) = (self.instants.len(), units as usize);
         let wanted = len + units;
         if self.instants.capacity() < wanted {
@@ -168,10 +173,10 @@ impl Units {
             self.instants.reserve_exact(room - len);
         }
         match units {
-            1 => self.instants.push_back(now),
-            units => self.instants.extend(std::iter::repeat_n(now, units)),
+            1 => self.instants.push_back(at),
+            units => self.instants.extend(std::iter::repeat_n(at, units)),
         }
-        // Units later than now, from before the clock stepped back, come last.
+        // Those that are later, perhaps because the clock has stepped back, come last.
         let later = len - after as usize;
         if later > 0 {
             self.instants.make_contiguous()[after as usize..].rotate_left(later);
@@ -264,7 +269,7 @@ pub(crate) struct Sample<'a> {
 pub(crate) enum Change {
     #[default]
     Nothing,
-    /// Takes `units` now, which come after the first `after` ones.
+    /// So many are taken, now or as long ago as a debit says, which come after so many of them.
     Take { after: u32, units: u32 },
     /// Gives back `units` that come after the first `after` ones.
     GiveBack { after: u32, units: u32 },
@@ -330,7 +335,28 @@ impl View<'_> {
 
     /// Returns the change for a debit of as much of `cost` as there is room for.
     pub(crate) fn debit_saturating(&self, cost: u32) -> Change {
-        self.take(cost.min(Window::MAX_UNITS.saturating_sub(self.used)))
+        self.take(cost.min(self.room()))
+    }
+
+    /// The same for units that were taken at an instant in the past: none, if they do not count any more.
+    pub(crate) fn debit_at(&self, window: &Window, at: u64, cost: u32) -> Change {
+        if window.end(at) <= self.now {
+            return Change::Nothing;
+        }
+        Change::Take {
+            after: self.until(at),
+            units: cost.min(self.room()),
+        }
+    }
+
+    /// How many units more can be remembered.
+    const fn room(&self) -> u32 {
+        Window::MAX_UNITS.saturating_sub(self.used)
+    }
+
+    /// The instant that lies so many microseconds ago.
+    pub(crate) const fn ago(&self, us: u64) -> u64 {
+        self.now.saturating_sub(us)
     }
 
     /// Returns the change for a refund of `cost`: the units with the largest instants.
@@ -401,13 +427,24 @@ impl View<'_> {
 
     /// Returns the figures for a request of `cost` after `change`.
     pub(crate) fn figures(&self, window: &Window, cost: u32, change: Change) -> WindowSnapshot {
+        self.figures_at(window, cost, change, self.now)
+    }
+
+    /// The same if the units that are taken, if any are, were taken at `at`.
+    pub(crate) fn figures_at(
+        &self,
+        window: &Window,
+        cost: u32,
+        change: Change,
+        at: u64,
+    ) -> WindowSnapshot {
         let used = match change {
             Change::Take { units, .. } => self.used.saturating_add(units),
             change => self.used - change.units(),
         };
         let unit = |n: u32| match change {
             Change::Take { after, .. } if n < after => self.unit(n),
-            Change::Take { after, units } if n - after < units => Some(self.now),
+            Change::Take { after, units } if n - after < units => Some(at),
             Change::Take { units, .. } => self.unit(n - units),
             Change::GiveBack { after, units } if n >= after => self.unit(n + units),
             _ => self.unit(n),
@@ -421,7 +458,7 @@ impl View<'_> {
         };
         let newest = used.checked_sub(1).and_then(unit);
         WindowSnapshot {
-            at: self.now,
+            at,
             used,
             change,
             next_after: wait(cost),
@@ -438,7 +475,8 @@ impl View<'_> {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowSnapshot {
-    /// The time of the decision, by the clock of the store, in µs since the epoch.
+    /// When the units were taken that are charged, or when it was decided, by the clock of the store that keeps them, in µs
+    /// since the epoch.
     pub(crate) at: u64,
     /// The number of units that count.
     pub(crate) used: u32,

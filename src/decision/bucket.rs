@@ -53,7 +53,6 @@ pub(super) enum Bucket {
 impl Bucket {
     /// Creates the bucket that is in `state` at `now` after its batch; `None` if the algorithm and the state do not
     /// match. For a check, the cost is shown as taken. The state of tiers and windows already shows that.
-    #[inline(always)]
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
@@ -62,34 +61,10 @@ impl Bucket {
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
-        let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (algorithm, state) else {
-            return Self::other(algorithm, member, state, now, is_taken, action);
-        };
-        let tat = match action {
-            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
-            _ => tat,
-        };
-        Some(Self::Gcra {
-            gcra: *gcra,
-            tat,
-            now,
-            cost: member.cost,
-            is_taken,
-            may_wait: member.max_wait_us(gcra) > 0,
-        })
-    }
-
-    /// Does the same for the rarer algorithms. It is separate, to keep the inlined part for GCRA short.
-    #[inline(never)]
-    fn other(
-        algorithm: &Algorithm,
-        member: &Member<'_>,
-        state: State,
-        now: Timestamp,
-        is_taken: bool,
-        action: Action,
-    ) -> Option<Self> {
         match (algorithm, state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                Some(Self::gcra(gcra, member, tat, now, is_taken, action))
+            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
@@ -109,6 +84,30 @@ impl Bucket {
                 is_taken,
             }),
             _ => None,
+        }
+    }
+
+    /// The same by GCRA.
+    #[inline(always)]
+    pub(super) fn gcra(
+        gcra: &Gcra,
+        member: &Member<'_>,
+        tat: Tat,
+        now: Timestamp,
+        is_taken: bool,
+        action: Action,
+    ) -> Self {
+        let tat = match action {
+            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
+            _ => tat,
+        };
+        Self::Gcra {
+            gcra: *gcra,
+            tat,
+            now,
+            cost: member.cost,
+            is_taken,
+            may_wait: member.max_wait_us(gcra) > 0,
         }
     }
 

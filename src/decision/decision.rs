@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
+    gcra::{Gcra, Tat},
     tiers::{TierSnapshot, Tiers},
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
@@ -49,28 +50,48 @@ impl Decision {
         bucket: None,
     };
 
-    #[inline(always)]
+    /// The decision on a member whose bucket the backend has looked at.
     pub(super) fn new(
-        action: Action,
-        member: &Member<'_>,
         algorithm: &Algorithm,
+        member: &Member<'_>,
         answer: &Answer,
         circumstances: Circumstances,
     ) -> Self {
-        if !answer.known {
-            return Self::NOT_LIMITED;
-        }
+        let action = circumstances.shown(answer);
+        let Circumstances { now, passes, .. } = circumstances;
+        let bucket = Bucket::new(algorithm, member, answer.state, now, passes, action);
+        Self::on(bucket, member, answer, circumstances)
+    }
+
+    /// The same by GCRA.
+    #[inline(always)]
+    pub(super) fn by_gcra(
+        gcra: &Gcra,
+        tat: Tat,
+        member: &Member<'_>,
+        answer: &Answer,
+        circumstances: Circumstances,
+    ) -> Self {
+        let action = circumstances.shown(answer);
+        let Circumstances { now, passes, .. } = circumstances;
+        let bucket = Bucket::gcra(gcra, member, tat, now, passes, action);
+        Self::on(Some(bucket), member, answer, circumstances)
+    }
+
+    #[inline(always)]
+    fn on(
+        bucket: Option<Bucket>,
+        member: &Member<'_>,
+        answer: &Answer,
+        circumstances: Circumstances,
+    ) -> Self {
         let Circumstances {
-            now,
+            action,
             passes,
             source,
+            ..
         } = circumstances;
         let takes = matches!(action, Action::Spend | Action::Debit);
-        let shows = if answer.passed && passes {
-            action
-        } else {
-            Action::Keep
-        };
         Self {
             verdict: Verdict::of(
                 matches!(action, Action::Refund | Action::Keep),
@@ -81,7 +102,7 @@ impl Decision {
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
             fingerprint: member.fingerprint,
-            bucket: Bucket::new(algorithm, member, answer.state, now, passes, shows),
+            bucket,
         }
     }
 
@@ -349,7 +370,20 @@ impl fmt::Debug for Decision {
 /// The parts of a batch's result that a member's decision depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances {
+    /// What the batch does to the member's bucket.
+    pub(super) action: Action,
     pub(super) now: Timestamp,
     pub(super) passes: bool,
     pub(super) source: Source,
+}
+
+impl Circumstances {
+    /// What is done to a bucket in the end, which a decision shows.
+    #[inline(always)]
+    fn shown(&self, answer: &Answer) -> Action {
+        match answer.passed && self.passes {
+            true => self.action,
+            false => Action::Keep,
+        }
+    }
 }

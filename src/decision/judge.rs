@@ -93,6 +93,11 @@ pub(crate) fn judge_window(
     view: &window::View<'_>,
 ) -> Answer {
     let cost = member.cost;
+    if member.ago_us > 0 && matches!(action, Action::Debit | Action::ProbeDebit) {
+        let at = view.ago(member.ago_us);
+        let figures = view.figures_at(window, cost, view.debit_at(window, at, cost), at);
+        return Answer::new(State::Window(figures), true);
+    }
     let change = match action {
         Action::Probe | Action::Spend => view.spend(window, cost),
         Action::ProbeDebit | Action::Debit if member.saturates => Some(view.debit_saturating(cost)),

@@ -1,7 +1,10 @@
+use std::{slice, sync::Arc};
+
 use smallvec::SmallVec;
 
 use super::{
-    answer::Answer,
+    answer::{Answer, State},
+    batch_decision::Decisions,
     decision::{Circumstances, Decision},
     judge::{judge, untouched},
     source::Source,
@@ -9,7 +12,7 @@ use super::{
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
-    transaction::{Action, Algorithm, Batch},
+    transaction::{Action, Algorithm, Batch, Member},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -18,16 +21,34 @@ use crate::{
 pub struct Outcome {
     /// The instant at which the batch was decided.
     pub now: Timestamp,
-    answers: SmallVec<[Answer; 4]>,
-    /// The algorithms of the decision, if they differ from the members'.
-    algorithms: Option<Box<[Algorithm]>>,
-    /// The instant by the clock of each member's server, if there are several.
-    #[cfg(feature = "redis")]
-    clocks: Option<Box<[Timestamp]>>,
+    answers: Answers,
     source: Source,
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
+    /// How the members were decided, if not all by their own algorithms and one clock. It is shared, because that is
+    /// dropped faster where there is none.
+    exceptions: Option<Arc<Exceptions>>,
+}
+
+/// The answers in the order of the members. A batch of one takes no list.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for one decision, and must not allocate"
+)]
+enum Answers {
+    One(Answer),
+    Many(SmallVec<[Answer; 4]>),
+}
+
+/// For each member, in their order.
+#[derive(Clone, Debug, Default)]
+struct Exceptions {
+    /// The algorithms by which the members were decided, if they are not the members'.
+    algorithms: Option<Box<[Algorithm]>>,
+    /// The instant by the clock of each member's server, if there are several.
+    clocks: Option<Box<[Timestamp]>>,
 }
 
 impl Outcome {
@@ -35,31 +56,27 @@ impl Outcome {
     #[doc(hidden)]
     #[must_use]
     pub fn new(now: Timestamp, answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self {
+        Self::of(
             now,
-            answers: answers.into_iter().collect(),
-            algorithms: None,
-            #[cfg(feature = "redis")]
-            clocks: None,
-            source: Source::Store,
-            no_room: None,
-        }
+            Answers::from(answers.into_iter().collect::<SmallVec<_>>()),
+        )
     }
 
     /// Creates the outcome of a batch of one member.
     #[inline(always)]
     pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
-        let mut outcome = Self {
+        Self::of(now, Answers::One(answer))
+    }
+
+    #[inline(always)]
+    fn of(now: Timestamp, answers: Answers) -> Self {
+        Self {
             now,
-            answers: SmallVec::new(),
-            algorithms: None,
-            #[cfg(feature = "redis")]
-            clocks: None,
+            answers,
             source: Source::Store,
             no_room: None,
-        };
-        outcome.answers.push(answer);
-        outcome
+            exceptions: None,
+        }
     }
 
     /// Creates the outcome of a batch of one member with a window.
@@ -81,7 +98,7 @@ impl Outcome {
     #[cfg(feature = "tokio")]
     #[must_use]
     pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
-        self.answers = answers;
+        self.answers = answers.into();
         self
     }
 
@@ -96,27 +113,16 @@ impl Outcome {
     #[cfg(feature = "redis")]
     #[must_use]
     pub(crate) fn by_clocks(mut self, clocks: &[Timestamp]) -> Self {
-        self.clocks = Some(clocks.into());
+        self.exceptions_mut().clocks = Some(clocks.into());
         self
-    }
-
-    /// Returns the instant and the answer of a member, by the clock of its server.
-    #[inline(always)]
-    fn by_own_clock(&self, index: usize, answer: &Answer) -> (Timestamp, Answer) {
-        #[cfg(feature = "redis")]
-        if let Some(own) = self.clocks.as_ref().and_then(|clocks| clocks.get(index)) {
-            let state = answer.state.by_clock(self.now, *own);
-            return (*own, Answer { state, ..*answer });
-        }
-        let _ = index;
-        (self.now, *answer)
     }
 
     /// Sets the algorithms of the decision, if they differ from the members': one for each, in order.
     #[cfg(feature = "failure-policy")]
     #[must_use]
     pub(crate) fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
-        self.algorithms = Some(algorithms.into_iter().collect());
+        let algorithms = algorithms.into_iter().collect();
+        self.exceptions_mut().algorithms = Some(algorithms);
         self
     }
 
@@ -150,57 +156,114 @@ impl Outcome {
     #[inline(always)]
     pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
-        let mut outcome = Self::new(now, []);
+        let mut answers = SmallVec::<[Answer; 4]>::new();
         let mut passes = true;
         for (member, seen) in batch.members.iter().zip(seen) {
             let answer = judge(batch.action(member), member, seen, now);
             passes &= answer.passed || !batch.votes(member);
-            outcome.answers.push(answer);
+            answers.push(answer);
         }
+        let mut no_room = None;
         if passes {
-            let mut members = batch.members.iter().zip(&outcome.answers);
-            outcome.no_room = members.position(|(member, answer)| {
+            let mut members = batch.members.iter().zip(&answers);
+            no_room = members.position(|(member, answer)| {
                 matches!(member.algorithm, Algorithm::Window(_))
                     && !has_room(batch.action(member), answer)
             });
         }
-        if !passes || outcome.no_room.is_some() {
+        if !passes || no_room.is_some() {
             let members = batch.members.iter().zip(seen);
-            for ((member, seen), answer) in members.zip(&mut outcome.answers) {
+            for ((member, seen), answer) in members.zip(&mut answers) {
                 answer.state = untouched(member, seen, now);
                 answer.passed &= member.mode.votes();
             }
         }
+        let mut outcome = Self::of(now, answers.into());
+        outcome.no_room = no_room;
         outcome
+    }
+
+    fn exceptions_mut(&mut self) -> &mut Exceptions {
+        Arc::make_mut(self.exceptions.get_or_insert_default())
     }
 
     /// The answers, in the order of the batch's members.
     #[doc(hidden)]
     #[must_use]
     pub fn answers(&self) -> &[Answer] {
-        &self.answers
+        match &self.answers {
+            Answers::One(answer) => slice::from_ref(answer),
+            Answers::Many(answers) => answers,
+        }
+    }
+
+    /// Returns whether there is an answer for each member.
+    #[inline(always)]
+    pub(crate) fn answers_all(&self, batch: &Batch<'_>) -> bool {
+        match (&self.answers, batch.members) {
+            (Answers::One(_), [_]) => true,
+            (_, members) => self.answers().len() == members.len(),
+        }
+    }
+
+    /// Adds the decision on the only member of a batch.
+    #[inline(always)]
+    pub(crate) fn show_one(&self, batch: &Batch<'_>, decisions: &mut impl Decisions) {
+        // The common case stays apart, so that its decision is written where it is to be.
+        if let (Answers::One(answer), [member], None) =
+            (&self.answers, batch.members, &self.exceptions)
+            && let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =
+                (member.algorithm, answer.state, answer.known)
+        {
+            let passes = answer.passed || !batch.votes(member);
+            let circumstances = self.circumstances(batch, member, passes);
+            let decision = Decision::by_gcra(gcra, tat, member, answer, circumstances);
+            decisions.push(decision, member.mode.votes());
+            return;
+        }
+        self.show(batch, 0, self.passes(batch), decisions);
+    }
+
+    /// Adds the decision on the member at this index.
+    #[inline(never)]
+    pub(crate) fn show(
+        &self,
+        batch: &Batch<'_>,
+        index: usize,
+        passes: bool,
+        decisions: &mut impl Decisions,
+    ) {
+        let votes = batch.members[index].mode.votes();
+        decisions.push(self.decision(batch, index, passes), votes);
     }
 
     /// Returns the decision on the member at this index.
-    #[inline(always)]
     pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
-        let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
-        else {
+        let (member, mut answer) = (&batch.members[index], self.answers()[index]);
+        if !answer.known {
             return Decision::NOT_LIMITED;
-        };
-        let other = self.algorithms.as_ref().and_then(|all| all.get(index));
-        let (now, answer) = self.by_own_clock(index, answer);
-        Decision::new(
-            batch.action(member),
-            member,
-            other.unwrap_or(member.algorithm),
-            &answer,
-            Circumstances {
-                now,
-                passes,
-                source: self.source,
-            },
-        )
+        }
+        let mut algorithm = member.algorithm;
+        let mut circumstances = self.circumstances(batch, member, passes);
+        if let Some(exceptions) = &self.exceptions {
+            let algorithms = exceptions.algorithms.as_ref();
+            algorithm = algorithms.map_or(algorithm, |all| &all[index]);
+            if let Some(clocks) = &exceptions.clocks {
+                answer.state = answer.state.by_clock(self.now, clocks[index]);
+                circumstances.now = clocks[index];
+            }
+        }
+        Decision::new(algorithm, member, &answer, circumstances)
+    }
+
+    #[inline(always)]
+    fn circumstances(&self, batch: &Batch<'_>, member: &Member<'_>, passes: bool) -> Circumstances {
+        Circumstances {
+            action: batch.action(member),
+            now: self.now,
+            passes,
+            source: self.source,
+        }
     }
 
     /// Returns the index of a member whose debit does not fit into its window.
@@ -211,13 +274,21 @@ impl Outcome {
 
     /// Returns whether no voting member of `batch` is denied.
     #[must_use]
-    #[inline(always)]
     pub(crate) fn passes(&self, batch: &Batch<'_>) -> bool {
         if self.no_room.is_some() {
             return false;
         }
-        let mut members = batch.members.iter().zip(&self.answers);
+        let mut members = batch.members.iter().zip(self.answers());
         members.all(|(member, answer)| answer.passed || !batch.votes(member))
+    }
+}
+
+impl From<SmallVec<[Answer; 4]>> for Answers {
+    fn from(answers: SmallVec<[Answer; 4]>) -> Self {
+        match *answers {
+            [answer] => Self::One(answer),
+            _ => Self::Many(answers),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     quota::{Quota, Usage},
     tiers::{History, Tiers, View},
     transaction::{Action, Algorithm, Member},
-    window::{self, Units, Window},
+    window::{self, Units, Window, WindowSnapshot},
 };
 
 /// The stored state of a bucket. The default is an unused bucket. The [backend
@@ -124,7 +124,7 @@ impl Stored {
                 *self = Self::Tiers(history);
             }
             (Algorithm::Window(window), State::Window(figures)) if action.writes() => {
-                self.change_units(window, figures.change, now);
+                self.change_units(window, &figures, now);
             }
             (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() => {
                 self.use_up(quota, usage, now);
@@ -133,15 +133,15 @@ impl Stored {
         }
     }
 
-    fn change_units(&mut self, window: &Window, change: window::Change, now: Timestamp) {
-        if change.units() == 0 {
+    fn change_units(&mut self, window: &Window, figures: &WindowSnapshot, now: Timestamp) {
+        if figures.change.units() == 0 {
             return;
         }
         if !matches!(self, Self::Window(_)) {
             *self = Self::Window(Units::default());
         }
         if let Self::Window(units) = self {
-            units.change(window, now.as_micros(), change);
+            units.change_at(window, now.as_micros(), figures.change, figures.at);
             if units.is_empty() {
                 *self = Self::Nothing;
             }

@@ -5,7 +5,7 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::request_charges::{Change, Changes, RequestCharges};
+use super::request_charges::{Changes, ChargeChange, RequestCharges};
 use crate::{
     backend::BackendError,
     decision::Decision,
@@ -264,16 +264,18 @@ impl Correction {
 
     /// Keeps the receipt of a charge, unless it is to be refunded already. The charge can be smaller than requested if
     /// tiers grant less, and zero if the limit is off by now or the store did not decide.
-    fn made(&mut self, change: &Change, decision: &Decision) {
-        let Change::Charge(cost) = change else { return };
+    fn made(&mut self, change: &ChargeChange, decision: &Decision) {
+        let ChargeChange::Charge(cost) = change else {
+            return;
+        };
         let (granted, receipt) = (decision.granted(), decision.receipt());
         let back = self.charges.lock().charged(*cost, granted, receipt);
-        self.changes.extend(back.map(Change::Refund));
+        self.changes.extend(back.map(ChargeChange::Refund));
     }
 
     /// Records the unknown part after an error: a store that did not answer may have charged.
-    fn failed(&self, change: &Change, error: LimiterError) -> LimiterError {
-        if let Change::Charge(cost) = change {
+    fn failed(&self, change: &ChargeChange, error: LimiterError) -> LimiterError {
+        if let ChargeChange::Charge(cost) = change {
             let mut charges = self.charges.lock();
             match error {
                 LimiterError::Backend(BackendError::Unavailable(_)) => charges.unknown(*cost),
@@ -283,19 +285,21 @@ impl Correction {
         error
     }
 
-    fn transaction<'a>(&'a self, change: &'a Change) -> (Operation, Transaction<'a>) {
+    fn transaction<'a>(&'a self, change: &'a ChargeChange) -> (Operation, Transaction<'a>) {
         let transaction = charged(&self.limit, &self.id).correction();
         match change {
-            Change::Refund(receipt) => (
+            ChargeChange::Refund(receipt) => (
                 Operation::Refund,
                 transaction.mode(Mode::Debit).of_receipt(receipt),
             ),
-            Change::Charge(cost) if self.has_tiers => (
+            ChargeChange::Charge(cost) if self.has_tiers => (
                 Operation::Spend,
                 transaction.cost(*cost).mode(Mode::SpendOnly).min_cost(1),
             ),
             // It can be more than the burst, which may have been lowered in between.
-            Change::Charge(cost) => (Operation::Spend, transaction.cost(*cost).mode(Mode::Debit)),
+            ChargeChange::Charge(cost) => {
+                (Operation::Spend, transaction.cost(*cost).mode(Mode::Debit))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From the head of a request to the decision on it.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use http::{Extensions, request::Parts};
 
@@ -16,13 +16,13 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
-    decision::{BatchDecision, Decisions, OneDecision},
+    decision::{BatchDecision, OneDecision},
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
     rule::{Charge, Charges, undisguised},
-    transaction::{Operation, Transaction},
+    transaction::Operation,
 };
 
 impl LayerConfig {
@@ -82,12 +82,11 @@ impl LayerConfig {
     ) -> Option<Progress> {
         if let [charge] = charges {
             let transaction = self.rules.transaction(charge);
-            let transactions = slice::from_ref(&transaction);
             let mut one = OneDecision::default();
             return self.try_spend_as::<One>(
                 request,
                 charges,
-                transactions,
+                &transaction,
                 &mut one,
                 missing,
                 additions,
@@ -110,8 +109,8 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         charges: &[Charge],
-        transactions: &[Transaction<'_>],
-        decisions: &mut impl Decisions,
+        transactions: C::Transactions<'_>,
+        decisions: &mut C::Decisions,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {

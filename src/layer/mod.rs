@@ -77,8 +77,8 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod line;
 mod one_limit;
+mod queued_request;
 mod queueing;
 mod request_charges;
 mod service;

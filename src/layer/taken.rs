@@ -19,7 +19,7 @@ pub(super) struct Taken {
 pub(super) struct QueuedCharges {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
-    pub(super) turn: Turn,
+    pub(super) turn: StartTime,
 }
 
 impl QueuedCharges {
@@ -28,7 +28,7 @@ impl QueuedCharges {
         Self {
             assessment: taken.assessment,
             settlement: taken.settlement,
-            turn: Turn::after(delay),
+            turn: StartTime::after(delay),
         }
     }
 
@@ -69,10 +69,10 @@ pub(super) type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// When it is a request's turn, by tokio's clock.
 #[cfg(feature = "tokio")]
 #[derive(Clone, Copy)]
-pub(super) struct Turn(tokio::time::Instant);
+pub(super) struct StartTime(tokio::time::Instant);
 
 #[cfg(feature = "tokio")]
-impl Turn {
+impl StartTime {
     fn after(delay: Duration) -> Self {
         Self(tokio::time::Instant::now() + delay)
     }
@@ -87,10 +87,10 @@ impl Turn {
 /// Without tokio, nobody can wait.
 #[cfg(not(feature = "tokio"))]
 #[derive(Clone, Copy)]
-pub(super) struct Turn;
+pub(super) struct StartTime;
 
 #[cfg(not(feature = "tokio"))]
-impl Turn {
+impl StartTime {
     fn after(_: Duration) -> Self {
         Self
     }

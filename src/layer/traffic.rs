@@ -34,11 +34,11 @@ const FORWARDING: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 pub(super) struct Traffic {
     reporter: Arc<Reporter>,
     seen: AtomicU32,
-    sample: Mutex<Sample>,
+    sample: Mutex<TrafficSample>,
 }
 
 #[derive(Debug, Default)]
-struct Sample {
+struct TrafficSample {
     hasher: RandomState,
     agents: HashSet<u64>,
     /// For each limit of each rule, the buckets that were charged.
@@ -131,7 +131,7 @@ impl Traffic {
             for finding in findings.iter().flatten() {
                 self.reporter.tell(finding);
             }
-            *sample = Sample::default();
+            *sample = TrafficSample::default();
         }
         self.seen.store(seen, Ordering::Relaxed);
     }
@@ -191,7 +191,7 @@ impl Traffic {
     }
 }
 
-impl Sample {
+impl TrafficSample {
     /// Adds a request, and returns a finding about all of them.
     fn add(&mut self, request: &Parts, rules: &Rules, charge: &Charge) -> Option<Finding> {
         if let Some(agent) = request.headers.get(header::USER_AGENT)

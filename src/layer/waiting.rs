@@ -5,7 +5,7 @@ use http::request::Parts;
 use super::{
     additions::ResponseAdditions,
     conclusion::Conclusion,
-    line::Line,
+    queued_request::QueuedRequest,
     undecided::{Decided, Undecided},
     verdicts::Verdicts,
 };
@@ -19,7 +19,7 @@ pub(super) enum Progress {
 /// What a request waits for.
 pub(super) enum Waiting {
     ForStore(Undecided),
-    InLine(Line),
+    InLine(QueuedRequest),
 }
 
 impl Waiting {

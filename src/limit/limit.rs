@@ -385,12 +385,21 @@ impl Limit {
         }))
     }
 
-    /// Returns the most unspent units of a bucket that a process can hold; 0 without leases.
-    #[inline]
-    pub(crate) const fn leased_units(&self) -> u32 {
+    /// The algorithm, and how many unspent units a process may hold of a bucket: 0 without leases.
+    #[inline(always)]
+    pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, u32)> {
         match &self.0 {
-            Kind::Leased(leased) => leased.units,
-            _ => 0,
+            Kind::By(algorithm) => Some((algorithm, 0)),
+            _ => self.leased_algorithm(),
+        }
+    }
+
+    /// Apart, because a comparison takes less than a jump.
+    #[inline(never)]
+    fn leased_algorithm(&self) -> Option<(&Algorithm, u32)> {
+        match &self.0 {
+            Kind::Leased(leased) => Some((&leased.algorithm, leased.units)),
+            _ => None,
         }
     }
 

@@ -118,7 +118,7 @@ impl LimitHandle {
 
     /// A transaction of the client with this id, for a batch.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn transaction<'a>(&'a self, id: &'a str) -> Transaction<'a> {
         let mut transaction = Transaction::new(self, id).cost(self.cost).mode(self.mode);
         transaction.min_cost = self.min_cost;
@@ -206,7 +206,7 @@ impl LimitHandle {
     #[must_use = "`None` means that nothing has been decided"]
     pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
         self.limiter()
-            .try_decide_one(Operation::Spend, &self.transaction(id))
+            .try_decide_inlined(Operation::Spend, &self.transaction(id))
     }
 }
 

@@ -1,5 +1,6 @@
 use std::{fmt, time::Duration};
 
+use super::message::Message;
 use crate::{
     decision::{Decision, Source},
     id::Id,
@@ -29,13 +30,12 @@ pub struct Denial<'a> {
 
 impl<'a> Denial<'a> {
     pub(crate) fn new(
-        limits: &'a Limits,
+        named: Option<&'a NamedLimit>,
         limit: &'a str,
         id: &'a str,
         cost: u32,
         decision: &'a Decision,
     ) -> Self {
-        let named = limits.get(limit);
         let name = named.map(|named| &named.name);
         Self {
             named,
@@ -57,11 +57,11 @@ impl<'a> Denial<'a> {
     /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
-        let next_token = self.decision.next_token_after();
-        // For tiers it is exact already, and for a client that may wait it is the time until there is room in the line.
-        match self.decision.has_tiers() || self.decision.may_wait() {
+        // A cost waits at least for the next token, except for 0, which is denied in debt. Tiers say it themselves, and a
+        // client that may wait is told when there is room in the line.
+        match self.cost > 0 || self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
-            false => wait.max(next_token.unwrap_or_default()),
+            false => wait.max(self.decision.next_token_after().unwrap_or_default()),
         }
     }
 
@@ -85,40 +85,44 @@ impl<'a> Denial<'a> {
     }
 
     /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.
-    fn write_limit(&self, text: &mut impl fmt::Write) -> fmt::Result {
+    fn write_limit(&self, message: &mut impl Message) {
         let Some(algorithm) = self.decision.algorithm() else {
-            return Ok(());
+            return;
         };
-        if let Some(words) = self.named.and_then(|named| named.words(&algorithm)) {
-            return write_all(text, &[" (", words, ")"]);
+        message.words(" (");
+        match self.named.and_then(|named| named.words(&algorithm)) {
+            Some(words) => message.words(words),
+            None => message.words(&Limit::of(algorithm).to_string()),
         }
-        write!(text, " ({})", Limit::of(algorithm))
+        message.words(")");
     }
 
-    /// Writes the text of [`Display`](fmt::Display) without `format!`, which is too slow on the path of a denial.
-    pub(super) fn write(&self, text: &mut impl fmt::Write) -> fmt::Result {
+    /// Writes what [`Display`](fmt::Display) shows.
+    pub(super) fn write(&self, message: &mut impl Message) {
         let what = self.description.unwrap_or(self.limit);
-        if self.decision.blocked() {
-            write_all(text, &[what, " are blocked"])?;
-            return self
-                .client()
-                .map_or(Ok(()), |id| write_all(text, &[" for ", id]));
+        let of_client = if self.decision.blocked() {
+            message.text(what);
+            message.words(" are blocked");
+            " for "
+        } else {
+            message.words("too many ");
+            message.text(what);
+            self.write_limit(message);
+            " from "
+        };
+        if let Some(id) = self.client() {
+            message.words(of_client);
+            message.text(id);
         }
-        write_all(text, &["too many ", what])?;
-        self.write_limit(text)?;
-        self.client()
-            .map_or(Ok(()), |id| write_all(text, &[" from ", id]))
     }
-}
-
-pub(super) fn write_all(text: &mut impl fmt::Write, parts: &[&str]) -> fmt::Result {
-    parts.iter().try_for_each(|part| text.write_str(part))
 }
 
 impl fmt::Display for Denial<'_> {
     /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f)
+        let mut text = String::new();
+        self.write(&mut text);
+        f.write_str(&text)
     }
 }
 

@@ -1,7 +1,7 @@
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::Response;
 
-use super::refusal::Refusal;
+use super::{refusal::Refusal, refusal_body::RefusalBody};
 
 /// Builds the response to a refused request that is not gRPC.
 ///
@@ -45,6 +45,14 @@ pub trait ResponseFormat: Send + Sync + 'static {
     fn media_type(&self) -> Option<&'static str> {
         None
     }
+
+    /// Builds only the body, for the layer to add the status and all header fields but the content type. The formats of
+    /// this crate implement it.
+    #[doc(hidden)]
+    fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
+        let _ = refusal;
+        None
+    }
 }
 
 impl<F> ResponseFormat for F
@@ -80,19 +88,4 @@ impl<F: ResponseFormat> IntoFormat<AsItIs> for F {
     fn into_format(self) -> impl ResponseFormat {
         self
     }
-}
-
-pub(super) fn respond(
-    status: StatusCode,
-    content_type: HeaderValue,
-    body: Bytes,
-) -> Response<Bytes> {
-    // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more header would need a
-    // table of twice the size.
-    let mut headers = HeaderMap::with_capacity(6);
-    headers.insert(header::CONTENT_TYPE, content_type);
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
 }

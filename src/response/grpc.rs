@@ -9,8 +9,8 @@ use http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
-    format::respond,
     refusal::{Reason, Refusal},
+    refusal_body::RefusalBody,
 };
 
 const GRPC: &str = "application/grpc";
@@ -53,25 +53,25 @@ impl Grpc {
 
 fn is_grpc(request: &Parts) -> bool {
     request.method == Method::POST
-        && match kind(request) {
-            Some(Kind::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
-            Some(Kind::Web) => true,
+        && match protocol(request) {
+            Some(Protocol::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
+            Some(Protocol::Web) => true,
             None => false,
         }
 }
 
 /// The two protocols that have content types of their own.
-enum Kind {
+enum Protocol {
     Grpc,
     Web,
 }
 
-fn kind(request: &Parts) -> Option<Kind> {
+fn protocol(request: &Parts) -> Option<Protocol> {
     let content_type = request.headers.get(header::CONTENT_TYPE)?.as_bytes();
     let end = content_type.iter().position(|byte| b"+;".contains(byte));
     match &content_type[..end.unwrap_or(content_type.len())] {
-        b"application/grpc" => Some(Kind::Grpc),
-        b"application/grpc-web" | b"application/grpc-web-text" => Some(Kind::Web),
+        b"application/grpc" => Some(Protocol::Grpc),
+        b"application/grpc-web" | b"application/grpc-web-text" => Some(Protocol::Web),
         _ => None,
     }
 }
@@ -84,11 +84,11 @@ fn takes_trailers(request: &Parts) -> bool {
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
-    let mut response = respond(StatusCode::OK, HeaderValue::from_static(GRPC), Bytes::new());
+    let mut response = RefusalBody::new(GRPC, Bytes::new()).respond(StatusCode::OK);
     let headers = response.headers_mut();
     // gRPC-Web has types of its own, and a client expects the one that it sent.
     let own = refusal.request.headers.get(header::CONTENT_TYPE);
-    if let Some(own) = own.filter(|_| kind(refusal.request).is_some()) {
+    if let Some(own) = own.filter(|_| protocol(refusal.request).is_some()) {
         headers.insert(header::CONTENT_TYPE, own.clone());
     }
     #[cfg(feature = "tonic")]

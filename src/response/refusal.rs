@@ -1,10 +1,10 @@
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use http::{StatusCode, request::Parts};
-use smallvec::SmallVec;
 
 use super::{
-    denial::{Denial, Excess, write_all},
+    denial::{Denial, Excess},
+    message::Message,
     seconds::ceil_secs,
 };
 use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
@@ -19,7 +19,7 @@ pub struct Refusal<'a> {
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
-    denials: Denials<'a>,
+    denials: &'a [Denial<'a>],
     wait: Option<Duration>,
 }
 
@@ -47,8 +47,6 @@ pub enum Reason<'a> {
     Misconfigured,
 }
 
-pub(crate) type Denials<'a> = SmallVec<[Denial<'a>; 2]>;
-
 impl Reason<'_> {
     /// Returns the reason in the words of the metrics.
     pub(crate) const fn as_str(&self) -> &'static str {
@@ -67,7 +65,6 @@ impl Reason<'_> {
 impl<'a> Refusal<'a> {
     pub(super) fn new(reason: Reason<'a>, request: &'a Parts) -> Self {
         let wait = match &reason {
-            Reason::OverLimit(denial) => Some(denial.wait()),
             Reason::Unavailable => Some(Duration::from_secs(1)),
             _ => None,
         };
@@ -75,22 +72,32 @@ impl<'a> Refusal<'a> {
             status: reason.status(),
             reason,
             request,
-            denials: Denials::new(),
-            wait: wait.filter(|wait| *wait != Decision::NEVER),
+            denials: &[],
+            wait,
         }
     }
 
     /// Creates the refusal by all limits that deny. The strictest is the reason.
-    pub(super) fn denied(strictest: Denial<'a>, denials: Denials<'a>, request: &'a Parts) -> Self {
-        let mut refusal = Self::new(Reason::denied(strictest), request);
+    pub(super) fn denied(
+        strictest: Denial<'a>,
+        denials: &'a [Denial<'a>],
+        request: &'a Parts,
+    ) -> Self {
+        let own = strictest.wait();
+        let reason = Reason::denied(strictest, own);
         // A limit that denies alone is the strictest.
-        if denials.len() > 1 {
-            let longest = denials.iter().map(Denial::wait).max();
-            let wait = refusal.wait.map(|wait| wait.max(longest.unwrap_or(wait)));
-            refusal.wait = wait.filter(|wait| *wait != Decision::NEVER);
+        let wait = match denials.len() {
+            0 | 1 => own,
+            _ => denials.iter().map(Denial::wait).fold(own, Duration::max),
+        };
+        let ends = wait != Decision::NEVER && matches!(reason, Reason::OverLimit(_));
+        Self {
+            status: reason.status(),
+            reason,
+            request,
+            denials,
+            wait: ends.then_some(wait),
         }
-        refusal.denials = denials;
-        refusal
     }
 
     /// Lengthens the wait, if there is one.
@@ -141,41 +148,43 @@ impl<'a> Refusal<'a> {
     #[must_use]
     pub fn message(&self) -> String {
         let mut text = String::with_capacity(160);
-        // Writing to a String does not fail.
-        let _ = self.write_message(&mut text);
+        self.write_message(&mut text);
         text
     }
 
-    pub(super) fn write_message(&self, text: &mut impl fmt::Write) -> fmt::Result {
+    pub(super) fn write_message(&self, message: &mut impl Message) {
         match &self.reason {
             Reason::OverLimit(denial) => {
-                denial.write(text)?;
+                denial.write(message);
                 match self.retry_after_secs() {
                     Some(secs) => {
-                        let mut digits = itoa::Buffer::new();
-                        write_all(text, &[": retry in ", digits.format(secs), " s"])?;
+                        message.words(": retry in ");
+                        message.words(itoa::Buffer::new().format(secs));
+                        message.words(" s");
                     }
-                    None => text.write_str(": no more can pass")?,
+                    None => message.words(": no more can pass"),
                 }
             }
-            Reason::Blocked(denial) => denial.write(text)?,
-            reason => text.write_str(&reason.message())?,
+            Reason::Blocked(denial) => denial.write(message),
+            reason => message.text(&reason.message()),
         }
-        match self.docs() {
-            Some(docs) => write_all(text, &[", see ", docs]),
-            None => Ok(()),
+        if let Some(docs) = self.docs() {
+            message.words(", see ");
+            message.text(docs);
         }
     }
 }
 
 impl<'a> Reason<'a> {
-    fn denied(denial: Denial<'a>) -> Self {
-        match denial.exceeded() {
-            _ if denial.decision.blocked() => Self::Blocked(denial),
-            Some(most) if denial.wait() == Decision::NEVER => {
-                Self::TooCostly(Excess::of(&denial, most))
-            }
-            _ => Self::OverLimit(denial),
+    /// A limit that denies, with the wait for it.
+    fn denied(denial: Denial<'a>, wait: Duration) -> Self {
+        if denial.decision.blocked() {
+            return Self::Blocked(denial);
+        }
+        let never = wait == Decision::NEVER;
+        match never.then(|| denial.exceeded()).flatten() {
+            Some(most) => Self::TooCostly(Excess::of(&denial, most)),
+            None => Self::OverLimit(denial),
         }
     }
 

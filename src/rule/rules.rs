@@ -16,7 +16,7 @@ use crate::{
     decision::Decision,
     id::IdFormat,
     key::{IdSource, Missing},
-    limit::{Limits, did_you_mean},
+    limit::{Limits, NamedLimit, did_you_mean},
     limiter::{Limiter, LimiterError, RuleRequirement},
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
@@ -358,6 +358,12 @@ impl Rules {
         &self.targets[charge.target].limit
     }
 
+    /// The limit that is charged, as these limits define it.
+    pub(crate) fn named<'a>(&self, charge: &Charge, limits: &'a Limits) -> Option<&'a NamedLimit> {
+        let target = &self.targets[charge.target];
+        limits.find(LimitRef::remembered(&target.limit, &target.place))
+    }
+
     /// Returns the source of a charge's id.
     pub(crate) fn id_source(&self, charge: &Charge) -> IdSource {
         self.rule(charge.rule).sources.id_source(charge.source)
@@ -418,7 +424,7 @@ impl Rules {
 
     /// Returns whether a charge never refuses a request, even if it cannot be decided.
     pub(crate) fn is_harmless(&self, charge: &Charge, limits: &Limits) -> bool {
-        let named = limits.get(self.limit(charge));
+        let named = self.named(charge, limits);
         let shadow = named.is_some_and(|named| limits.is_shadow(named));
         let failure = named.and_then(|named| named.name.failure());
         let refuses = charge.on_failure.known(failure) == Some(OnFailure::Refuse);

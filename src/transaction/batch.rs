@@ -76,6 +76,9 @@ pub struct Member<'a> {
     pub(crate) saturates: bool,
     /// Whether it is denied where it would have to wait in line.
     pub(crate) no_wait: bool,
+    /// How long ago, in microseconds, the units were taken that a window is debited for. As many are charged as there is
+    /// room for.
+    pub(crate) ago_us: u64,
 }
 
 impl<'a> Member<'a> {
@@ -110,6 +113,7 @@ impl<'a> Member<'a> {
             receipt: None,
             saturates: false,
             no_wait: false,
+            ago_us: 0,
         }
     }
 

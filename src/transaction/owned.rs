@@ -51,6 +51,7 @@ pub(crate) struct OwnedMember {
     receipt: Option<Receipt>,
     saturates: bool,
     no_wait: bool,
+    ago_us: u64,
 }
 
 #[derive(Debug)]
@@ -98,6 +99,7 @@ impl OwnedMember {
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
             no_wait: self.no_wait,
+            ago_us: self.ago_us,
         }
     }
 }
@@ -120,6 +122,7 @@ impl From<&Member<'_>> for OwnedMember {
             receipt,
             saturates,
             no_wait,
+            ago_us,
         } = *member;
         Self {
             limit: match limit {
@@ -140,6 +143,7 @@ impl From<&Member<'_>> for OwnedMember {
             receipt: receipt.map(Receipt::copied),
             saturates,
             no_wait,
+            ago_us,
         }
     }
 }

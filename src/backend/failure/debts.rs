@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::{HashMap, VecDeque, hash_map::Entry},
     fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -21,6 +21,9 @@ use crate::{
 
 type Map<T> = HashMap<Fingerprint, T, RandomState>;
 
+/// The most instants that are kept of windows, at 16 bytes each. Units that are charged here beyond that are not owed.
+const MAX_TAKEN: usize = 1 << 20;
+
 /// The buckets to charge to the store once it is back. The memories have the amounts.
 pub(super) struct Debts {
     tables: Mutex<Tables>,
@@ -37,6 +40,8 @@ pub(super) struct Debtor {
     pub(super) at: Option<Timestamp>,
     /// The local charges to a quota.
     pub(super) used: Usage,
+    /// When units of a window were taken here, and how many, as they came.
+    pub(super) taken: VecDeque<(u64, u32)>,
 }
 
 #[derive(Default)]
@@ -44,6 +49,8 @@ struct Tables {
     owing: Map<Debtor>,
     /// The TAT up to which the local charges of a bucket have been paid back. Receipts for those charges refund nothing.
     paid: Map<Tat>,
+    /// How many instants of windows are kept.
+    taken: usize,
 }
 
 impl Debts {
@@ -66,35 +73,35 @@ impl Debts {
         &self,
         member: &Member<'_>,
         at: Option<Timestamp>,
-        charge: impl Fn(Usage) -> Usage,
+        charge: impl FnOnce(&mut Debtor),
         amount: impl Fn(&Debtor) -> u32,
     ) {
         if self.kept == 0 {
             return;
         }
         let mut tables = self.lock();
-        let owing = &mut tables.owing;
-        if let Some(debtor) = owing.get_mut(&member.fingerprint) {
-            debtor.at = at.max(debtor.at);
-            debtor.used = charge(debtor.used);
-            return;
+        let Tables { owing, taken, .. } = &mut *tables;
+        let debtor = owing
+            .entry(member.fingerprint)
+            .or_insert_with(|| Debtor::new(member));
+        debtor.at = at.max(debtor.at);
+        let before = debtor.taken.len();
+        charge(debtor);
+        *taken = *taken + debtor.taken.len() - before;
+        if *taken > MAX_TAKEN {
+            *taken -= usize::from(debtor.taken.pop_back().is_some());
         }
-        let debtor = Debtor {
-            member: OwnedMember::from(member),
-            at,
-            used: charge(Usage::NOTHING),
-        };
-        owing.insert(member.fingerprint, debtor);
         if owing.len() >= self.kept.saturating_mul(2) {
             keep_largest(owing, self.kept, amount);
+            *taken = owing.values().map(|debtor| debtor.taken.len()).sum();
         }
         self.owing.store(owing.len(), Ordering::Relaxed);
     }
 
-    /// Changes the local charges to a quota, if there are any.
-    pub(super) fn change(&self, bucket: Fingerprint, change: impl Fn(Usage) -> Usage) {
+    /// Changes what was charged here, if the bucket owes something.
+    pub(super) fn change(&self, bucket: Fingerprint, change: impl FnOnce(&mut Debtor)) {
         if let Some(debtor) = self.lock().owing.get_mut(&bucket) {
-            debtor.used = change(debtor.used);
+            change(debtor);
         }
     }
 
@@ -107,6 +114,7 @@ impl Debts {
     pub(super) fn take(&self, bucket: Fingerprint) -> Option<Debtor> {
         let mut tables = self.lock();
         let debtor = tables.owing.remove(&bucket);
+        tables.taken -= debtor.as_ref().map_or(0, |debtor| debtor.taken.len());
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
         debtor
     }
@@ -114,7 +122,11 @@ impl Debts {
     /// Puts back a bucket that was not paid for.
     pub(super) fn put_back(&self, bucket: Fingerprint, debtor: Debtor) {
         let mut tables = self.lock();
-        tables.owing.entry(bucket).or_insert(debtor);
+        tables.taken += debtor.taken.len();
+        match tables.owing.entry(bucket) {
+            Entry::Vacant(entry) => drop(entry.insert(debtor)),
+            Entry::Occupied(mut entry) => entry.get_mut().owe_before(debtor),
+        }
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
     }
 
@@ -136,6 +148,46 @@ impl Debts {
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Debtor {
+    fn new(member: &Member<'_>) -> Self {
+        Self {
+            member: OwnedMember::from(member),
+            at: None,
+            used: Usage::NOTHING,
+            taken: VecDeque::new(),
+        }
+    }
+
+    /// Notes that units of a window were taken.
+    pub(super) fn take(&mut self, at: u64, units: u32) {
+        match self.taken.back_mut() {
+            Some((last, taken)) if *last == at => *taken = taken.saturating_add(units),
+            _ => self.taken.push_back((at, units)),
+        }
+    }
+
+    /// Notes that units were given back that had been taken at an instant.
+    pub(super) fn give_back(&mut self, at: u64, units: u32) {
+        let mut taken = self.taken.iter_mut();
+        if let Some((_, taken)) = taken.find(|(instant, _)| *instant == at) {
+            *taken = taken.saturating_sub(units);
+        }
+    }
+
+    /// Owes what another one does, of the same bucket and from before.
+    fn owe_before(&mut self, earlier: Self) {
+        for taken in earlier.taken.into_iter().rev() {
+            self.taken.push_front(taken);
+        }
+        if self.used.start_us == earlier.used.start_us || self.used == Usage::NOTHING {
+            self.used = Usage {
+                used: self.used.used.saturating_add(earlier.used.used),
+                ..earlier.used
+            };
+        }
     }
 }
 

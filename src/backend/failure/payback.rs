@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::{self, Instant};
 
-use super::{breakers::Breakers, call::call, debts::Debtor, local::Local};
+use super::{breakers::Breakers, call::call, debts::Debtor, local::Local, owed::Debt};
 use crate::{
     backend::{Backend, BackendError},
     transaction::{Batch, Fingerprint, Member, Mode, Operation},
@@ -65,10 +65,29 @@ impl<B: Backend> Payer<B> {
 
     /// Pays for one bucket, and returns the amount that the store was asked to charge; `None` if it was not asked.
     async fn pay(&self, bucket: Fingerprint) -> Option<u32> {
-        let store = self.store.upgrade()?;
-        let debtor = self.local.debts().take(bucket)?;
-        let debt = self.local.debt(&debtor)?;
-        let debit = debit(&debtor, debt.tokens);
+        let mut debtor = self.local.debts().take(bucket)?;
+        let mut paid: Option<u32> = None;
+        while let Some(debt) = self.local.debt(&debtor) {
+            if !self.pay_debt(&debtor, &debt).await {
+                self.local.debts().put_back(bucket, debtor);
+                break;
+            }
+            paid = Some(paid.unwrap_or(0).saturating_add(debt.tokens));
+            if !debt.is_a_part() {
+                break;
+            }
+            debt.strike_off(&mut debtor);
+            time::sleep(PAUSE).await;
+        }
+        paid
+    }
+
+    /// Returns whether the store was asked to charge a debt.
+    async fn pay_debt(&self, debtor: &Debtor, debt: &Debt) -> bool {
+        let Some(store) = self.store.upgrade() else {
+            return false;
+        };
+        let debit = debit(debtor, debt);
         let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(debtor.at);
         let servers = store.servers();
         // A debit is not a probe: it is only sent to a server that answers.
@@ -79,23 +98,22 @@ impl<B: Backend> Payer<B> {
             None => None,
         };
         match answer {
-            Some(Ok(outcome)) => self.local.paid(&batch, &debt, &outcome),
-            None | Some(Err(BackendError::Moving(_) | BackendError::NotDone(_))) => {
-                self.local.debts().put_back(bucket, debtor);
-                return None;
-            }
-            Some(Err(_)) => self.local.settled(&debit, &debt),
+            Some(Ok(outcome)) => self.local.paid(&batch, debt, &outcome),
+            None | Some(Err(BackendError::Moving(_) | BackendError::NotDone(_))) => return false,
+            Some(Err(_)) => self.local.settled(&debit, debt),
         }
-        Some(debt.tokens)
+        true
     }
 }
 
 /// Returns the debit for the store.
-fn debit(debtor: &Debtor, tokens: u32) -> Member<'_> {
+fn debit<'a>(debtor: &'a Debtor, debt: &Debt) -> Member<'a> {
     Member {
-        cost: tokens,
-        min_cost: tokens,
+        cost: debt.tokens,
+        min_cost: debt.tokens,
         mode: Mode::Debit,
+        ago_us: debt.ago_us(),
+        saturates: true,
         ..debtor.member.lend()
     }
 }

@@ -71,7 +71,6 @@ pub struct MemoryBackend {
     rows: Shards<Table>,
     histories: Histories,
     clock: SystemClock,
-    #[cfg(feature = "failure-policy")]
     max_buckets: usize,
 }
 
@@ -110,7 +109,6 @@ impl MemoryBackend {
             rows: Shards::new(shards, || Table::new(max_buckets / shards)),
             histories: Histories::new(history_bytes),
             clock: SystemClock::new(),
-            #[cfg(feature = "failure-policy")]
             max_buckets,
         }
     }
@@ -211,24 +209,33 @@ impl MemoryBackend {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         now.validate()?;
         if let [member] = batch.members
+            && let Algorithm::Gcra(gcra) = member.algorithm
+            && batch.operation != Operation::Reset
+        {
+            let answer = self.decide_gcra(batch, member, gcra, now);
+            return Ok(Outcome::of_one(now, answer));
+        }
+        Ok(self.decide_others(batch, now))
+    }
+
+    /// What is decided less often, apart from the common case, which stays small.
+    #[inline(never)]
+    fn decide_others(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
+        if let [member] = batch.members
             && batch.operation != Operation::Reset
         {
             match member.algorithm {
-                Algorithm::Gcra(gcra) => {
-                    let answer = self.decide_gcra(batch, member, gcra, now);
-                    return Ok(Outcome::of_one(now, answer));
-                }
                 Algorithm::Quota(quota) => {
                     let answer = self.decide_quota(batch, member, quota, now);
-                    return Ok(Outcome::of_one(now, answer));
+                    return Outcome::of_one(now, answer);
                 }
                 Algorithm::Window(window) => {
-                    return Ok(self.decide_window(batch, member, window, now));
+                    return self.decide_window(batch, member, window, now);
                 }
-                Algorithm::Tiers(_) => {}
+                Algorithm::Gcra(_) | Algorithm::Tiers(_) => {}
             }
         }
-        Ok(self.decide_all(batch, now))
+        self.decide_all(batch, now)
     }
 
     /// Decides one GCRA bucket, like [`decide_all`](Self::decide_all) but in a third of the time.
@@ -290,7 +297,6 @@ impl MemoryBackend {
         Outcome::of_window(now, action, answer)
     }
 
-    #[inline(never)]
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
         let outcome = {

@@ -79,16 +79,20 @@ impl Table {
         decide: impl FnOnce(Value) -> (T, Option<Value>),
     ) -> T {
         let place = self.find(print);
-        let stored = place.map_or(Value::FULL, |place| self.bucket(place).value());
-        let (decided, changed) = decide(stored);
+        let mut missing = Bucket::default();
+        let bucket = match place {
+            Some(place) => self.bucket_mut(place),
+            None => &mut missing,
+        };
+        let (decided, changed) = decide(bucket.value());
         // A denial changes nothing, and an attack is mostly denials: they return before anything is written.
         let Some(value) = changed else {
             return decided;
         };
-        match place {
-            // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
-            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
-            _ => self.add_or_forget(place, print, value, now),
+        // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
+        match place.is_some() && value != Value::FULL {
+            true => bucket.set(value),
+            false => self.add_or_forget(place, print, value, now),
         }
         decided
     }

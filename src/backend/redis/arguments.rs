@@ -14,7 +14,7 @@ use crate::{
 
 /// The highest number that Lua represents exactly. A cost in microseconds is cut off there: it is beyond every
 /// tolerance, and deeper than any debt.
-const MOST_US: u64 = (1 << 53) - 1;
+pub(super) const MOST_US: u64 = (1 << 53) - 1;
 
 /// Stands for the server's own clock.
 const SERVERS_CLOCK: Value = Value::Integer(-1);

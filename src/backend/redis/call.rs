@@ -4,7 +4,9 @@ use fred::types::Value;
 use smallvec::SmallVec;
 
 use super::{
-    arguments::{clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros},
+    arguments::{
+        MOST_US, clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros,
+    },
     keys::KeyForm,
     spend::Spend,
 };
@@ -165,6 +167,7 @@ fn push_tiers(member: &Member<'_>, tiers: &Tiers, arguments: &mut Vec<Value>) {
 fn change(operation: Operation, member: &Member<'_>) -> &'static str {
     match Batch::new(operation, &[]).action(member) {
         Action::Probe | Action::Spend => "spend",
+        Action::ProbeDebit | Action::Debit if member.ago_us > 0 => "earlier",
         Action::ProbeDebit | Action::Debit if member.saturates => "fill",
         Action::ProbeDebit | Action::Debit => "debit",
         Action::Refund if refunds(member) => "refund",
@@ -185,8 +188,11 @@ fn refunds(member: &Member<'_>) -> bool {
     }
 }
 
-/// Encodes the receipt of a refund: the instant of the units, or the period of the charge.
+/// Which units are refunded, or in which period they were charged; or how long ago units were taken that are debited.
 fn named(member: &Member<'_>) -> Value {
+    if member.ago_us > 0 {
+        return integer(member.ago_us.min(MOST_US));
+    }
     match member.receipt.and_then(Receipt::stored_charge) {
         Some(Charge::Window { at }) => integer(at.as_micros()),
         Some(Charge::Quota { start_us }) => integer(start_us),

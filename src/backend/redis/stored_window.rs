@@ -22,7 +22,8 @@ pub(super) struct StoredWindow {
 enum Found {
     /// The instants of all units that count.
     All(SmallVec<[u64; 8]>),
-    /// The number of units that count; how many of them were taken until now, and until and before the instant of a receipt;
+    /// How many units count; how many of them were taken until now, and until and before the instant that a receipt or a
+    /// debit names;
     /// and the instants of some of them, by their places.
     Some {
         used: u32,
@@ -99,7 +100,7 @@ impl StoredWindow {
             Found::Some { used, until, units } => {
                 let named = match member.receipt.and_then(Receipt::stored_charge) {
                     Some(Charge::Window { at }) => at.as_micros(),
-                    _ => 0,
+                    _ => self.asked.saturating_sub(member.ago_us),
                 };
                 let [until_now, until_named, until_before] = *until;
                 View::sampled(

@@ -32,6 +32,7 @@ impl Peer {
     }
 
     /// The peer's address, with IPv4-mapped addresses converted to IPv4. The unspecified address counts as none.
+    #[inline]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         let found = match self {
             Self::Known => known(parts).ok_or(UNKNOWN),

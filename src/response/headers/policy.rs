@@ -28,7 +28,7 @@ impl Policy {
         let (most, window) = quota.allowance();
         let window = Some(window).filter(|window| *window != Decision::NEVER);
         let secs = window.map(|window| ceil_secs(window).max(1));
-        let item = item(limit, [("\";q=", Some(most.into())), (";w=", secs)]);
+        let item = item(limit, ("\";q=", most), (";w=", secs));
         if let Some(algorithm) = quota.algorithm().filter(|_| quota.is_usual()) {
             let _ = self.0.set((algorithm, item.clone()));
         }
@@ -37,19 +37,25 @@ impl Policy {
 }
 
 /// Builds an item of a structured field list (RFC 9651): the name of a limit, which needs no escaping,
-/// with integer parameters.
-pub(super) fn item(limit: &str, parameters: [(&str, Option<u64>); 2]) -> HeaderValue {
+/// with two integer parameters. The second one is optional. A name includes the punctuation around it.
+#[inline(always)]
+pub(super) fn item(
+    limit: &str,
+    (first, number): (&str, u32),
+    (second, maybe): (&str, Option<u64>),
+) -> HeaderValue {
     let mut buffers = [itoa::Buffer::new(), itoa::Buffer::new()];
-    let mut parts = ["\"", limit, "", "", "", ""];
-    let written = parameters.into_iter().zip(&mut buffers);
-    for (part, ((key, value), buffer)) in parts[2..].chunks_exact_mut(2).zip(written) {
-        if let Some(value) = value {
-            part.copy_from_slice(&[key, buffer.format(value)]);
-        }
-    }
+    let [for_first, for_second] = &mut buffers;
+    let number = for_first.format(number);
+    let (second, maybe) = match maybe {
+        Some(number) => (second, for_second.format(number)),
+        None => ("", ""),
+    };
     // A full vector becomes the value without a copy.
-    let mut text = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-    for part in parts {
+    let length = limit.len() + first.len() + number.len() + second.len() + maybe.len();
+    let mut text = Vec::with_capacity(1 + length);
+    text.push(b'"');
+    for part in [limit, first, number, second, maybe] {
         text.extend_from_slice(part.as_bytes());
     }
     HeaderValue::try_from(text).expect("limit names are ASCII")

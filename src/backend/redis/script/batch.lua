@@ -9,8 +9,8 @@
 --   or, if it has tiers, `T`, the most and the least units, how many tiers there are, and for each of them the limit,
 --   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides;
 --   or, if it has a window, `W`, what is done to the units if it passes (`spend`, `debit`, `fill`, which is a debit of no
---   more than there is room for, `refund` or `keep`), the limit, the window, the cost, and the instant of the units that
---   are refunded (-1 for the newest);
+--   more than there is room for, `earlier`, which is one of units that were taken before now, `refund` or `keep`), the limit,
+--   the window, the cost, and the instant of the units that are refunded (-1 for the newest), or how long ago they were taken;
 --   or, if it has a quota, `Q`, the quota, the cost, the period as two arguments, and the start of the period in which
 --   was charged what is refunded (-1 for any).
 -- Answers for each batch whether all that vote fit, the time, and for each member what was stored: `us` and `frac`; or

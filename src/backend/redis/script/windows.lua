@@ -39,6 +39,9 @@ local function change_units(window, how, cost, named)
     return window.until_now, cost
   elseif how == 'fill' then
     return window.until_now, math.min(cost, math.max(MOST_UNITS - used, 0))
+  elseif how == 'earlier' then
+    local counts = window.at + window.span > now
+    return window.until_named, counts and math.min(cost, math.max(MOST_UNITS - used, 0)) or 0
   elseif how == 'refund' and named < 0 then
     local units = math.min(cost, used)
     return used - units, -units
@@ -77,6 +80,11 @@ end
 local function ask_window(text, at)
   local window = {text = text, limit = tonumber(ARGV[at + 1]), span = tonumber(ARGV[at + 2])}
   local how, cost, named = ARGV[at], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  window.at = now
+  if how == 'earlier' then
+    named = math.max(now - named, 0)
+    window.at = named
+  end
   local all = math.floor(#text / 8)
   -- Units that have expired are skipped here, and cut off with the next change. A denial writes nothing.
   window.first = 0
@@ -113,7 +121,7 @@ local function changed_text(window)
   local middle = from + 8 * window.after
   local rest, added = middle, ''
   if window.units > 0 then
-    added = string.rep(struct.pack('<d', now), window.units)
+    added = string.rep(struct.pack('<d', window.at), window.units)
   else
     rest = middle - 8 * window.units
   end
