@@ -239,7 +239,7 @@ impl Finding {
     }
 }
 
-/// Tells of each finding once.
+/// Reports each finding once.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     checks: Checks,

@@ -82,7 +82,8 @@ impl Ticks {
 }
 
 impl Ticks {
-    /// What it is ordered by: the microseconds, and then the fraction. To compare one number takes half of the instructions.
+    /// Returns the order as one number: the microseconds, then the fraction. Comparing one number takes half of the
+    /// instructions.
     #[inline]
     const fn ordinal(self) -> u128 {
         (self.us as u128) << 64 | self.frac as u128
@@ -315,7 +316,7 @@ impl Gcra {
 
     /// Does the same for a span of time. `own` is the TAT right after the charge, if it is known.
     ///
-    /// While somebody waits in line, only the last one in it can give its slot back. Any other refund would put the next
+    /// While a request waits in line, only the last one in it can give its slot back. Any other refund would put the next
     /// arrival into the slot of the last one, and both would start at once.
     #[inline]
     pub(crate) fn refund_charge(

@@ -176,7 +176,7 @@ impl Units {
             1 => self.instants.push_back(at),
             units => self.instants.extend(std::iter::repeat_n(at, units)),
         }
-        // Those that are later, perhaps because the clock has stepped back, come last.
+        // Later units, for example from before the clock stepped back, come last.
         let later = len - after as usize;
         if later > 0 {
             self.instants.make_contiguous()[after as usize..].rotate_left(later);
@@ -269,7 +269,7 @@ pub(crate) struct Sample<'a> {
 pub(crate) enum Change {
     #[default]
     Nothing,
-    /// So many are taken, now or as long ago as a debit says, which come after so many of them.
+    /// Takes `units`, now or at the age of a debit, which come after the first `after` ones.
     Take { after: u32, units: u32 },
     /// Gives back `units` that come after the first `after` ones.
     GiveBack { after: u32, units: u32 },
@@ -349,7 +349,7 @@ impl View<'_> {
         }
     }
 
-    /// How many units more can be remembered.
+    /// Returns the number of further units that can be remembered.
     const fn room(&self) -> u32 {
         Window::MAX_UNITS.saturating_sub(self.used)
     }
@@ -475,7 +475,7 @@ impl View<'_> {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowSnapshot {
-    /// When the units were taken that are charged, or when it was decided, by the clock of the store that keeps them, in µs
+    /// The instant of the charged units, or of the decision, by the clock of the store that keeps them, in µs
     /// since the epoch.
     pub(crate) at: u64,
     /// The number of units that count.

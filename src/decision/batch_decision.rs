@@ -32,8 +32,8 @@ impl BatchDecision {
         !self.decision().denied()
     }
 
-    /// How long the request waits before it proceeds: the longest [delay](Decision::delay) of a member, and zero if the
-    /// batch is denied.
+    /// Returns the time that the request waits before it proceeds: the longest [delay](Decision::delay) of a member,
+    /// and zero if the batch is denied.
     #[must_use]
     pub fn delay(&self) -> Duration {
         let delays = self.members.iter().map(Decision::delay);

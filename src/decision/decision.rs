@@ -124,7 +124,7 @@ impl Decision {
         self.fingerprint == other.fingerprint
     }
 
-    /// Who made the decision.
+    /// Returns the source of the decision.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
@@ -190,7 +190,7 @@ impl Decision {
         self.tiers()?.1.grant.tier()
     }
 
-    /// How many units each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`.
+    /// Returns the number of units that each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`.
     pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
         let tiers = self.tiers().into_iter();
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
@@ -236,7 +236,7 @@ impl Decision {
         self.bucket.as_ref().and_then(Bucket::now)
     }
 
-    /// How long to wait before proceeding, when allowed: the place in the line of a limit with
+    /// Returns the time to wait before proceeding, when allowed: the place in the line of a limit with
     /// [`max_wait`](crate::Limit::max_wait). Zero on other limits, when denied, and if there is no need to wait.
     ///
     /// Rounded up to a microsecond. For a check it is what a spend would get. In a batch, all members wait for the
@@ -249,7 +249,7 @@ impl Decision {
         }
     }
 
-    /// How long to wait before the same cost would pass, if denied, or [`NEVER`](Self::NEVER) if it cannot pass. Zero
+    /// Returns the time until the same cost would pass, if denied, or [`NEVER`](Self::NEVER) if it cannot pass. Zero
     /// if allowed.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
@@ -270,7 +270,7 @@ impl Decision {
         secs.filter(|_| wait != Self::NEVER)
     }
 
-    /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once, and
+    /// Returns the time until the same cost would pass, whether denied or allowed; zero if it would pass now, and
     /// [`NEVER`](Self::NEVER) where it cannot pass. On a limit with a line it is the time until the cost would be admitted
     /// to the line, if it may wait.
     #[must_use]
@@ -280,7 +280,7 @@ impl Decision {
             .map_or(Duration::ZERO, Bucket::next_after)
     }
 
-    /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if the client has
+    /// Returns the time until the bucket is full, or like an unused one; [`NEVER`](Self::NEVER) if the client has
     /// entered a tier that never ends.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
@@ -294,7 +294,7 @@ impl Decision {
         self.bucket.as_ref().map(Bucket::quota)
     }
 
-    /// How long until one more token can be spent than now, or until the tier in force has more room or ends; `None`
+    /// Returns the time until there is one more token to spend, or until the tier in force has more room or ends; `None`
     /// if the bucket is full or no limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
@@ -370,7 +370,7 @@ impl fmt::Debug for Decision {
 /// The parts of a batch's result that a member's decision depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances {
-    /// What the batch does to the member's bucket.
+    /// The action of the batch on the member's bucket.
     pub(super) action: Action,
     pub(super) now: Timestamp,
     pub(super) passes: bool,
@@ -378,7 +378,7 @@ pub(super) struct Circumstances {
 }
 
 impl Circumstances {
-    /// What is done to a bucket in the end, which a decision shows.
+    /// Returns the action that the decision shows.
     #[inline(always)]
     fn shown(&self, answer: &Answer) -> Action {
         match answer.passed && self.passes {

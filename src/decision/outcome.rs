@@ -26,8 +26,8 @@ pub struct Outcome {
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
-    /// How the members were decided, if not all by their own algorithms and one clock. It is shared, because that is
-    /// dropped faster where there is none.
+    /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. It is
+    /// shared, because that is dropped faster where there is none.
     exceptions: Option<Arc<Exceptions>>,
 }
 

@@ -154,7 +154,7 @@ impl Assessed {
         self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 
-    /// How much this request currently charges to the bucket.
+    /// Returns the current charge of this request to the bucket.
     #[must_use]
     pub fn charged(&self) -> u32 {
         let charges = self.charges.get();

@@ -16,7 +16,7 @@ pub(super) enum Progress {
     Waiting(Box<Waiting>),
 }
 
-/// What a request waits for.
+/// The reason for which a request waits.
 pub(super) enum Waiting {
     ForStore(Undecided),
     InLine(QueuedRequest),

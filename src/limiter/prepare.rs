@@ -25,7 +25,7 @@ pub(crate) struct Lookups<'a> {
     pub(super) operation: Operation,
 }
 
-/// What a transaction has come to about which no backend is asked.
+/// The result of a transaction without the backend.
 #[derive(Clone, Copy)]
 pub(crate) enum NoMember {
     /// No limit is configured.
@@ -56,7 +56,7 @@ impl<'a> MemberList<'a> for SmallVec<[Member<'a>; 4]> {
 }
 
 impl<'a> Lookups<'a> {
-    /// Looks one transaction up. Adds it to `members`, or returns what it is otherwise.
+    /// Looks one transaction up. Adds it to `members`, or returns its result if the backend need not decide it.
     #[inline(always)]
     pub(super) fn look_up<'m>(
         self,
@@ -235,7 +235,7 @@ fn permits(
     }
 }
 
-/// What is asked of an algorithm.
+/// A question to an algorithm.
 #[derive(Clone, Copy)]
 struct Asked {
     operation: Operation,

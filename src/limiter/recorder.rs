@@ -113,7 +113,7 @@ fn record_failure<'t>(
     }
 }
 
-/// What is recorded of a transaction.
+/// The recorded part of a transaction.
 pub(crate) struct Recorded<'t> {
     limit: LimitRef<'t>,
     id: &'t str,

@@ -16,7 +16,7 @@ pub struct Denial<'a> {
     /// The id of the client. It is [`Id::MISSING`] if requests without an id share a bucket: show
     /// [`client`](Self::client) instead.
     pub id: &'a str,
-    /// What the request would have cost.
+    /// The cost of the request.
     pub cost: u32,
     /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
@@ -133,13 +133,13 @@ impl fmt::Display for Denial<'_> {
 pub struct Excess<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// What the request would have cost.
+    /// The cost of the request.
     pub cost: u32,
     /// The most that passes at once.
     pub most: u32,
-    /// What is limited, in words, if the limit's name says it.
+    /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
-    /// Where clients can read about the limit, if its name says it.
+    /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
 }
 

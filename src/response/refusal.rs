@@ -105,8 +105,8 @@ impl<'a> Refusal<'a> {
         self.wait = self.wait.map(|wait| wait.saturating_add(by));
     }
 
-    /// How long the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the same on
-    /// each call, and in gRPC's `RetryInfo`.
+    /// Returns the time that the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the
+    /// same on each call, and in gRPC's `RetryInfo`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.wait

@@ -82,7 +82,7 @@ impl Local {
             .add(member, batch.now, charge, |debtor| self.amount(debtor));
     }
 
-    /// How much a bucket owes in all.
+    /// Returns the total debt of a bucket.
     fn amount(&self, debtor: &Debtor) -> u32 {
         let now = debtor.at.unwrap_or_else(|| self.own.now());
         match debtor.member.lend().algorithm {
@@ -101,7 +101,7 @@ impl Local {
         }
     }
 
-    /// What a bucket owes the store, if it owes anything: of a window, the units that were taken first.
+    /// Returns the debt of a bucket to the store, if it has one. For a window, it is the units that were taken first.
     pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
         let member = debtor.member.lend();
         let now = debtor.at.unwrap_or_else(|| self.own.now());
@@ -164,7 +164,7 @@ impl Local {
 }
 
 impl Debt {
-    /// How long ago the units were taken that a window owes, and 0 for other limits.
+    /// Returns the age of the units that a window owes; 0 for other limits.
     pub(super) fn ago_us(&self) -> u64 {
         match self.bucket {
             OwingBucket::Window { at } => self.now.as_micros().saturating_sub(at),

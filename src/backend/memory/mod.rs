@@ -123,7 +123,7 @@ impl MemoryBackend {
         self
     }
 
-    /// How many buckets are held, including those that are full again but not yet replaced.
+    /// Returns the number of buckets, including those that are full again but not yet replaced.
     ///
     /// Takes each shard's lock in turn: meant for a gauge, not for each request.
     #[must_use]
@@ -132,7 +132,7 @@ impl MemoryBackend {
         rows + self.histories.len()
     }
 
-    /// How many buckets were evicted to make room, since the start. Takes the locks as
+    /// Returns the number of buckets evicted since the start. Takes the locks as
     /// [`buckets`](Self::buckets) does.
     #[must_use]
     pub fn evictions(&self) -> u64 {
@@ -218,7 +218,7 @@ impl MemoryBackend {
         Ok(self.decide_others(batch, now))
     }
 
-    /// What is decided less often, apart from the common case, which stays small.
+    /// Decides the less common cases. It is separate, to keep the common case small.
     #[inline(never)]
     fn decide_others(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         if let [member] = batch.members

@@ -32,7 +32,7 @@ pub(super) struct Table {
     cap: usize,
     /// The row that was swept last. Sweeps continue from there, so that all rows get their turn however the ids are spread.
     hand: usize,
-    /// How many buckets were forgotten to make room.
+    /// The number of evicted buckets.
     evictions: u64,
 }
 
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// How many buckets were forgotten to make room.
+    /// Returns the number of evicted buckets.
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }
@@ -278,8 +278,8 @@ impl Table {
         let Some(free) = self.free(rows) else {
             return self.evict_beside(rows, now);
         };
-        // The sample starts at rows that the new id's hash has chosen. The hash is keyed, so a client cannot choose whom its
-        // ids evict.
+        // The sample starts at rows that the new id's hash has chosen. The hash is keyed, so a client cannot choose
+        // which bucket its ids evict.
         let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
         let sample = self.occupied_in(rows.into_iter().chain(following));
         let victim = sample
