@@ -285,7 +285,7 @@ impl Hangups {
     fn listen(on_hangup: bool) -> Self {
         let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
         Self(listened.unwrap_or_else(|error| {
-            tracing::error!(%error, "limits are not reloaded on SIGHUP: cannot listen to the signal");
+            tracing::error!(%error, "cannot listen for SIGHUP, so it does not reload limits");
             None
         }))
     }

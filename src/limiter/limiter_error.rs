@@ -98,7 +98,7 @@ pub enum LimiterError {
     },
     /// A receipt belongs to another bucket, or a text is not a receipt.
     #[error(
-        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
+        "the receipt does not belong to limit `{limit}` and this id: use the limit and the id that were charged"
     )]
     ForeignReceipt {
         /// The limit.

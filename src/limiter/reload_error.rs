@@ -14,7 +14,7 @@ pub enum ReloadError {
     Rule(#[source] LimiterError),
     /// A limit that a rule uses was removed from the file that defined it.
     #[error(
-        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` to turn it off \
+        "limit `{limit}`, which a rule uses, is no longer in {file}: put it back, or write `{limit}: {{}}` to turn it off \
            ({hint})", file = .file.display()
     )]
     Removed {
@@ -27,7 +27,7 @@ pub enum ReloadError {
     },
     /// A limit that a rule uses no longer has values.
     #[error(
-        "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
+        "limit `{limit}` no longer has values{}, and a rule uses it: add values, or write \
          `{limit}: {{}}` to turn it off",
         In(file)
     )]

@@ -133,7 +133,7 @@ impl RuleRequirement {
             let limit = &*self.limit;
             tracing::warn!(
                 limit,
-                "the limit has no values, so its rule limits nobody: give it some, or write `{limit}: {{}}`"
+                "the limit has no values, so its rule limits nobody: add values, or write `{limit}: {{}}`"
             );
         }
         let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));

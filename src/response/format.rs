@@ -32,7 +32,7 @@ use super::{refusal::Refusal, refusal_body::RefusalBody};
 /// # let _ = layer;
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how refusals look",
+    message = "`{Self}` is not a format of refusals",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
 )]
@@ -69,7 +69,7 @@ where
 ///
 /// `Kind` only distinguishes these. You never need to write it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how refusals look",
+    message = "`{Self}` is not a format of refusals",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
     note = "with the feature `axum`, it may return anything that implements `IntoResponse`",
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"

@@ -216,7 +216,7 @@ impl<'a> Reason<'a> {
             Self::TooCostly(excess) => excess.to_string(),
             Self::Listed { list } => format!("access is denied by the list `{list}`"),
             Self::NoId(missing) if missing.is_servers_fault() => {
-                "the server cannot tell who is asking".into()
+                "the server cannot identify the client".into()
             }
             Self::NoId(missing) => missing.reason().into(),
             Self::Unavailable => "the rate limit cannot be checked right now".into(),

@@ -58,7 +58,7 @@ impl<B: Backend> Payer<B> {
                 buckets,
                 tokens,
                 ?took,
-                "charged to the store what was decided without it"
+                "local decisions were charged to the store"
             );
         }
     }
