@@ -106,7 +106,7 @@ impl Check {
         match self {
             Self::ForwardingHeaderIgnored => {
                 "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, remove clients' \
-                 headers, or switch this check off"
+                 headers, or turn this check off"
             }
             Self::OneId => {
                 "behind a proxy, use `ClientIp::behind(..)`; if all clients should share a bucket, use `key::Everyone`"
@@ -117,19 +117,19 @@ impl Check {
             }
             Self::ChargedTwice => "add the layer, or the rule, in one place only",
             Self::RuleUnmet => {
-                "write paths as the layer sees them: inside of `nest`, they have lost their prefix; or remove the rule"
+                "write paths as the layer sees them, which is without the prefix inside `nest`, or remove the rule"
             }
             Self::PreflightRefused => {
                 "put the CORS layer outside of this one, so that it answers preflight requests: in axum, add it after this one"
             }
             Self::LayerRebuilt => {
-                "build the `Limiter` and its layer once, at start, and clone them where they are needed"
+                "build the `Limiter` and its layer once, at startup, and clone them where needed"
             }
             Self::EveryoneTrusted => {
                 "use `Proxies::trusted` or `Proxies::hops`, so that clients cannot choose their address"
             }
             Self::BucketsEvicted => {
-                "set `maxmemory-policy noeviction` on the server, or keep buckets on one of their own"
+                "set `maxmemory-policy noeviction` on the server, or use a separate server for buckets"
             }
             Self::ClockSkew => "synchronize the clocks of both machines with NTP",
             Self::ClientReplays => {
@@ -239,7 +239,7 @@ impl Finding {
     }
 }
 
-/// Tells of each finding once.
+/// Reports each finding once.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     checks: Checks,

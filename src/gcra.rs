@@ -315,7 +315,7 @@ impl Gcra {
 
     /// Does the same for a span of time. `own` is the TAT right after the charge, if it is known.
     ///
-    /// While somebody waits in line, only the last one in it can give its slot back. Any other refund would put the next
+    /// While a request waits in line, only the last one in it can give its slot back. Any other refund would put the next
     /// arrival into the slot of the last one, and both would start at once.
     #[inline]
     pub(crate) fn refund_charge(

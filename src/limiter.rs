@@ -127,12 +127,12 @@ impl Limiter {
     /// Gives back what a [`Lease`](crate::backend::Lease) has charged ahead, and charges what a
     /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store: to be awaited before a process ends.
     ///
-    /// The limiter decides after that, too, and leases nothing any more. If this future is dropped, what it has not given back
-    /// stays charged.
+    /// The limiter can still decide after that, but leases nothing. If this future is dropped, units that it has not
+    /// given back stay charged.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. Then the rest stays charged until it has come back with time.
+    /// If the store does not answer. The rest then stays charged until time has replaced it.
     pub async fn close(&self) -> Result<(), LimiterError> {
         Ok(self.shared.backend.close().await?)
     }
@@ -265,18 +265,18 @@ impl Limiter {
         decided.map(drop)
     }
 
-    /// Notes a request to a layer.
+    /// Counts a request to a layer.
     #[inline]
     pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
         self.shared.rebuilt.note(reporter);
     }
 
-    /// Whether two handles are on the same limiter.
+    /// Returns whether both are the same limiter.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether the limit of this name is in shadow mode.
+    /// Returns whether the limit of this name is in shadow mode.
     pub(crate) fn is_shadow(&self, name: &str) -> bool {
         let limits = self.shared.limits.load();
         let named = limits.get(name);

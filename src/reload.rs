@@ -154,7 +154,7 @@ impl Reloader {
         }
     }
 
-    /// Looks at the files once: reads them and, if they have changed, puts in force what they say.
+    /// Reads the files once and, if they have changed, puts the new limits in force.
     /// Answers whether the limits have.
     ///
     /// It blocks for as long as it reads. A million overrides take seconds.
@@ -191,7 +191,7 @@ impl Reloader {
         (new, looked)
     }
 
-    /// Looks at the files. What was refused before is tried again only if somebody asks.
+    /// Reads the files. Refused files are tried again only on request.
     fn look(&self, asked: bool) -> Result<Look, ReloaderError> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let (documents, digest) = self
@@ -211,7 +211,7 @@ impl Reloader {
         Ok(Look::New)
     }
 
-    /// Reads the files until they are twice the same, lest one of before is put with one of after.
+    /// Reads the files until two reads are identical, so that old and new files are never combined.
     fn read(&self) -> Result<(Documents, [u8; 32]), LimitsError> {
         const TRIES: usize = 10;
         let read = || {
@@ -232,7 +232,7 @@ impl Reloader {
         Ok(last)
     }
 
-    /// Looks at the files on a thread for blocking work, and logs what has changed.
+    /// Reads the files on a thread for blocking work, and logs the changes.
     async fn look_elsewhere(&self, asked: bool) -> Result<(), String> {
         let reloader = self.clone();
         let looked = task::spawn_blocking(move || {
@@ -285,7 +285,7 @@ impl Hangups {
     fn listen(on_hangup: bool) -> Self {
         let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
         Self(listened.unwrap_or_else(|error| {
-            tracing::error!(%error, "limits are not reloaded on SIGHUP: cannot listen to the signal");
+            tracing::error!(%error, "cannot listen for SIGHUP, so it does not reload limits");
             None
         }))
     }

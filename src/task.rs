@@ -16,9 +16,7 @@ pub(crate) fn detach(closing: Closing) {
         return;
     }
     drop(closing);
-    tracing::warn!(
-        "the charge of a request is not corrected: there is no tokio runtime to do it in"
-    );
+    tracing::warn!("the charge of a request is not corrected: run it inside a tokio runtime");
 }
 
 /// Runs a future to its end, even if nobody waits for it any more.

@@ -349,7 +349,7 @@ impl View<'_> {
         }
     }
 
-    /// How many units more can be remembered.
+    /// Returns the number of further units that can be remembered.
     const fn room(&self) -> u32 {
         Window::MAX_UNITS.saturating_sub(self.used)
     }

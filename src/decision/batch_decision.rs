@@ -26,21 +26,21 @@ impl BatchDecision {
             .map_or(&Decision::NOT_LIMITED, |i| &self.members[i])
     }
 
-    /// Whether the request may proceed.
+    /// Returns whether the request may proceed.
     #[must_use]
     pub fn allowed(&self) -> bool {
         !self.decision().denied()
     }
 
-    /// How long the request waits before it proceeds: the longest [delay](Decision::delay) of a member, and zero if the
-    /// batch is denied.
+    /// Returns the time that the request waits before it proceeds: the longest [delay](Decision::delay) of a member,
+    /// and zero if the batch is denied.
     #[must_use]
     pub fn delay(&self) -> Duration {
         let delays = self.members.iter().map(Decision::delay);
         delays.max().unwrap_or_default()
     }
 
-    /// Whether a refund returned anything to any member.
+    /// Returns whether a refund returned anything to any member.
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.members.iter().any(Decision::refunded)
@@ -66,10 +66,10 @@ pub(crate) trait Decisions {
 
     fn members(&self) -> &[Decision];
 
-    /// Which voting member is the strictest, if one votes.
+    /// Returns the strictest voting member, if there is one.
     fn strictest(&self) -> Option<usize>;
 
-    /// Whether the request may proceed.
+    /// Returns whether the request may proceed.
     fn allowed(&self) -> bool;
 }
 

@@ -23,11 +23,11 @@ pub struct Outcome {
     pub now: Timestamp,
     answers: Answers,
     source: Source,
-    /// The member, by its place in the batch, whose debit its window has no room to remember. Then nothing is decided,
+    /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
-    /// How the members were decided, if not all by their own algorithms and one clock. It is shared, because that is
-    /// dropped faster where there is none.
+    /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. It is
+    /// shared, because that is dropped faster where there is none.
     exceptions: Option<Arc<Exceptions>>,
 }
 
@@ -47,7 +47,7 @@ enum Answers {
 struct Exceptions {
     /// The algorithms by which the members were decided, if they are not the members'.
     algorithms: Option<Box<[Algorithm]>>,
-    /// The instant by the clock of each member's own server, if there are several.
+    /// The instant by the clock of each member's server, if there are several.
     clocks: Option<Box<[Timestamp]>>,
 }
 
@@ -62,7 +62,7 @@ impl Outcome {
         )
     }
 
-    /// The outcome of a batch of one member.
+    /// Creates the outcome of a batch of one member.
     #[inline(always)]
     pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
         Self::of(now, Answers::One(answer))
@@ -79,7 +79,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a batch of one member with a window.
+    /// Creates the outcome of a batch of one member with a window.
     #[inline]
     pub(crate) fn of_window(now: Timestamp, action: Action, answer: Answer) -> Self {
         let mut outcome = Self::of_one(now, answer);
@@ -87,14 +87,14 @@ impl Outcome {
         outcome
     }
 
-    /// Says who has decided, if it is not where the buckets are kept.
+    /// Sets the source of the decision, if it is not the store.
     #[must_use]
     pub(crate) fn by(mut self, source: Source) -> Self {
         self.source = source;
         self
     }
 
-    /// The same with other answers.
+    /// Returns the same outcome with other answers.
     #[cfg(feature = "tokio")]
     #[must_use]
     pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
@@ -102,14 +102,14 @@ impl Outcome {
         self
     }
 
-    /// Who has decided.
+    /// Returns the source of the decision.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn source(&self) -> Source {
         self.source
     }
 
-    /// Says what time it was by the clock of each member's own server. Answers are as the clock of [`now`](Self::now)
-    /// shows them. Decisions are as their own servers show them, because these know the bucket by that.
+    /// Sets the time by the clock of each member's server. Answers use the clock of [`now`](Self::now).
+    /// Decisions use the clocks of their servers, because the stored state depends on those.
     #[cfg(feature = "redis")]
     #[must_use]
     pub(crate) fn by_clocks(mut self, clocks: &[Timestamp]) -> Self {
@@ -117,7 +117,7 @@ impl Outcome {
         self
     }
 
-    /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
+    /// Sets the algorithms of the decision, if they differ from the members': one for each, in order.
     #[cfg(feature = "failure-policy")]
     #[must_use]
     pub(crate) fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
@@ -152,7 +152,7 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Judges a batch at `now`, which is valid, by what is seen of each member's bucket.
+    /// Judges a batch at a valid `now`, by the state of each member's bucket.
     #[inline(always)]
     pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
@@ -197,7 +197,7 @@ impl Outcome {
         }
     }
 
-    /// Whether there is an answer for each member.
+    /// Returns whether there is an answer for each member.
     #[inline(always)]
     pub(crate) fn answers_all(&self, batch: &Batch<'_>) -> bool {
         match (&self.answers, batch.members) {
@@ -237,7 +237,7 @@ impl Outcome {
         decisions.push(self.decision(batch, index, passes), votes);
     }
 
-    /// The decision on the member at this index.
+    /// Returns the decision on the member at this index.
     pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
         let (member, mut answer) = (&batch.members[index], self.answers()[index]);
         if !answer.known {
@@ -266,13 +266,13 @@ impl Outcome {
         }
     }
 
-    /// The member, by its place in the batch, whose debit its window has no room to remember.
+    /// Returns the index of a member whose debit does not fit into its window.
     #[inline(always)]
     pub(crate) fn no_room(&self) -> Option<usize> {
         self.no_room
     }
 
-    /// Whether no voting member of `batch` is denied.
+    /// Returns whether no voting member of `batch` is denied.
     #[must_use]
     pub(crate) fn passes(&self, batch: &Batch<'_>) -> bool {
         if self.no_room.is_some() {
@@ -292,7 +292,7 @@ impl From<SmallVec<[Answer; 4]>> for Answers {
     }
 }
 
-/// Whether what is added to a window can be remembered: every other debit passes.
+/// Returns whether a debit fits into its window. All other debits pass.
 #[inline(always)]
 fn has_room(action: Action, answer: &Answer) -> bool {
     answer.passed || !matches!(action, Action::Debit | Action::ProbeDebit)

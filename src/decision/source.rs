@@ -1,4 +1,4 @@
-/// Who made a decision. See [`Decision::source`](crate::Decision::source).
+/// The source of a decision. See [`Decision::source`](crate::Decision::source).
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, Limits, MemoryBackend, Transaction, decision::Source};

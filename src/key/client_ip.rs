@@ -100,7 +100,7 @@ impl ClientIp {
     pub fn v4_prefix(mut self, bits: u8) -> Self {
         assert!(
             (1..=V4_BITS).contains(&bits),
-            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all are to share a limit"
+            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all clients share a limit"
         );
         self.counted.v4_bits = bits;
         self

@@ -12,7 +12,7 @@ use crate::id::{IdError, IdFormat};
 ///
 /// The [module docs](super) list the extractors of this crate, and show how to write one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say who a request is from",
+    message = "`{Self}` does not extract the id of a client",
     note = "a closure does: `|parts: &http::request::Parts| -> Option<String> {{ .. }}`",
     note = "see `tollgate::key` for ready ones, such as `ClientIp::peer()`"
 )]

@@ -37,7 +37,7 @@ impl<B> ResponseBody<B> {
         }
     }
 
-    /// A body whose end settles what the request was charged.
+    /// Creates a body whose end settles the request's charges.
     pub(super) fn watched(body: B, head: Parts, settlement: Settlement) -> Self
     where
         B: Body<Data = Bytes>,
@@ -67,7 +67,7 @@ impl<B> ResponseBody<B> {
     }
 }
 
-/// What waits for a body's end.
+/// The settlement that waits for a body's end.
 #[derive(Debug)]
 struct Watch {
     head: Parts,
@@ -100,10 +100,10 @@ impl Watch {
     }
 }
 
-/// The body was dropped, perhaps half-way.
+/// Settles when the body is dropped, possibly half-way.
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Over HTTP/1, a body with a length is not asked for more once that is sent.
+        // Over HTTP/1, a body with a length is not polled again once that length is sent.
         let length = self.head.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
         let complete = length == Some(self.sent);

@@ -18,14 +18,14 @@ use crate::{
     task::{Closing, detached},
 };
 
-/// What becomes of a request.
+/// The result for a request.
 pub(super) enum Conclusion {
     Proceed,
-    /// Boxed, so that a request that proceeds does not carry the room for it around.
+    /// Boxed, to keep the result small for requests that proceed.
     Refuse(Box<FinalResponse>),
 }
 
-/// The response to a refused request, and what has to be waited for before.
+/// The response to a refused request, and the corrections to wait for before it.
 pub(super) struct FinalResponse {
     pub(super) response: Response<Bytes>,
     pub(super) closing: Option<Closing>,
@@ -79,13 +79,13 @@ impl LayerConfig {
         }
     }
 
-    /// Whether anyone but the layer wants to know what a request has taken.
+    /// Returns whether a handler or an outer layer gets the assessment.
     #[inline]
     pub(super) fn extends(&self, spent: Verdicts<'_>) -> bool {
         self.response_extension || self.request_extension && spent.denied.is_none()
     }
 
-    /// What the response carries. If the request proceeds, it carries the assessment too, for its handler.
+    /// Collects the additions to the response. If the request proceeds, it also gets the assessment, for its handler.
     #[inline(always)]
     fn add(
         &self,
@@ -121,7 +121,7 @@ impl LayerConfig {
         }
     }
 
-    /// What becomes of a request that is charged nothing.
+    /// Concludes a request without charges.
     pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
         match missing {
             Some(missing) => {
@@ -132,7 +132,7 @@ impl LayerConfig {
         }
     }
 
-    /// Says on the request's span what was decided, if that has fields for it.
+    /// Records the decision on the request's span, if that has fields for it.
     fn record(&self, spent: Verdicts<'_>) {
         let span = Span::current();
         if span.is_disabled() {
@@ -188,7 +188,7 @@ impl LayerConfig {
         Conclusion::Refuse(refused)
     }
 
-    /// Refuses a request for which one rule has found no id, whatever the others say. For these it has ended.
+    /// Refuses a request for which one rule has found no id. For the other rules, the request has ended.
     #[cold]
     fn refuse_without_id(
         &self,

@@ -28,7 +28,7 @@ use crate::{
 impl LayerConfig {
     /// Decides a request, or begins to if the backend has to wait.
     ///
-    /// Whatever is decided, `additions` is for the response.
+    /// `additions` is for the response in each case.
     pub(super) fn assess(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -59,7 +59,7 @@ impl LayerConfig {
         }
     }
 
-    /// The list that a request is on, by its path as it is sent, or as a router may resolve it.
+    /// Returns the deny list that a request is on, by its path as sent, or as a router may resolve it.
     fn listing(&self, request: &Parts) -> Option<&DenyList> {
         let resolved = undisguised(request);
         let holds = |list: &&DenyList| {
@@ -151,7 +151,7 @@ impl LayerConfig {
         }
     }
 
-    /// What a request has taken, as far as anyone asks for it. All of it, if the request has to wait.
+    /// Returns the charges of a request, as far as they are needed later. All of it, if the request has to wait.
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         let Some(delay) = spent.delay() else {
             return self.taken_at_once(request, spent);

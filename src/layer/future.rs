@@ -76,7 +76,7 @@ where
     }
 }
 
-/// How the inner service has ended, with what the response is to carry.
+/// The result of the inner service, and the additions to the response.
 type InnerResult<R, E> = (Result<R, E>, ResponseAdditions);
 
 impl<S, ReqBody> ResponseFuture<S, ReqBody>
@@ -136,7 +136,7 @@ where
                     let Some(closing) = closing else {
                         return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                     };
-                    // The client is to be answered when what it did is counted.
+                    // The client gets its answer when its charge is corrected.
                     ResponseState::Closing {
                         closing: detached(closing),
                         ended: Some(Box::new((ended, std::mem::take(additions)))),

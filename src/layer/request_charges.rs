@@ -2,40 +2,40 @@ use smallvec::SmallVec;
 
 use crate::transaction::Receipt;
 
-/// What one request has taken from one bucket, as the charges that it is made of, so that each refund goes where its
+/// The charges of one request to one bucket, each with its receipt, so that each refund goes where its
 /// charge went.
 #[derive(Debug)]
 pub(super) struct RequestCharges {
-    /// What is charged once all changes have been made.
+    /// The total once all changes have been made.
     total: u32,
-    /// What can be refunded, in the order of the charges.
+    /// The receipts that can be refunded, in the order of the charges.
     receipts: SmallVec<[Receipt; 1]>,
-    /// The charges that are still on their way.
+    /// The charges that are still in flight.
     on_their_way: u32,
-    /// What is to be refunded of these.
+    /// The part of those to refund.
     owed: u32,
-    /// What may have been charged, because the store did not say. It is neither refunded nor charged again.
+    /// The charges with an unknown outcome. They are neither refunded nor repeated.
     unknown: UnknownCharges,
 }
 
 /// Charges with an unknown outcome.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnknownCharges {
-    /// What is part of the total.
+    /// The part that belongs to the total.
     counted: u32,
-    /// What is not any more, because the total has become less.
+    /// The part that no longer belongs to the total, because the total was lowered.
     spare: u32,
 }
 
 impl UnknownCharges {
-    /// Leaves `cost` out of the total, and returns what was not part of it.
+    /// Removes `cost` from the total, and returns the part that did not belong to it.
     fn leave_out(&mut self, cost: u32) -> u32 {
         let part = cost.min(self.counted);
         (self.counted, self.spare) = (self.counted - part, self.spare + part);
         cost - part
     }
 
-    /// Makes `cost` part of the total, and returns what there is not enough of.
+    /// Adds `cost` to the total, and returns the part that is missing.
     fn count(&mut self, cost: u32) -> u32 {
         let part = cost.min(self.spare);
         (self.counted, self.spare) = (self.counted + part, self.spare - part);
@@ -43,7 +43,7 @@ impl UnknownCharges {
     }
 }
 
-/// What is left to do.
+/// A change to make at the store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChargeChange {
     Charge(u32),
@@ -67,8 +67,8 @@ impl RequestCharges {
         self.total
     }
 
-    /// Notes that `total` is charged, and returns what is left to do for it. What was charged last is refunded first, and
-    /// nothing that is confirmed before what is not.
+    /// Sets the total, and returns the changes for it. The latest charges are refunded first, and
+    /// unconfirmed ones before confirmed ones.
     pub(super) fn settle(&mut self, total: u32) -> Changes {
         let before = std::mem::replace(&mut self.total, total);
         let mut changes = Changes::new();
@@ -99,8 +99,8 @@ impl RequestCharges {
         changes
     }
 
-    /// Notes that a charge of `cost` has come to `granted`, with the receipt if there is one. Returns what is to be refunded
-    /// of it at once.
+    /// Records that a charge of `cost` was granted as `granted`, with its receipt, if any. Returns the part of it to refund
+    /// immediately.
     pub(super) fn charged(
         &mut self,
         cost: u32,
@@ -121,7 +121,7 @@ impl RequestCharges {
         (back.cost() > 0).then_some(back)
     }
 
-    /// Notes that it is not known whether a charge of `cost` was made.
+    /// Records a charge of `cost` with an unknown outcome.
     pub(super) fn unknown(&mut self, cost: u32) {
         self.on_their_way -= cost;
         let owed = cost.min(self.owed);

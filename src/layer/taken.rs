@@ -6,7 +6,7 @@ use super::{
 };
 use crate::task::detach;
 
-/// What a request has taken, for its handler and for how it ends.
+/// The charges of a request, for its handler and for its settlement.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) assessment: Option<Assessment>,
@@ -15,7 +15,7 @@ pub(super) struct Taken {
     pub(super) queued: Option<Box<QueuedCharges>>,
 }
 
-/// What a request is charged that has to wait. Dropped before it is its turn, it gives all of it back.
+/// The charges of a request that has to wait. If they are dropped before its turn, they are refunded.
 pub(super) struct QueuedCharges {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
@@ -23,7 +23,7 @@ pub(super) struct QueuedCharges {
 }
 
 impl QueuedCharges {
-    /// What a request has taken that waits for `delay` from now on.
+    /// Creates the charges of a request that waits for `delay` from now on.
     pub(super) fn new(taken: Taken, delay: Duration) -> Self {
         Self {
             assessment: taken.assessment,
@@ -66,7 +66,7 @@ fn give_back(assessment: &Assessment) {
 
 pub(super) type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// When it is a request's turn, by tokio's clock.
+/// The instant of a request's turn, by tokio's clock.
 #[cfg(feature = "tokio")]
 #[derive(Clone, Copy)]
 pub(super) struct StartTime(tokio::time::Instant);

@@ -366,7 +366,7 @@ impl Limit {
 
     /// The same limit with leases: each process may hold `units`, and the store decides by `burst`, or by a quota of that.
     pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
-        // What is left of a limit makes one if the whole does.
+        // A smaller limit is valid if the whole one is.
         let (left, whole) = match self.algorithm() {
             Some(Algorithm::Gcra(gcra)) => {
                 let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);

@@ -15,7 +15,8 @@ use crate::{
     transaction::{Batch, Member, Transaction},
 };
 
-/// How many transactions are decided together. Both take the same path, and a single one costs no more than it needs.
+/// The number of transactions that are decided together: one or many. Both take the same path, and a single one costs
+/// no more than necessary.
 ///
 /// Members are kept apart from everything else. They are lent to the backend, and the compiler has to assume that it
 /// changes whatever is beside them.
@@ -26,16 +27,16 @@ pub(crate) trait Capacity: 'static {
     /// Room for the canonical forms of ids that were written otherwise.
     type Ids: Default + 'static;
 
-    /// What the backend is asked.
+    /// The batch for the backend.
     type Members<'a>: Default;
 
     /// The transactions about which no backend is asked, beside others about which one is.
     type Others;
 
-    /// What is decided.
+    /// The decisions.
     type Decisions: Decisions + Default;
 
-    /// Looks transactions up. Returns the members about which the backend is asked. If it is not asked, all is decided.
+    /// Looks transactions up. Returns the members for the backend. If the backend is not needed, all are decided.
     fn prepare<'a, 'm, 't: 'a>(
         lookups: Lookups<'a>,
         transactions: Self::Transactions<'t>,
@@ -159,7 +160,7 @@ fn in_order(
 
 /// Transactions that are decided together.
 pub(crate) trait Transactions<'a>: Copy {
-    /// What is recorded of them.
+    /// The recorded parts of the transactions.
     fn recorded(self) -> impl Iterator<Item = Recorded<'a>>;
 }
 

@@ -35,7 +35,7 @@ pub struct LimitHandle {
     no_wait: bool,
 }
 
-/// What the clones of a handle share.
+/// The part of a handle that its clones share.
 struct NamedHandle {
     limiter: Limiter,
     name: Box<str>,
@@ -217,14 +217,14 @@ impl<'a> From<&'a LimitHandle> for LimitRef<'a> {
     }
 }
 
-/// For rules, which are bound to the limit of this name when the layer is built.
+/// The limit's name, for rules, which look it up when the layer is built.
 impl From<&LimitHandle> for Arc<str> {
     fn from(handle: &LimitHandle) -> Self {
         handle.name().into()
     }
 }
 
-/// As of a reference.
+/// The limit's name.
 impl From<LimitHandle> for Arc<str> {
     fn from(handle: LimitHandle) -> Self {
         handle.name().into()

@@ -25,12 +25,12 @@ pub(crate) struct Lookups<'a> {
     pub(super) operation: Operation,
 }
 
-/// What a transaction has come to about which no backend is asked.
+/// The result of a transaction without the backend.
 #[derive(Clone, Copy)]
 pub(crate) enum NoMember {
     /// No limit is configured.
     Off,
-    /// It cannot pass, whatever is stored.
+    /// It cannot pass, in any state.
     Refused { votes: bool, shadow: bool },
 }
 
@@ -56,7 +56,7 @@ impl<'a> MemberList<'a> for SmallVec<[Member<'a>; 4]> {
 }
 
 impl<'a> Lookups<'a> {
-    /// Looks one transaction up. Adds it to `members`, or returns what it is otherwise.
+    /// Looks one transaction up. Adds it to `members`, or returns its result if the backend need not decide it.
     #[inline(always)]
     pub(super) fn look_up<'m>(
         self,
@@ -116,7 +116,7 @@ impl<'a> Lookups<'a> {
 }
 
 impl NoMember {
-    /// Whether it denies the batch that it is in.
+    /// Returns whether it denies the batch that it is in.
     pub(super) fn refuses(self, operation: Operation) -> bool {
         let asks = matches!(operation, Operation::Check | Operation::Spend);
         asks && matches!(self, Self::Refused { votes: true, .. })
@@ -173,7 +173,7 @@ fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
     keys.find(|key| !seen.insert(*key))
 }
 
-/// The id in the form that its bucket is kept under.
+/// Returns the canonical form of the id.
 #[inline(always)]
 pub(super) fn canonical<'a>(
     named: &NamedLimit,
@@ -202,7 +202,7 @@ fn fold<'a>(
     }
 }
 
-/// What is decided while the store does not answer, if the transaction or its limit says so.
+/// Returns the failure policy of the transaction or of its limit, if there is one.
 #[inline(always)]
 fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFailure> {
     let stricter = |own: OnFailure| transaction.floor().map_or(own, |floor| floor.stricter(own));
@@ -210,7 +210,7 @@ fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFai
     transaction.on_failure.or_else(of_limit)
 }
 
-/// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.
+/// Rejects what an algorithm cannot do, and returns whether it could ever grant the cost.
 #[inline(always)]
 fn permits(
     algorithm: &Algorithm,
@@ -235,7 +235,7 @@ fn permits(
     }
 }
 
-/// What is asked of an algorithm.
+/// A question to an algorithm.
 #[derive(Clone, Copy)]
 struct Asked {
     operation: Operation,
@@ -261,7 +261,7 @@ impl Asked {
         }
     }
 
-    /// Refuses what cannot be done to tiers. A cost above all their limits is denied, for ever.
+    /// Rejects what cannot be done to tiers. A cost above all their limits is always denied.
     fn is_permitted_by_tiers(self, limit: &str) -> Result<(), LimiterError> {
         let cost = self.cost;
         let least = self.min_cost.unwrap_or(cost);

@@ -14,7 +14,7 @@ use crate::{
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
 
-/// Records what is decided, and how long that takes. Only spends are counted, not what is given back.
+/// Records decisions and their duration. Only spends are counted, not refunds.
 pub(super) struct DecisionRecorder<'a> {
     durations: &'a Durations,
     limits: &'a Limits,
@@ -37,7 +37,7 @@ impl<'a> DecisionRecorder<'a> {
         }
     }
 
-    /// Records how long a backend took.
+    /// Records the duration of the backend's answer.
     #[inline(always)]
     pub(super) fn applied(&self) {
         self.durations.record(self.operation, self.since);
@@ -113,7 +113,7 @@ fn record_failure<'t>(
     }
 }
 
-/// What is recorded of a transaction.
+/// The recorded part of a transaction.
 pub(crate) struct Recorded<'t> {
     limit: LimitRef<'t>,
     id: &'t str,
@@ -144,7 +144,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// What is decided locally may be by a share of the limit, and what is leased is a part of it: what remains says nothing of
+/// A local decision can use a share of the limit, and a lease holds a part of it, so their `remaining` says nothing about
 /// the limit.
 fn utilization(named: &NamedLimit, transaction: &Recorded<'_>, decision: &Decision) {
     if matches!(decision.source(), Source::Local | Source::Lease) {
@@ -199,7 +199,7 @@ fn tell(
     }
 }
 
-/// An id as events show it. One that is redacted is the same each time within a process, and cannot be found out from it.
+/// Returns an id for events. A redacted id is stable within a process, and does not reveal the original.
 pub(super) fn shown(limits: &Limits, id: &str) -> Id {
     static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     match limits.redacts_ids() && id != Id::MISSING {

@@ -16,11 +16,11 @@ pub struct Denial<'a> {
     /// The id of the client. It is [`Id::MISSING`] if requests without an id share a bucket: show
     /// [`client`](Self::client) instead.
     pub id: &'a str,
-    /// What the request would have cost.
+    /// The cost of the request.
     pub cost: u32,
-    /// What is limited, in words, if the limit's name says it.
+    /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
-    /// Where clients can read about the limit, if its name says it.
+    /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
     /// The decision on it.
     pub decision: &'a Decision,
@@ -54,7 +54,7 @@ impl<'a> Denial<'a> {
         Some(self.id).filter(|id| *id != Id::MISSING)
     }
 
-    /// How long until this limit would admit the same request; [`Decision::NEVER`] if it never will.
+    /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
         // A cost waits at least for the next token, except for 0, which is denied in debt. Tiers say it themselves, and a
@@ -65,17 +65,17 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// The most that passes at once, if the request costs more.
+    /// Returns the most that passes at once, if the request costs more.
     pub(super) fn exceeded(&self) -> Option<u32> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
-            // A share of the limit is less than what passes once the store answers again.
+            // The share of a local decision is less than the whole limit, which applies once the store answers again.
             (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
             (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
 
-    /// The limit of this client.
+    /// Returns the limit of this client.
     fn in_force(&self) -> Option<&'a Limit> {
         let named = self.named?;
         match self.client() {
@@ -84,7 +84,7 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// Writes the limit as it was in force for this client. Most have the default, whose words are known.
+    /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.
     fn write_limit(&self, message: &mut impl Message) {
         let Some(algorithm) = self.decision.algorithm() else {
             return;
@@ -133,13 +133,13 @@ impl fmt::Display for Denial<'_> {
 pub struct Excess<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// What the request would have cost.
+    /// The cost of the request.
     pub cost: u32,
     /// The most that passes at once.
     pub most: u32,
-    /// What is limited, in words, if the limit's name says it.
+    /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
-    /// Where clients can read about the limit, if its name says it.
+    /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
 }
 

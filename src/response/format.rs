@@ -32,7 +32,7 @@ use super::{refusal::Refusal, refusal_body::RefusalBody};
 /// # let _ = layer;
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how refusals look",
+    message = "`{Self}` is not a format of refusals",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
 )]
@@ -67,9 +67,9 @@ where
 /// The argument of [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with): a [`ResponseFormat`] or,
 /// with the feature `axum`, a closure that returns anything that implements `IntoResponse`.
 ///
-/// `Kind` only tells these apart. You never need to write it.
+/// `Kind` only distinguishes these. You never need to write it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how refusals look",
+    message = "`{Self}` is not a format of refusals",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
     note = "with the feature `axum`, it may return anything that implements `IntoResponse`",
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
@@ -79,7 +79,7 @@ pub trait IntoFormat<Kind> {
     fn into_format(self) -> impl ResponseFormat;
 }
 
-/// Says that it is a format as it is.
+/// Marks types that are formats themselves.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AsItIs;

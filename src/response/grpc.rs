@@ -17,15 +17,15 @@ const GRPC: &str = "application/grpc";
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-/// What the gRPC protocol lets stand in a message: printable ASCII but `%`.
+/// The characters to escape in a gRPC message: all but printable ASCII, and `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Selects the requests that are refused with HTTP 200 and a `grpc-status`.
 /// [`RateLimitLayer::grpc`](crate::RateLimitLayer::grpc) has an example.
 ///
 /// Use [`Never`](Self::Never) behind a proxy that asks this server over HTTP whether to admit a request: nginx's
-/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would take the status 200 for
-/// a yes.
+/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would treat the status 200 as
+/// approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grpc {
@@ -41,7 +41,7 @@ pub enum Grpc {
 }
 
 impl Grpc {
-    /// Whether a request is refused as gRPC is.
+    /// Returns whether a request is refused with a gRPC status.
     pub(super) fn is(self, request: &Parts) -> bool {
         match self {
             Self::Auto => is_grpc(request),
@@ -112,7 +112,7 @@ fn code(reason: &Reason<'_>) -> i32 {
     }
 }
 
-/// The milliseconds after which a client may retry, rounded up; -1 tells it not to.
+/// Returns the milliseconds after which a client may retry, rounded up; -1 means never.
 fn pushback(wait: Option<Duration>) -> i32 {
     let Some(wait) = wait else {
         return -1;

@@ -1,6 +1,6 @@
 //! Messages for humans, written without the machinery of formatting: this is on the path of a denial.
 
-/// What a message is written to.
+/// The destination of a message.
 pub(super) trait Message {
     /// Adds words of this crate, which need no escaping.
     fn words(&mut self, words: &str);

@@ -15,7 +15,7 @@ use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterErr
 pub struct Refusal<'a> {
     /// The HTTP status for the reason.
     pub status: StatusCode,
-    /// Why the request is refused.
+    /// The reason for the refusal.
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
@@ -23,7 +23,7 @@ pub struct Refusal<'a> {
     wait: Option<Duration>,
 }
 
-/// Why a request is refused. The [guide](crate::guide::responses) lists the status for each.
+/// The reason for a refusal. The [guide](crate::guide::responses) lists the status for each.
 /// [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -48,7 +48,7 @@ pub enum Reason<'a> {
 }
 
 impl Reason<'_> {
-    /// The reason in the words that operators read.
+    /// Returns the reason in the words of the metrics.
     pub(crate) const fn as_str(&self) -> &'static str {
         match self {
             Self::OverLimit(_) => "over_limit",
@@ -77,7 +77,7 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The refusal by all limits that deny, of which the strictest is the reason.
+    /// Creates the refusal by all limits that deny. The strictest is the reason.
     pub(super) fn denied(
         strictest: Denial<'a>,
         denials: &'a [Denial<'a>],
@@ -100,13 +100,13 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Makes the wait, if there is one, longer.
+    /// Lengthens the wait, if there is one.
     pub(super) fn delay(&mut self, by: Duration) {
         self.wait = self.wait.map(|wait| wait.saturating_add(by));
     }
 
-    /// How long the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the same on
-    /// each call, and in gRPC's `RetryInfo`.
+    /// Returns the time that the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the
+    /// same on each call, and in gRPC's `RetryInfo`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.wait
@@ -188,7 +188,7 @@ impl<'a> Reason<'a> {
         }
     }
 
-    /// Why a request could not be decided.
+    /// Returns the reason for a request that could not be decided.
     pub(super) fn failed(error: &'a LimiterError, limits: &'a Limits) -> Self {
         match error {
             LimiterError::Backend(_) => Self::Unavailable,
@@ -216,11 +216,11 @@ impl<'a> Reason<'a> {
             Self::TooCostly(excess) => excess.to_string(),
             Self::Listed { list } => format!("access is denied by the list `{list}`"),
             Self::NoId(missing) if missing.is_servers_fault() => {
-                "the server cannot tell who is asking".into()
+                "the server cannot identify the client".into()
             }
             Self::NoId(missing) => missing.reason().into(),
             Self::Unavailable => "the rate limit cannot be checked right now".into(),
-            Self::Misconfigured => "the rate limit is not set up rightly".into(),
+            Self::Misconfigured => "the rate limit is misconfigured".into(),
         }
     }
 }

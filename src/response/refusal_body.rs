@@ -1,7 +1,8 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// The body of a refusal with its type. The layer adds the other header fields.
+/// The body of a refusal, with its type. The layer adds the other header fields. Returned by
+/// [`ResponseFormat::body`](super::ResponseFormat::body).
 #[derive(Debug)]
 pub struct RefusalBody {
     pub(super) content_type: HeaderValue,

@@ -38,12 +38,12 @@ impl Responder {
         self.respond(Refusal::denied(strictest, denials, request), fields)
     }
 
-    /// The response to a request that should have an id and has none.
+    /// Builds the response to a request without a required id.
     pub(crate) fn missing(&self, request: &Parts, missing: &Missing) -> Response<Bytes> {
         self.refused(request, Reason::NoId(missing))
     }
 
-    /// The response to a request that could not be decided.
+    /// Builds the response to a request that could not be decided.
     pub(crate) fn failed(
         &self,
         request: &Parts,
@@ -53,12 +53,12 @@ impl Responder {
         self.refused(request, Reason::failed(error, limits))
     }
 
-    /// The response to a request that is refused for a reason that is no limit.
+    /// Builds the response to a request that is refused for another reason than a limit.
     pub(crate) fn refused<'a>(&self, request: &'a Parts, reason: Reason<'a>) -> Response<Bytes> {
         self.respond(Refusal::new(reason, request), None)
     }
 
-    /// The format that the client likes best of those that there are.
+    /// Returns the format that the client prefers.
     fn format_for(&self, request: &Parts) -> &dyn ResponseFormat {
         const PROBLEM: &Problem = &Problem::new();
         let Some(own) = self.format.media_type() else {

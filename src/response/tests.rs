@@ -110,9 +110,9 @@ const MESSAGES: [&str; 8] = [
     "too many new orders at once: the request costs 5, and at most 1 can pass, see https://example.com/limits",
     "access is denied by the list `bots`",
     "send a token",
-    "the server cannot tell who is asking",
+    "the server cannot identify the client",
     "the rate limit cannot be checked right now",
-    "the rate limit is not set up rightly",
+    "the rate limit is misconfigured",
 ];
 
 fn responder(format: impl ResponseFormat) -> Responder {

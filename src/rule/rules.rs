@@ -48,7 +48,7 @@ pub enum RuleError {
     Check(Finding),
     /// Several rules of one limit, at least one of which charges by how requests end.
     #[error(
-        "limit `{limit}` has several rules, and one of them charges by how a request ends, so they cannot be \
+        "limit `{limit}` has several rules, and one of them charges by outcome, so their costs cannot be \
          added up: use one rule, or two limits"
     )]
     MixedCharging {

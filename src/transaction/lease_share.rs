@@ -39,7 +39,7 @@ impl LeaseShare {
         Self { parts }
     }
 
-    /// So much of a burst, rounded down.
+    /// Returns the share of a burst, rounded down.
     #[must_use]
     pub fn of(self, burst: u32) -> u32 {
         let units = u64::from(burst) * u64::from(self.parts) / u64::from(Self::WHOLE);

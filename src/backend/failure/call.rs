@@ -33,5 +33,5 @@ pub(super) async fn call(
 
 /// The error for a store that did not answer in time.
 #[derive(Debug, Error)]
-#[error("no answer within {0:?}: what was asked may have been done")]
+#[error("no answer within {0:?}, so the store may have made the change")]
 struct Late(Duration);

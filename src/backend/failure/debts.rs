@@ -40,7 +40,7 @@ pub(super) struct Debtor {
     pub(super) at: Option<Timestamp>,
     /// The local charges to a quota.
     pub(super) used: Usage,
-    /// When units of a window were taken here, and how many, as they came.
+    /// The instants at which units of a window were taken locally, and their numbers, in order.
     pub(super) taken: VecDeque<(u64, u32)>,
 }
 
@@ -49,7 +49,7 @@ struct Tables {
     owing: Map<Debtor>,
     /// The TAT up to which the local charges of a bucket have been paid back. Receipts for those charges refund nothing.
     paid: Map<Tat>,
-    /// How many instants of windows are kept.
+    /// The number of instants of windows that are kept.
     taken: usize,
 }
 
@@ -161,7 +161,7 @@ impl Debtor {
         }
     }
 
-    /// Notes that units of a window were taken.
+    /// Records units of a window that were taken.
     pub(super) fn take(&mut self, at: u64, units: u32) {
         match self.taken.back_mut() {
             Some((last, taken)) if *last == at => *taken = taken.saturating_add(units),
@@ -169,7 +169,7 @@ impl Debtor {
         }
     }
 
-    /// Notes that units were given back that had been taken at an instant.
+    /// Records a refund of units that were taken at an instant.
     pub(super) fn give_back(&mut self, at: u64, units: u32) {
         let mut taken = self.taken.iter_mut();
         if let Some((_, taken)) = taken.find(|(instant, _)| *instant == at) {

@@ -82,7 +82,7 @@ impl Local {
             .add(member, batch.now, charge, |debtor| self.amount(debtor));
     }
 
-    /// How much a bucket owes in all.
+    /// Returns the total debt of a bucket.
     fn amount(&self, debtor: &Debtor) -> u32 {
         let now = debtor.at.unwrap_or_else(|| self.own.now());
         match debtor.member.lend().algorithm {
@@ -164,7 +164,7 @@ impl Local {
 }
 
 impl Debt {
-    /// How long ago the units were taken that a window owes, and 0 for other limits.
+    /// Returns the age of the units that a window owes; 0 for other limits.
     pub(super) fn ago_us(&self) -> u64 {
         match self.bucket {
             OwingBucket::Window { at } => self.now.as_micros().saturating_sub(at),
@@ -179,7 +179,7 @@ impl Debt {
         }
     }
 
-    /// Whether a bucket may owe more than this.
+    /// Returns whether a bucket may owe more than this.
     pub(super) fn is_a_part(&self) -> bool {
         matches!(self.bucket, OwingBucket::Window { .. })
     }

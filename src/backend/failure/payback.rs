@@ -58,7 +58,7 @@ impl<B: Backend> Payer<B> {
                 buckets,
                 tokens,
                 ?took,
-                "charged to the store what was decided without it"
+                "local decisions were charged to the store"
             );
         }
     }
@@ -82,7 +82,7 @@ impl<B: Backend> Payer<B> {
         paid
     }
 
-    /// Whether the store was asked to charge a debt.
+    /// Returns whether the store was asked to charge a debt.
     async fn pay_debt(&self, debtor: &Debtor, debt: &Debt) -> bool {
         let Some(store) = self.store.upgrade() else {
             return false;

@@ -217,7 +217,7 @@ impl ClusterState {
                     self.adopt(&routing);
                     return true;
                 }
-                Ok(_) => tracing::debug!(?link, "a server knows of no slots"),
+                Ok(_) => tracing::debug!(?link, "a server has an empty table of slots"),
                 Err(error) if trouble.as_ref().is_some_and(RedisError::is_permanent) => {
                     tracing::debug!(%error, ?link, "a server has no table of slots");
                 }

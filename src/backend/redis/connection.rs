@@ -13,7 +13,8 @@ use super::{config, error::RedisError};
 
 /// A client that serves one connection, and why that has ended. It has no `Debug`, since a client holds the password.
 ///
-/// fred fails the calls that are in flight when a connection ends. It keeps a call that is sent right after that, and never answers it.
+/// fred fails the calls that are in flight when a connection ends. It keeps a call that is sent right after that, and
+/// never answers it.
 pub(super) struct Connection {
     client: Arc<Client>,
     end: watch::Sender<Option<Error>>,
@@ -47,7 +48,7 @@ impl Connection {
         EndsWith(self)
     }
 
-    /// Why it has ended, if it has.
+    /// The reason for its end, if it has ended.
     pub(super) fn problem(&self) -> Option<RedisError> {
         self.end.borrow().clone().map(RedisError::Disconnected)
     }

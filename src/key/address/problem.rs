@@ -31,25 +31,25 @@ macro_rules! reasons {
     ($header:literal) => {
         Self {
             absent: concat!(
-                $header, " is missing from what a trusted proxy sent: have it write there the \
-                 address of its peer, or name the header that it does send; health checks, which \
-                 come from the proxy itself, belong outside of the layer"
+                $header, " is missing in a request from a trusted proxy: configure the proxy to write \
+                 the address of its peer into it, or name the header that the proxy sends; put health \
+                 checks, which come from the proxy itself, outside of the layer"
             ),
             repeated: concat!(
-                $header, " appears more than once: have the proxy replace what clients send, \
-                 or use a header that it appends to"
+                $header, " appears more than once: configure the proxy to replace the one that \
+                 clients send, or use a header that the proxy appends to"
             ),
             invalid: concat!(
-                $header, " has no valid IP address where the client's should be: have the proxy \
-                 write there the address of its peer"
+                $header, " has no valid IP address where the client's should be: configure the proxy to \
+                 write the address of its peer into it"
             ),
             all_trusted: concat!(
-                $header, " names trusted proxies only (64 of its items are read at most): narrow \
+                $header, " contains only trusted proxies (at most 64 of its items are read): narrow \
                  the trusted ranges to the proxies, so that no client is in them"
             ),
             too_few: concat!(
-                $header, " is missing or has fewer items than there are hops: let no request come \
-                 past the proxies, and count as hops only those that append to it"
+                $header, " is missing or has fewer items than hops: prevent requests that bypass the \
+                 proxies, and count only proxies that append to the header"
             ),
         }
     };

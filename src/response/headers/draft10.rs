@@ -10,7 +10,7 @@ pub(in crate::response) const RATELIMIT_POLICY: HeaderName =
     HeaderName::from_static("ratelimit-policy");
 pub(super) const NAMES: [HeaderName; 2] = [RATELIMIT, RATELIMIT_POLICY];
 
-/// Both fields, for the limits that one layer has decided.
+/// Both fields, for the limits of one layer.
 #[derive(Debug)]
 pub(crate) struct Draft10 {
     pub(in crate::response) policy: HeaderValue,
@@ -18,7 +18,7 @@ pub(crate) struct Draft10 {
 }
 
 impl Draft10 {
-    /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
+    /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show.
     #[inline]
     pub(super) fn new<'a>(
         decisions: impl Iterator<Item = Shown<'a>>,

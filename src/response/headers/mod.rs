@@ -45,8 +45,8 @@ impl Headers {
         fields.iter().cloned().chain(ours).collect()
     }
 
-    /// Writes the fields for limits with their decisions, or `None` if there is nothing to say. `denied` is whether one of
-    /// them denies the request.
+    /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show. `denied` is
+    /// whether one of them denies the request.
     #[inline(always)]
     pub(crate) fn write<'a>(
         self,
@@ -75,7 +75,7 @@ impl Headers {
     }
 }
 
-/// The fields for the limits that one layer has decided.
+/// The fields for the limits of one layer.
 #[derive(Debug)]
 pub(crate) enum Fields {
     Draft10(Draft10),
@@ -83,7 +83,7 @@ pub(crate) enum Fields {
 }
 
 impl Fields {
-    /// Puts the fields beside those of inner layers, or in their place.
+    /// Adds the fields to those of inner layers, or replaces them.
     #[inline]
     pub(crate) fn put_on(self, headers: &mut HeaderMap) {
         match self {

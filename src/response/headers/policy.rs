@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
-/// the lowest tier. That of a quota per month is new each time: months have different lengths.
+/// the lowest tier. The item of a quota per month is built each time, because months have different lengths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
@@ -22,7 +22,7 @@ impl Policy {
         }
     }
 
-    /// The item for a client with an override, or the first one of the limit that the others get, too.
+    /// Builds the item for a client with an override, or the first one of the limit, which is then reused.
     #[cold]
     fn new_item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
         let (most, window) = quota.allowance();
@@ -36,7 +36,7 @@ impl Policy {
     }
 }
 
-/// An item of a list of structured field items (RFC 9651): a string, which as the name of a limit needs no escaping,
+/// Builds an item of a structured field list (RFC 9651): the name of a limit, which needs no escaping,
 /// with two integer parameters. The second one is optional. A name includes the punctuation around it.
 #[inline(always)]
 pub(super) fn item(
@@ -51,7 +51,7 @@ pub(super) fn item(
         Some(number) => (second, for_second.format(number)),
         None => ("", ""),
     };
-    // A vector that is full becomes the value as it is.
+    // A full vector becomes the value without a copy.
     let length = limit.len() + first.len() + number.len() + second.len() + maybe.len();
     let mut text = Vec::with_capacity(1 + length);
     text.push(b'"');
