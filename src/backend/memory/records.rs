@@ -70,14 +70,14 @@ impl Records {
         }
     }
 
-    /// Decides a member with a window, and stores what that has changed.
+    /// Decides a member with a window, and stores what that has changed. Also says whether its history begins with that.
     pub(super) fn decide_window(
         &mut self,
         action: Action,
         member: &Member<'_>,
         window: &Window,
         now: Timestamp,
-    ) -> Answer {
+    ) -> (Answer, bool) {
         let found = self.map.get_index_of(&member.fingerprint);
         let answer = {
             let stored = found.map(|entry| &self.map[entry].stored);
@@ -87,11 +87,12 @@ impl Records {
             );
             judge_window(action, member, window, &view)
         };
-        if changes(action, &answer) {
+        let changes = changes(action, &answer);
+        if changes {
             let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
             self.update(entry, action, member, &answer, now);
         }
-        answer
+        (answer, changes && found.is_none())
     }
 
     /// Stores what has been decided for a member: what it was granted or given back, or that it begins anew.

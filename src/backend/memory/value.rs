@@ -75,10 +75,12 @@ impl Value {
         }
     }
 
-    /// The bucket as it is stored: one that is full again is like one that was never used.
+    /// The bucket as it is stored: one that is full again is like one that was never used. One that is full just now
+    /// counts again if the clock steps back.
     #[inline]
     pub(super) fn unless_full(self, now: Timestamp) -> Self {
-        match self.is_full(now) {
+        let is_full_just_now = self.tat() == Tat::from_micros(now.as_micros());
+        match self.is_full(now) && !is_full_just_now {
             true => Self::FULL,
             false => self,
         }
