@@ -1,6 +1,6 @@
 //! From the head of a request to the decision on it.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use http::{Extensions, request::Parts};
 
@@ -16,19 +16,19 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
-    decision::{BatchDecision, Decisions, OneDecision},
+    decision::{BatchDecision, OneDecision},
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
     rule::{Charge, Charges, undisguised},
-    transaction::{Operation, Transaction},
+    transaction::Operation,
 };
 
 impl LayerConfig {
     /// Decides a request, or begins to if the backend has to wait.
     ///
-    /// Whatever is decided, `additions` is for the response.
+    /// `additions` is for the response in each case.
     pub(super) fn assess(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -59,7 +59,7 @@ impl LayerConfig {
         }
     }
 
-    /// The list that a request is on, by its path as it is sent, or as a router may resolve it.
+    /// Returns the deny list that a request is on, by its path as sent, or as a router may resolve it.
     fn listing(&self, request: &Parts) -> Option<&DenyList> {
         let resolved = undisguised(request);
         let holds = |list: &&DenyList| {
@@ -82,12 +82,11 @@ impl LayerConfig {
     ) -> Option<Progress> {
         if let [charge] = charges {
             let transaction = self.rules.transaction(charge);
-            let transactions = slice::from_ref(&transaction);
             let mut one = OneDecision::default();
             return self.try_spend_as::<One>(
                 request,
                 charges,
-                transactions,
+                &transaction,
                 &mut one,
                 missing,
                 additions,
@@ -110,8 +109,8 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         charges: &[Charge],
-        transactions: &[Transaction<'_>],
-        decisions: &mut impl Decisions,
+        transactions: C::Transactions<'_>,
+        decisions: &mut C::Decisions,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
@@ -123,15 +122,18 @@ impl LayerConfig {
         Some(match decided {
             Ok(()) => {
                 let spent = Verdicts::of(charges, decisions);
-                let taken = self.taken(&request.extensions, spent);
-                self.proceed(request, &limits, spent, taken, missing, additions)
+                if limits.has_lines() {
+                    let taken = self.taken(&request.extensions, spent);
+                    return Some(self.proceed(request, &limits, spent, taken, missing, additions));
+                }
+                let taken = self.taken_at_once(&request.extensions, spent);
+                Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
             }
             Err(error) => Progress::Decided(self.fail(request, charges, &error, missing)),
         })
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
-    #[inline(always)]
     pub(super) fn proceed(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -149,22 +151,28 @@ impl LayerConfig {
         }
     }
 
-    /// What a request has taken, as far as anyone asks for it.
-    #[inline]
+    /// Returns the charges of a request, as far as they are needed later. All of it, if the request has to wait.
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
-        if let Some(delay) = spent.delay() {
-            let queued = QueuedCharges::new(self.assessed(request, spent), delay);
-            return Taken {
-                queued: Some(Box::new(queued)),
-                ..Taken::default()
-            };
+        let Some(delay) = spent.delay() else {
+            return self.taken_at_once(request, spent);
+        };
+        let queued = QueuedCharges::new(self.assessed(request, spent), delay);
+        Taken {
+            queued: Some(Box::new(queued)),
+            ..Taken::default()
         }
+    }
+
+    /// The same if it does not have to wait.
+    #[inline(always)]
+    fn taken_at_once(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         match self.extends(spent) || self.settles {
             true => self.assessed(request, spent),
             false => Taken::default(),
         }
     }
 
+    #[inline(never)]
     fn assessed(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         let allowed = spent.denied.is_none();
         let assessment = Assessment::new(&self.limiter, &self.rules, spent.iter(), allowed);

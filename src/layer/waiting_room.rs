@@ -8,7 +8,7 @@ use std::{
 
 use crate::metrics;
 
-/// All requests of one layer that wait in line, so that they are not too many.
+/// Bounds the number of requests of one layer that wait in line.
 pub(super) struct WaitingRoom {
     max: usize,
     waiting: AtomicUsize,
@@ -26,10 +26,13 @@ impl WaitingRoom {
     }
 
     pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let more = |waiting| (waiting < self.max).then_some(waiting + 1);
+        let entered = self
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        entered.ok()?;
         metrics::waits(true);
-        let seat = Seat(Arc::clone(self));
-        (before < self.max).then_some(seat)
+        Some(Seat(Arc::clone(self)))
     }
 }
 

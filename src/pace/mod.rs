@@ -1,9 +1,9 @@
-//! The client side: a layer that follows what servers say about their rate limits.
+//! The client side: a layer that follows the rate limits in servers' responses.
 //!
 //! [`PaceLayer`] wraps a client: hyper-util's, tonic's channel, or any other tower service over `http`. It reads from
-//! each response how much more the server takes, and holds further requests to that server back until it has room
-//! again. So a client that would be refused waits instead. The first request to a server goes alone, and the others
-//! follow once its response has said how many may.
+//! each response how many more requests the server accepts, and holds further requests to that server back until it has room
+//! again. So a client waits instead of being refused. The first request to a server is sent alone, and the others
+//! follow after its response.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,33 +24,38 @@
 //!
 //! # What it reads
 //!
-//! | from | what |
+//! | source | values |
 //! |---|---|
 //! | any response | `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10: the least `r` of all items and, of those at 0, the longest `t` |
 //! | else | `X-RateLimit-Remaining` and `X-RateLimit-Reset`, this in seconds from now or since 1970 (also in milliseconds) |
 //! | 429, and 503 with a wait | `retry-after-ms`, else `Retry-After` in seconds or as a date, else the fields above, else one second |
 //! | gRPC: `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` with a wait | `RetryInfo` (feature `tonic`), else `grpc-retry-pushback-ms`, else as 429 |
 //!
-//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. gRPC's fields are read from
-//! the response's head, where a call that is refused before it begins has them. Each request is taken for one unit of what
-//! remains.
+//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. Each request is taken for
+//! one unit of what remains. A response that a cache has stored (`Age` above 0) says nothing about what remains now.
 //!
-//! # What it believes
+//! gRPC's fields are read from the response's head and from its trailers. A call that is refused before it begins has them in
+//! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
+//! back, and the call is not retried.
 //!
-//! What a server says is not trusted further than it goes: no request is held back for longer than
-//! [`max_wait`](PaceLayer::max_wait), whatever responses say. It is then sent all the same. Values that cannot be read are
+//! # Untrusted values
+//!
+//! Values from a server have a bounded effect: no request is held back for longer than
+//! [`max_wait`](PaceLayer::max_wait), and is then sent. Values that cannot be read are
 //! ignored. Of values that contradict each other, the more careful one counts, but `Retry-After` has precedence over the
 //! other fields of a refusal, as the draft says.
 //!
-//! State is kept for each authority of a URI, for up to 1024 of them. Requests whose URI has none share one state, as
-//! those of a tonic channel, which has one server anyway.
+//! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such as
+//! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to
+//! further servers are sent immediately.
 
+mod body;
 mod draft10;
 mod field;
 mod grpc;
-mod host;
-mod hosts;
 mod layer;
+mod origin;
+mod origins;
 mod reading;
 mod resend;
 mod retry_after;
@@ -58,6 +63,7 @@ mod service;
 mod x_ratelimit;
 
 pub use self::{
+    body::PacedBody,
     layer::PaceLayer,
     resend::{Cloned, Never, Resend},
     service::Pace,

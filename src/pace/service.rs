@@ -12,6 +12,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
+    body::{PacedBody, TrailerReader},
+    grpc,
     layer::PaceLayer,
     reading::Reading,
     resend::{Never, Resend},
@@ -49,7 +51,7 @@ impl<S, R> Pace<S, R> {
         &mut self.inner
     }
 
-    /// The service that was wrapped.
+    /// Consumes the layer's service, and returns the wrapped one.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -64,9 +66,9 @@ where
     ReqBody: Send + 'static,
     ResBody: Send + 'static,
 {
-    type Response = Response<ResBody>;
+    type Response = Response<PacedBody<ResBody>>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<ResBody>, S::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -85,16 +87,16 @@ async fn send<S, R, ReqBody, ResBody>(
     mut service: S,
     mut request: Request<ReqBody>,
     layer: PaceLayer<R>,
-) -> Result<Response<ResBody>, S::Error>
+) -> Result<Response<PacedBody<ResBody>>, S::Error>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
     R: Resend<ReqBody>,
 {
     let deadline = Instant::now() + layer.max_wait;
-    let host = layer.hosts.of(request.uri());
+    let origin = layer.origins.of(request.uri());
     let mut tries = layer.resend.times();
     loop {
-        let turn = host.turn(deadline).await;
+        let turn = origin.turn(deadline).await;
         let copy = match tries {
             0 => None,
             _ => layer.resend.copy(&request),
@@ -104,7 +106,13 @@ where
         let room_at = turn.heard(&reading, layer.max_wait);
         match copy {
             Some(copy) if reading.asks_to_retry() && room_at <= deadline => request = copy,
-            _ => return Ok(response),
+            _ => {
+                let reader = grpc::has_trailers(response.headers()).then(|| TrailerReader {
+                    origin,
+                    max_wait: layer.max_wait,
+                });
+                return Ok(response.map(|body| PacedBody::new(body, reader)));
+            }
         }
         drop(response);
         tries -= 1;

@@ -14,7 +14,8 @@ use crate::{
     window::Window,
 };
 
-/// What a [`Batch`] does to its buckets.
+/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::decision::Outcome::decide); the
+/// [module docs](crate::backend) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -54,20 +55,20 @@ pub struct Member<'a> {
     pub cost: u32,
     /// The smallest acceptable grant, for tiers; from 1 up to the cost.
     pub min_cost: u32,
-    /// How it takes part.
+    /// The mode.
     pub mode: Mode,
     /// The format of the bucket's id. A store with many nodes uses it to keep the buckets of one client together.
     pub format: IdFormat,
-    /// What happens while the store does not answer, if the limit says so. See
+    /// The policy while the store does not answer, if the limit has one. See
     /// [`on_failure_or`](Self::on_failure_or).
     pub on_failure: Option<OnFailure>,
-    /// What is decided then at least, if the limit does not say.
+    /// The least strict policy, if the limit has none.
     pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
-    /// How many unspent units a process may hold of it.
+    /// The most unspent units that a process can hold.
     pub(crate) leased: u32,
-    /// What stands for the key within this process.
+    /// The fingerprint of the key within this process.
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
     pub(crate) receipt: Option<&'a Receipt>,
@@ -116,13 +117,20 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// How long it may wait in a bucket's line, in microseconds. Only a member that votes and is charged may.
+    /// Returns the longest wait in the bucket's line, in microseconds. Only a member that votes and is charged can wait.
     #[inline(always)]
     pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
-        match (self.mode, self.no_wait) {
-            (Mode::CheckAndSpend, false) => gcra.max_wait_us(),
+        // Most limits have no line, so that is asked first.
+        match gcra.max_wait_us() {
+            0 => 0,
+            most if self.joins_lines() => most,
             _ => 0,
         }
+    }
+
+    #[cold]
+    const fn joins_lines(&self) -> bool {
+        matches!(self.mode, Mode::CheckAndSpend) && !self.no_wait
     }
 
     /// Where the bucket was right after the charge that is refunded, if that is known.
@@ -169,7 +177,7 @@ impl<'a> Member<'a> {
         self
     }
 
-    /// What happens while the store does not answer, with `default` for limits without a policy of their own. If
+    /// Returns the policy while the store does not answer, with `default` for limits without their own. If
     /// several rules share the bucket, the strictest policy applies.
     #[must_use]
     pub const fn on_failure_or(&self, default: OnFailure) -> OnFailure {
@@ -186,7 +194,7 @@ impl<'a> Member<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Batch<'a> {
-    /// What is done to the buckets.
+    /// The operation on the buckets.
     pub operation: Operation,
     /// The time of the decision, or `None` for the backend's clock.
     pub now: Option<Timestamp>,
@@ -194,7 +202,7 @@ pub struct Batch<'a> {
     pub members: &'a [Member<'a>],
 }
 
-/// What a batch does to one of its buckets: its operation, in the member's mode.
+/// The action of a batch on one of its buckets: its operation, in the member's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Answers whether the cost fits, and charges nothing.
@@ -214,14 +222,14 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether it changes the bucket.
+    /// Returns whether it changes the bucket.
     pub(crate) const fn writes(self) -> bool {
         matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
     }
 }
 
 impl<'a> Batch<'a> {
-    /// What is done to the bucket of `member`. A cost of 0 charges nothing in any mode.
+    /// Returns the action on the bucket of `member`. A cost of 0 charges nothing in any mode.
     #[inline(always)]
     pub(crate) const fn action(&self, member: &Member<'_>) -> Action {
         match (self.operation, member.mode) {
@@ -237,7 +245,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether the batch is denied if `member` does not pass.
+    /// Returns whether the batch is denied if `member` does not pass.
     #[inline(always)]
     pub(crate) const fn votes(&self, member: &Member<'_>) -> bool {
         matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()

@@ -106,7 +106,7 @@ impl OwnedMember {
 
 impl From<&Member<'_>> for OwnedMember {
     fn from(member: &Member<'_>) -> Self {
-        // A field that is added to a member is missing here until it is copied.
+        // Destructured, so that a new field of a member cannot be forgotten here.
         let Member {
             key: BucketKey { limit, id },
             algorithm,

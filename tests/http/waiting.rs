@@ -239,6 +239,71 @@ async fn only_so_many_requests_of_a_layer_wait() {
     assert!(poll(again.as_mut()).is_pending());
 }
 
+/// What becomes of a thousand requests in line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Served,
+    Panicked,
+    Dropped,
+    DroppedAfterReload,
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_of_a_thousand_requests_are_free_again_whatever_became_of_them() {
+    const WAITING: u32 = 1000;
+    let line = Limit::per_second(10)
+        .burst(1)
+        .max_wait(Duration::from_secs(1000));
+    let limits = || {
+        Limits::builder()
+            .limit("requests", line.clone())
+            .build()
+            .unwrap()
+    };
+    for fate in [
+        Fate::Served,
+        Fate::Panicked,
+        Fate::Dropped,
+        Fate::DroppedAfterReload,
+    ] {
+        let limiter = Limiter::new(limits(), MemoryBackend::new());
+        let limiter = limiter.with_clock(TokioClock::start());
+        let layer = layer(&limiter).max_waiting(WAITING as usize);
+        let service = layer.layer(service_fn(move |_: Request<Full<Bytes>>| async move {
+            assert!(fate != Fate::Panicked, "the service panics");
+            Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
+        }));
+        let send = || Box::pin(service.clone().oneshot(from_ip(IP)));
+        // One is served at once.
+        let _ = tokio::spawn(send()).await;
+        for round in 0..2 {
+            let mut waiting: Vec<_> = (0..WAITING).map(|_| send()).collect();
+            for request in &mut waiting {
+                assert!(poll(request.as_mut()).is_pending(), "{fate:?} {round}");
+            }
+            let reloads = fate == Fate::DroppedAfterReload;
+            if reloads {
+                limiter.reload(limits()).unwrap();
+            }
+            let refused = send().await.unwrap();
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            assert_eq!(refused.status(), status, "{fate:?}: the room is full");
+            match fate {
+                Fate::Dropped | Fate::DroppedAfterReload => drop(waiting),
+                Fate::Served | Fate::Panicked => {
+                    for request in waiting {
+                        let ended = tokio::spawn(request).await;
+                        assert_eq!(ended.is_err(), fate == Fate::Panicked);
+                    }
+                }
+            }
+            // None is in line now.
+            tokio::time::advance(Duration::from_secs(1)).await;
+            let _ = tokio::spawn(send()).await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn refusal_for_want_of_room_is_as_if_the_rule_did_not_wait() {
     let limiter = limiter(MemoryBackend::new());

@@ -27,6 +27,7 @@ mod support;
 mod tiers_model;
 mod vectors;
 mod waiting;
+mod waiting_model;
 mod windows;
 mod windows_model;
 mod wrong_backends;

@@ -1,4 +1,4 @@
-//! What this process has decided alone, and the store is to be charged for.
+//! The local decisions that the store has yet to be charged for.
 
 use super::{debts::Debtor, local::Local};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     window::Window,
 };
 
-/// What a bucket owes the store.
+/// The debt of a bucket to the store.
 #[derive(Debug)]
 pub(super) struct Debt {
     pub(super) tokens: u32,
@@ -21,17 +21,17 @@ pub(super) struct Debt {
 
 #[derive(Debug)]
 enum OwingBucket {
-    /// With the limit by which it is decided here, and what was decided here.
+    /// The limit of the local decisions, and the local TAT.
     Gcra { gcra: Gcra, own: Tat },
-    /// With the start of the period.
+    /// The start of the period.
     Quota { start_us: u64 },
     /// With the instant at which the units were taken.
     Window { at: u64 },
 }
 
 impl Local {
-    /// Notes what was charged here, for when the store is back. Unless it is `certain` that the store has charged nothing,
-    /// it is as if the store had.
+    /// Records local charges, to pay them back later. Unless it is `certain` that the store has charged nothing,
+    /// they are treated as charged there.
     pub(super) fn note_charges(&self, batch: &Batch<'_>, decided: &Outcome, certain: bool) {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
@@ -57,7 +57,7 @@ impl Local {
         }
     }
 
-    /// Notes what was refunded here: it is not owed any more.
+    /// Records local refunds, which are no longer owed.
     pub(super) fn note_refunds(&self, batch: &Batch<'_>, decided: &Outcome) {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let charge = member.receipt.and_then(Receipt::stored_charge);
@@ -82,7 +82,7 @@ impl Local {
             .add(member, batch.now, charge, |debtor| self.amount(debtor));
     }
 
-    /// How much a bucket owes in all.
+    /// Returns the total debt of a bucket.
     fn amount(&self, debtor: &Debtor) -> u32 {
         let now = debtor.at.unwrap_or_else(|| self.own.now());
         match debtor.member.lend().algorithm {
@@ -101,7 +101,7 @@ impl Local {
         }
     }
 
-    /// What a bucket owes the store, if it owes anything: of a window, the units that were taken first.
+    /// Returns the debt of a bucket, if it has one. That of a window is for the units that were taken first.
     pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
         let member = debtor.member.lend();
         let now = debtor.at.unwrap_or_else(|| self.own.now());
@@ -124,8 +124,8 @@ impl Local {
         }
     }
 
-    /// Notes that the store was asked to charge a debt, and perhaps did: it is not asked again. What was decided here still
-    /// counts here, so that no number of outages renews it.
+    /// Records that the store was asked to charge a debt. It may have done so, and is not asked again. Local decisions still
+    /// count in this process, so that further outages do not renew the burst.
     pub(super) fn settled(&self, member: &Member<'_>, debt: &Debt) {
         if let OwingBucket::Gcra { gcra, own } = &debt.bucket {
             self.seen
@@ -133,7 +133,7 @@ impl Local {
         }
     }
 
-    /// Notes that the store has charged a debt, and what it has come to.
+    /// Records that the store has charged a debt, and the state after that.
     pub(super) fn paid(&self, debit: &Batch<'_>, debt: &Debt, outcome: &Outcome) {
         let until = match debt.bucket {
             OwingBucket::Gcra { own, .. } => own,
@@ -150,7 +150,8 @@ impl Local {
         }
     }
 
-    /// Whether the store has been charged for what a receipt is of. All receipts of a quota's period are void after that.
+    /// Returns whether the store has been charged for a receipt's charge. After that, all receipts of a quota's period
+    /// are void.
     pub(super) fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
         let until = match receipt.stored_charge() {
             Some(Charge::Gcra { tat, .. }) => tat,
@@ -163,7 +164,7 @@ impl Local {
 }
 
 impl Debt {
-    /// How long ago the units were taken that a window owes, and 0 for other limits.
+    /// Returns the age of the units that a window owes; 0 for other limits.
     pub(super) fn ago_us(&self) -> u64 {
         match self.bucket {
             OwingBucket::Window { at } => self.now.as_micros().saturating_sub(at),
@@ -178,7 +179,7 @@ impl Debt {
         }
     }
 
-    /// Whether a bucket may owe more than this.
+    /// Returns whether a bucket may owe more than this.
     pub(super) fn is_a_part(&self) -> bool {
         matches!(self.bucket, OwingBucket::Window { .. })
     }
@@ -206,7 +207,7 @@ fn debt_of_window(debtor: &Debtor, window: &Window, now: Timestamp) -> Option<De
     })
 }
 
-/// What was charged here counts for the store as long as its period lasts.
+/// Returns the debt of a quota, which exists as long as its period lasts.
 fn debt_of_quota(debtor: &Debtor, quota: &Quota, now: Timestamp) -> Debt {
     let used = quota.current(debtor.used, now.as_micros());
     Debt {

@@ -1,4 +1,4 @@
-//! What is charged to the store after an outage.
+//! Pays the store back after an outage.
 
 use std::{
     slice,
@@ -17,10 +17,10 @@ use crate::{
 /// The pause between two debits, so that the processes of a fleet do not flood a store that has just come back.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// After so long, the buckets of a server that was still away have their turn again.
+/// The pause before the buckets of a server that did not answer are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Charges what was decided without the store to the store, bucket by bucket. Each debit is sent once.
+/// Charges local decisions to the store, bucket by bucket. Each debit is sent once.
 #[derive(Debug)]
 pub(super) struct Payer<B> {
     pub(super) store: Weak<B>,
@@ -30,7 +30,7 @@ pub(super) struct Payer<B> {
 }
 
 impl<B: Backend> Payer<B> {
-    /// Pays until nothing is owed any more.
+    /// Pays until nothing is owed.
     pub(super) async fn run(self) {
         while self.store.strong_count() > 0 {
             self.round().await;
@@ -58,12 +58,12 @@ impl<B: Backend> Payer<B> {
                 buckets,
                 tokens,
                 ?took,
-                "charged to the store what was decided without it"
+                "local decisions were charged to the store"
             );
         }
     }
 
-    /// Pays for one bucket, and returns what the store was asked to charge; `None` if it was not asked.
+    /// Pays for one bucket, and returns the amount that the store was asked to charge; `None` if it was not asked.
     async fn pay(&self, bucket: Fingerprint) -> Option<u32> {
         let mut debtor = self.local.debts().take(bucket)?;
         let mut paid: Option<u32> = None;
@@ -82,7 +82,7 @@ impl<B: Backend> Payer<B> {
         paid
     }
 
-    /// Whether the store was asked to charge a debt.
+    /// Returns whether the store was asked to charge a debt.
     async fn pay_debt(&self, debtor: &Debtor, debt: &Debt) -> bool {
         let Some(store) = self.store.upgrade() else {
             return false;
@@ -90,7 +90,7 @@ impl<B: Backend> Payer<B> {
         let debit = debit(debtor, debt);
         let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(debtor.at);
         let servers = store.servers();
-        // A debit is no probe: it is not sent to find out whether the store answers.
+        // A debit is not a probe: it is only sent to a server that answers.
         let is_back = self.breakers.are_closed(servers, &batch);
         let passes = is_back.then(|| self.breakers.admit(servers, &batch));
         let answer = match passes.flatten() {
@@ -106,7 +106,7 @@ impl<B: Backend> Payer<B> {
     }
 }
 
-/// What is charged to the store, even into debt.
+/// Returns the debit for the store.
 fn debit<'a>(debtor: &'a Debtor, debt: &Debt) -> Member<'a> {
     Member {
         cost: debt.tokens,

@@ -12,7 +12,7 @@ use tollgate::{
     Limit, RateLimitLayer,
     key::Host,
     layer::{RateLimit, ResponseBody},
-    pace::{Cloned, Pace, PaceLayer},
+    pace::{Cloned, Pace, PaceLayer, PacedBody},
 };
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -31,7 +31,7 @@ fn client() -> Api {
         .service(Client::builder(TokioExecutor::new()).build_http())
 }
 
-async fn get(client: &Api, uri: &str) -> Result<Response<ResponseBody<Incoming>>, Error> {
+async fn get(client: &Api, uri: &str) -> Result<Response<ResponseBody<PacedBody<Incoming>>>, Error> {
     let request = Request::get(uri).body(Full::default());
     let request = request.expect("a valid URI");
     client.clone().oneshot(request).await

@@ -3,31 +3,27 @@
 #![cfg(feature = "pace")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod grpc;
+mod hostile;
+mod rates;
+#[cfg(feature = "axum")]
+mod served;
+
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use axum::{Router, routing::get};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Full};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
-use tokio::{net::TcpListener, task::JoinSet, time::Instant};
-use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    pace::{Pace, PaceLayer},
-    response::{Headers, Problem, Refusal, ResponseFormat},
-};
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use http_body_util::Full;
+use tokio::{task::JoinSet, time::Instant};
+use tollgate::pace::PaceLayer;
+use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::patience::{TokioClock, poll, settle};
+use crate::support::patience::{poll, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// 2026-01-01 00:00:00.
@@ -202,151 +198,6 @@ async fn each_dialect_holds_further_requests_back_for_as_long_as_it_says() {
     }
 }
 
-#[cfg(feature = "tonic")]
-#[tokio::test(start_paused = true)]
-async fn retry_info_is_read_to_the_millisecond_that_sleeps_are_rounded_to() {
-    use tonic::{Code, Status};
-    use tonic_types::{ErrorDetails, StatusExt};
-
-    let wait = Duration::from_micros(333_334);
-    let details = ErrorDetails::with_retry_info(Some(wait));
-    let status = Status::with_error_details(Code::ResourceExhausted, "", details);
-    let refused = status.into_http::<Full<Bytes>>();
-    let (began, first) = (Instant::now(), Arc::new(Mutex::new(Some(refused))));
-    let service = service_fn(move |_: Request<Full<Bytes>>| {
-        let answer = first.lock().unwrap().take();
-        async { Ok::<_, Infallible>(answer.unwrap_or_else(|| response(&[]))) }
-    });
-    let pace = PaceLayer::new().layer(service);
-    for _ in 0..2 {
-        pace.clone().oneshot(request("a")).await.unwrap();
-    }
-    let held = began.elapsed();
-    assert!(
-        wait <= held && held <= wait + Duration::from_millis(1),
-        "{held:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
-async fn hostile_servers_hold_a_request_back_for_the_maximum_at_most() {
-    let scripts: &[Script] = &[
-        &[
-            ("status", "429"),
-            ("retry-after", "99999999999999999999999999"),
-        ],
-        &[("status", "429"), ("retry-after", "18446744073709551615")],
-        &[
-            ("status", "429"),
-            ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT"),
-        ],
-        &[
-            ("status", "429"),
-            ("retry-after-ms", "18446744073709551615"),
-        ],
-        &[("ratelimit", "\"l\";r=0;t=999999999999999")],
-        &[
-            ("x-ratelimit-remaining", "0"),
-            ("x-ratelimit-reset", "99999999999999999"),
-        ],
-        &[
-            ("x-ratelimit-remaining", "0"),
-            ("x-ratelimit-reset", "999999999"),
-        ],
-        &[
-            ("grpc-status", "8"),
-            ("grpc-retry-pushback-ms", "2147483647"),
-        ],
-        // They contradict themselves.
-        &[
-            ("status", "429"),
-            ("retry-after", "86400"),
-            ("ratelimit", "\"l\";r=5;t=0"),
-        ],
-        &[
-            ("ratelimit", "\"l\";r=0;t=86400"),
-            ("x-ratelimit-remaining", "100"),
-            ("x-ratelimit-reset", "0"),
-        ],
-    ];
-    for script in scripts {
-        assert_eq!(
-            held_after(script, 2 * SECOND).await,
-            2 * SECOND,
-            "{script:?}"
-        );
-        let server = Server::new(&[script]);
-        let pace = PaceLayer::new().max_wait(2 * SECOND).retry(3);
-        let pace = pace.layer(server.service());
-        // Ten requests at once, each of which is answered so.
-        let mut all = JoinSet::new();
-        for _ in 0..10 {
-            let sent = pace.clone().oneshot(request("a"));
-            all.spawn(sent);
-        }
-        all.join_all().await;
-        let longest = server.began.elapsed();
-        assert!(longest <= 2 * SECOND, "{script:?}: {longest:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
-async fn garbage_is_ignored() {
-    let values = [
-        "",
-        " ",
-        ",",
-        ";",
-        "=",
-        "\"",
-        "\"\\",
-        "\"l\"",
-        "\"l\";r",
-        "\"l\";r=",
-        "\"l\";r=-1;t=9",
-        "\"l\";r=0.5;t=9",
-        "\"l\";r=0;t=9,",
-        "\"l\";r=0;t=9;",
-        "\"l\" r=0;t=9",
-        "limit=1;r=0",
-        "\"l\";r=0;t=soon",
-        "10;r=0\";t=9",
-        "\"l\";r=0;t=9 \"m\";r=1",
-        "\u{7f}",
-        "r=0",
-        "((((",
-    ];
-    for value in values {
-        let Ok(value) = http::HeaderValue::from_str(value) else {
-            continue;
-        };
-        let service = service_fn(move |_: Request<Full<Bytes>>| {
-            let mut answer = response(&[]);
-            let fields = [
-                "ratelimit",
-                "x-ratelimit-remaining",
-                "x-ratelimit-reset",
-                "retry-after",
-                "retry-after-ms",
-                "date",
-                "grpc-status",
-                "grpc-retry-pushback-ms",
-            ];
-            for field in fields {
-                answer.headers_mut().insert(field, value.clone());
-            }
-            async { Ok::<_, Infallible>(answer) }
-        });
-        let (began, pace) = (Instant::now(), PaceLayer::new().layer(service));
-        for _ in 0..3 {
-            pace.clone().oneshot(request("a")).await.unwrap();
-        }
-        assert_eq!(began.elapsed(), Duration::ZERO);
-    }
-}
-
 /// Sends requests at once, and returns when the server was asked.
 async fn flood(pace: PaceLayer, server: &Server, requests: u32) -> Vec<Duration> {
     let service = pace.layer(server.service());
@@ -488,96 +339,4 @@ async fn request_without_a_response_keeps_nobody_waiting() {
     assert!(poll(second.as_mut()).is_pending());
     drop(first);
     assert_eq!(began.elapsed(), Duration::ZERO);
-}
-
-/// A limit behind a real server, with a clock that stands still until everybody waits.
-async fn serve(limit: Limit, headers: Headers) -> SocketAddr {
-    let limits = Limits::builder().limit("requests", limit).build().unwrap();
-    let limiter = Limiter::new(limits, MemoryBackend::new());
-    let layer = RateLimitLayer::with_limiter(limiter)
-        .rule(Rule::new("requests", ClientIp::peer()))
-        .headers(headers)
-        .respond_with(|refusal: &Refusal<'_>| {
-            let mut response = Problem::new().respond(refusal);
-            if let Some(wait) = refusal.retry_after() {
-                let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap();
-                response.headers_mut().insert("retry-after-ms", ms.into());
-            }
-            response
-        });
-    let app = Router::new().route("/", get(|| async {})).layer(layer);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let app = app.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
-}
-
-fn client(pace: PaceLayer) -> Pace<Client<HttpConnector, Empty<Bytes>>> {
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    ServiceBuilder::new().layer(pace).service(client)
-}
-
-async fn statuses(
-    client: &Pace<Client<HttpConnector, Empty<Bytes>>>,
-    address: SocketAddr,
-    requests: usize,
-) -> Vec<StatusCode> {
-    let mut all = JoinSet::new();
-    for _ in 0..requests {
-        let uri = format!("http://{address}/");
-        let request = Request::get(uri).body(Empty::new()).unwrap();
-        let sent = client.clone().oneshot(request);
-        all.spawn(async move {
-            let response = sent.await.unwrap();
-            let status = response.status();
-            response.into_body().collect().await.unwrap();
-            status
-        });
-    }
-    all.join_all().await
-}
-
-#[tokio::test]
-async fn client_of_a_real_server_is_never_refused_twice() {
-    let dialects = [
-        Headers::Draft10,
-        Headers::XRateLimitEpoch,
-        Headers::XRateLimitDelta,
-        Headers::None,
-    ];
-    for headers in dialects {
-        let address = serve(Limit::per_second(20), headers).await;
-        let statuses = statuses(&client(PaceLayer::new()), address, 25).await;
-        let refused = statuses.iter().filter(|status| **status != StatusCode::OK);
-        let most = match headers {
-            // It says nothing before it refuses, to many at once.
-            Headers::None => 25,
-            _ => 1,
-        };
-        assert!(refused.count() <= most, "{headers:?}: {statuses:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn obedient_client_of_three_per_second_gets_nearly_all_of_its_rate() {
-    // The layer and the client in one process, on one clock: what is measured is what the fields cost.
-    let limits = Limits::builder().limit("requests", Limit::per_second(3));
-    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let limiter = limiter.with_clock(TokioClock::start());
-    let layer =
-        RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", tollgate::key::Everyone));
-    let server = layer.layer(service_fn(async |_: Request<Full<Bytes>>| {
-        Ok::<_, Infallible>(response(&[]))
-    }));
-    let pace = PaceLayer::new().layer(server);
-    let (began, mut refused) = (Instant::now(), 0);
-    for _ in 0..303 {
-        let answer = pace.clone().oneshot(request("a")).await.unwrap();
-        refused += u32::from(answer.status() != StatusCode::OK);
-    }
-    assert_eq!(refused, 0);
-    let least = Duration::from_secs(100).as_secs_f64();
-    let rate = least / began.elapsed().as_secs_f64();
-    assert!(rate >= 0.97, "{rate}");
 }

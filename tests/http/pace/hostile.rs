@@ -1,0 +1,230 @@
+//! Servers that would hold a client back for ever, and servers that write nonsense.
+
+use std::{convert::Infallible, time::Duration};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use tokio::{task::JoinSet, time::Instant};
+use tollgate::pace::PaceLayer;
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::{SECOND, Script, Server, held_after, request, response};
+
+#[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
+async fn hostile_servers_hold_a_request_back_for_the_maximum_at_most() {
+    let scripts: &[Script] = &[
+        &[
+            ("status", "429"),
+            ("retry-after", "99999999999999999999999999"),
+        ],
+        &[("status", "429"), ("retry-after", "18446744073709551615")],
+        &[
+            ("status", "429"),
+            ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ],
+        &[
+            ("status", "429"),
+            ("retry-after-ms", "18446744073709551615"),
+        ],
+        &[("ratelimit", "\"l\";r=0;t=999999999999999")],
+        &[
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "99999999999999999"),
+        ],
+        &[
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "999999999"),
+        ],
+        &[
+            ("grpc-status", "8"),
+            ("grpc-retry-pushback-ms", "2147483647"),
+        ],
+        // They contradict themselves.
+        &[
+            ("status", "429"),
+            ("retry-after", "86400"),
+            ("ratelimit", "\"l\";r=5;t=0"),
+        ],
+        &[
+            ("ratelimit", "\"l\";r=0;t=86400"),
+            ("x-ratelimit-remaining", "100"),
+            ("x-ratelimit-reset", "0"),
+        ],
+    ];
+    for script in scripts {
+        assert_eq!(
+            held_after(script, 2 * SECOND).await,
+            2 * SECOND,
+            "{script:?}"
+        );
+        let server = Server::new(&[script]);
+        let pace = PaceLayer::new().max_wait(2 * SECOND).retry(3);
+        let pace = pace.layer(server.service());
+        // Ten requests at once, each of which is answered so.
+        let mut all = JoinSet::new();
+        for _ in 0..10 {
+            let sent = pace.clone().oneshot(request("a"));
+            all.spawn(sent);
+        }
+        all.join_all().await;
+        let longest = server.began.elapsed();
+        assert!(longest <= 2 * SECOND, "{script:?}: {longest:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
+async fn garbage_is_ignored() {
+    let values = [
+        "",
+        " ",
+        ",",
+        ";",
+        "=",
+        "\"",
+        "\"\\",
+        "\"l\"",
+        "\"l\";r",
+        "\"l\";r=",
+        "\"l\";r=-1;t=9",
+        "\"l\";r=0.5;t=9",
+        "\"l\";r=0;t=9,",
+        "\"l\";r=0;t=9;",
+        "\"l\" r=0;t=9",
+        "limit=1;r=0",
+        "\"l\";r=0;t=soon",
+        "10;r=0\";t=9",
+        "\"l\";r=0;t=9 \"m\";r=1",
+        "\u{7f}",
+        "r=0",
+        "((((",
+    ];
+    for value in values {
+        let Ok(value) = http::HeaderValue::from_str(value) else {
+            continue;
+        };
+        let service = service_fn(move |_: Request<Full<Bytes>>| {
+            let mut answer = response(&[]);
+            let fields = [
+                "ratelimit",
+                "x-ratelimit-remaining",
+                "x-ratelimit-reset",
+                "retry-after",
+                "retry-after-ms",
+                "date",
+                "grpc-status",
+                "grpc-retry-pushback-ms",
+            ];
+            for field in fields {
+                answer.headers_mut().insert(field, value.clone());
+            }
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let (began, pace) = (Instant::now(), PaceLayer::new().layer(service));
+        for _ in 0..3 {
+            pace.clone().oneshot(request("a")).await.unwrap();
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn maximum_beyond_all_instants_is_a_year() {
+    const FOR_EVER: Script = &[("status", "429"), ("retry-after", "18446744073709551615")];
+    let year = 365 * 24 * 3600 * SECOND;
+    assert_eq!(held_after(FOR_EVER, Duration::MAX).await, year);
+    assert_eq!(held_after(FOR_EVER, Duration::ZERO).await, Duration::ZERO);
+    let server = Server::new(&[FOR_EVER, &[]]);
+    let pace = PaceLayer::new().max_wait(Duration::MAX).retry(1);
+    let answer = pace.layer(server.service()).oneshot(request("a")).await;
+    assert_eq!(answer.unwrap().status(), 200);
+    assert_eq!(server.asked(), [Duration::ZERO, year]);
+}
+
+/// How many servers a layer remembers.
+fn remembered(pace: &PaceLayer) -> usize {
+    let text = format!("{pace:?}");
+    let count = text.split("Origins(").nth(1).unwrap();
+    count.split(')').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_of_servers_is_bounded_and_keeps_those_that_ask_for_a_wait() {
+    let layer = PaceLayer::new();
+    let [held, free] = [&[("status", "429"), ("retry-after", "9")], &[][..]].map(|script| {
+        let server = Server::new(&[script]);
+        (layer.layer(server.service()), server)
+    });
+    held.0.clone().oneshot(request("held")).await.unwrap();
+    for other in 0..5000 {
+        let request = request(&format!("other{other}"));
+        free.0.clone().oneshot(request).await.unwrap();
+        assert!(remembered(&layer) <= 1024);
+    }
+    assert!(remembered(&layer) > 1, "others are remembered too");
+    assert_eq!(free.1.asked().last(), Some(&Duration::ZERO));
+    free.0.clone().oneshot(request("held")).await.unwrap();
+    assert_eq!(free.1.asked().last(), Some(&(9 * SECOND)));
+    // Of servers that all ask for a wait, the first ones are remembered.
+    for other in 0..2000 {
+        let request = request(&format!("hostile{other}"));
+        held.0.clone().oneshot(request).await.unwrap();
+    }
+    assert_eq!(remembered(&layer), 1024);
+    free.0
+        .clone()
+        .oneshot(request("hostile1999"))
+        .await
+        .unwrap();
+    assert_eq!(free.1.asked().last(), Some(&(9 * SECOND)));
+    free.0.clone().oneshot(request("hostile0")).await.unwrap();
+    assert_eq!(free.1.asked().last(), Some(&(18 * SECOND)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_too_long_for_any_server_share_a_state() {
+    let layer = PaceLayer::new();
+    let server = Server::new(&[&[]]);
+    for length in [250, 300, 3000, 30_000] {
+        let request = request(&"a".repeat(length));
+        layer
+            .layer(server.service())
+            .oneshot(request)
+            .await
+            .unwrap();
+    }
+    assert_eq!(remembered(&layer), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_that_asks_for_no_wait_is_retried_so_often_and_no_more() {
+    let server = Server::new(&[&[("status", "429"), ("retry-after", "0")]]);
+    let pace = PaceLayer::new().retry(7).layer(server.service());
+    let answer = pace.oneshot(request("a")).await.unwrap();
+    assert_eq!(answer.status(), 429);
+    assert_eq!(server.asked(), [Duration::ZERO; 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stored_response_says_nothing_of_what_remains_now() {
+    let cases: &[(Script, u64)] = &[
+        (&[("age", "1"), ("ratelimit", "\"l\";r=0;t=9")], 0),
+        (&[("age", "0"), ("ratelimit", "\"l\";r=0;t=9")], 9),
+        (&[("age", "soon"), ("ratelimit", "\"l\";r=0;t=9")], 9),
+        (
+            &[
+                ("age", "7"),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "9"),
+            ],
+            0,
+        ),
+        (&[("age", "7"), ("status", "429"), ("retry-after", "9")], 9),
+    ];
+    for (script, secs) in cases {
+        let held = held_after(script, 60 * SECOND).await;
+        assert_eq!(held, SECOND * u32::try_from(*secs).unwrap(), "{script:?}");
+    }
+}
