@@ -165,6 +165,15 @@ impl Stored {
 impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
+    /// Returns whether nothing is stored of the bucket, or nothing of this algorithm.
+    pub(crate) fn is_unused(&self) -> bool {
+        match self {
+            Self::Gcra(tat) => tat.us == 0,
+            Self::Quota(usage) => usage.used == 0,
+            Self::Window(_) | Self::Tiers(_) => false,
+        }
+    }
+
     /// Returns the TAT. It is that of a full bucket if the limit had another algorithm.
     #[inline(always)]
     pub(super) fn tat(&self) -> Tat {

@@ -247,20 +247,26 @@ impl MemoryBackend {
         gcra: &Gcra,
         now: Timestamp,
     ) -> Answer {
-        let print = &member.fingerprint;
+        let (print, mut begins) = (&member.fingerprint, false);
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, now, |stored| {
+        let answer = rows.update(print, now, |stored| {
             let (before, full) = (stored.tat(), Tat::from_micros(now.as_micros()));
             let answer = judge_gcra(batch.action(member), member, gcra, before, now);
             let changed = match answer.state {
-                State::Gcra(tat) if tat != before => Some(match tat > full {
+                State::Gcra(tat) if tat != before => Some(match tat >= full {
                     true => Value::gcra(tat, gcra.tolerance()),
                     false => Value::FULL,
                 }),
                 _ => None,
             };
+            begins = before.us == 0 && changed.is_some();
             (answer, changed)
-        })
+        });
+        drop(rows);
+        if begins && !self.histories.is_empty() {
+            self.forget_other_kind(member, now);
+        }
+        answer
     }
 
     /// Decides one bucket with a quota.
@@ -272,12 +278,20 @@ impl MemoryBackend {
         now: Timestamp,
     ) -> Answer {
         let action = batch.action(member);
-        let print = &member.fingerprint;
+        let (print, mut begins) = (&member.fingerprint, false);
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, now, |stored| {
-            let answer = judge_quota(action, member, quota, stored.usage(), now);
-            (answer, changed(stored, action, member, &answer, now))
-        })
+        let answer = rows.update(print, now, |stored| {
+            let before = stored.usage();
+            let answer = judge_quota(action, member, quota, before, now);
+            let changed = changed(stored, action, member, &answer, now);
+            begins = before.used == 0 && changed.is_some();
+            (answer, changed)
+        });
+        drop(rows);
+        if begins && !self.histories.is_empty() {
+            self.forget_other_kind(member, now);
+        }
+        answer
     }
 
     /// Decides one bucket with a window.
@@ -291,37 +305,45 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let answer = records.decide_window(action, member, window, now);
+        let (answer, begins) = records.decide_window(action, member, window, now);
         drop(records);
+        if begins {
+            self.forget_other_kind(member, now);
+        }
         self.histories.trim(batch.members, now);
         Outcome::of_window(now, action, answer)
     }
 
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
-        let outcome = {
+        let (outcome, unused) = {
             let members = batch.members.iter();
             let seen: SmallVec<[BucketView<'_>; 4]> =
                 members.map(|member| locked.see(member, now)).collect();
-            Outcome::judge(batch, now, &seen)
+            let unused: SmallVec<[bool; 4]> = seen.iter().map(BucketView::is_unused).collect();
+            (Outcome::judge(batch, now, &seen), unused)
         };
         // A denial writes nothing.
-        if outcome.passes(batch) {
+        let passes = outcome.passes(batch);
+        if passes {
             for (member, answer) in batch.members.iter().zip(outcome.answers()) {
                 locked.write(batch.action(member), member, answer, now);
             }
         }
         drop(locked);
-        if batch.operation == Operation::Reset {
-            let members = batch.members.iter();
-            members.for_each(|member| self.forget_other_kind(member, now));
+        let members = batch.members.iter().zip(outcome.answers()).zip(&unused);
+        for ((member, answer), unused) in members {
+            let begins = passes && *unused && answer.passed && batch.action(member).writes();
+            if begins || batch.operation == Operation::Reset {
+                self.forget_other_kind(member, now);
+            }
         }
         self.histories.trim(batch.members, now);
         outcome
     }
 
-    /// Forgets what a client has spent under a limit of another kind before a reload. Another reload could bring
-    /// that back.
+    /// Forgets what a client has spent under a limit of another kind before a reload. Otherwise, another reload would
+    /// bring that back.
     #[cold]
     fn forget_other_kind(&self, member: &Member<'_>, now: Timestamp) {
         let print = &member.fingerprint;

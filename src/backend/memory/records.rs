@@ -71,14 +71,14 @@ impl Records {
         }
     }
 
-    /// Decides a member with a window, and stores the change.
+    /// Decides a member with a window, and stores the change. Also returns whether the history begins with it.
     pub(super) fn decide_window(
         &mut self,
         action: Action,
         member: &Member<'_>,
         window: &Window,
         now: Timestamp,
-    ) -> Answer {
+    ) -> (Answer, bool) {
         let found = self.map.get_index_of(&member.fingerprint);
         let answer = {
             let stored = found.map(|entry| &self.map[entry].stored);
@@ -88,11 +88,12 @@ impl Records {
             );
             judge_window(action, member, window, &view)
         };
-        if changes(action, &answer) {
+        let changes = changes(action, &answer);
+        if changes {
             let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
             self.update(entry, action, member, &answer, now);
         }
-        answer
+        (answer, changes && found.is_none())
     }
 
     /// Stores the decision on a member: a grant, a refund or a reset.

@@ -556,9 +556,14 @@ mod tests {
     #[test]
     fn bucket_that_is_made_full_is_forgotten() {
         let mut table = Table::new(16);
-        put(&mut table, 1, 10, SECOND);
-        put(&mut table, 1, 0, SECOND);
-        put(&mut table, 2, 0, SECOND);
+        let later = Timestamp::from_micros(NOW.as_micros() + 1);
+        for n in [1, 2] {
+            put(&mut table, n, 10 * (n % 2), SECOND);
+            table.set(&print(n), Value::gcra(tat(0), SECOND), later);
+        }
         assert_eq!((table.occupied(), stored(&table, 1)), (0, Tat::default()));
+        // The clock may step back before one that is full just now.
+        put(&mut table, 1, 0, SECOND);
+        assert_eq!((table.occupied(), stored(&table, 1)), (1, tat(0)));
     }
 }

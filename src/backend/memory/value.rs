@@ -75,10 +75,12 @@ impl Value {
         }
     }
 
-    /// Returns the value to store: a bucket that is full again is like an unused one.
+    /// Returns the value to store: a bucket that is full again is like an unused one. One that becomes full at this very
+    /// instant is kept, because the clock may step back.
     #[inline]
     pub(super) fn unless_full(self, now: Timestamp) -> Self {
-        match self.is_full(now) {
+        let is_full_just_now = self.tat() == Tat::from_micros(now.as_micros());
+        match self.is_full(now) && !is_full_just_now {
             true => Self::FULL,
             false => self,
         }

@@ -29,7 +29,7 @@
 //! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is
 //! the theoretical arrival time in microseconds, `us` or `us:frac`. It expires at that time. The value of a bucket
 //! with tiers is binary, and expires when nothing depends on it any more. The value of a
-//! window is `W` and the instants of its units; it expires with the newest unit. The value of a quota is
+//! window is `W` and the instants of its units, of which expired ones may come first; it expires with the newest unit. The value of a quota is
 //! `Q<start>:<used>`; it expires when the period ends.
 //!
 //! # Simultaneous decisions
@@ -40,9 +40,9 @@
 //!
 //! # Servers
 //!
-//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `SETRANGE`, `DEL`,
-//! `PEXPIRE`, `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set
-//! `maxmemory-policy noeviction`, or `volatile-ttl` to lose those first that are nearly full.
+//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `GETRANGE`, `SETRANGE`,
+//! `STRLEN`, `DEL`, `PEXPIRE`, `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be
+//! evicted: set `maxmemory-policy noeviction`, or `volatile-ttl` to lose those first that are nearly full.
 
 mod answer;
 mod arguments;
