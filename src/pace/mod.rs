@@ -38,12 +38,11 @@
 //! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
 //! back, and the call is not retried.
 //!
-//! # What it believes
+//! # Bounds
 //!
-//! What a server says is not trusted further than it goes: no request is held back for longer than
-//! [`max_wait`](PaceLayer::max_wait), whatever responses say. It is then sent all the same. Values that cannot be read are
-//! ignored. Of values that contradict each other, the more careful one counts, but `Retry-After` has precedence over the
-//! other fields of a refusal, as the draft says.
+//! No request is held back for longer than [`max_wait`](PaceLayer::max_wait), whatever responses say. Then it is sent.
+//! Values that cannot be read are ignored. If fields contradict each other, the one that the table names first counts. If
+//! the items of `RateLimit` do, or responses that arrive at the same time, the least that remains and the longest wait count.
 //!
 //! State is kept for each authority of a URI, for up to 1024 of them. Requests whose URI has none share one state, as
 //! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to

@@ -19,6 +19,8 @@ pub(super) struct Reading {
     refusal: Option<Refusal>,
     /// How many more requests there is room for, if it says.
     pub(super) remaining: Option<u64>,
+    /// Whether it only says how many there was room for when a cache stored it.
+    pub(super) is_outdated: bool,
     /// How long until there is room for one more, if there is none.
     pub(super) wait: Option<Duration>,
 }
@@ -27,10 +29,9 @@ impl Reading {
     /// Reads the head of a response that has come at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
-        let left = match is_stored(headers) {
-            true => None,
-            false => draft10::read(headers).or_else(|| x_ratelimit::read(headers, now)),
-        };
+        let left = draft10::read(headers).or_else(|| x_ratelimit::read(headers, now));
+        let is_outdated = left.is_some() && is_stored(headers);
+        let left = left.filter(|_| !is_outdated);
         let wait = left.and_then(|left| left.wait);
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
@@ -42,6 +43,7 @@ impl Reading {
         Self {
             refusal,
             remaining,
+            is_outdated,
             wait,
         }
     }
@@ -52,6 +54,7 @@ impl Reading {
             Refusal::Later(wait) => Some(Self {
                 refusal: None,
                 remaining: Some(0),
+                is_outdated: false,
                 wait: wait.or(Some(DEFAULT_WAIT)),
             }),
             Refusal::Final => None,
