@@ -10,8 +10,9 @@ mod failure;
 
 use std::{env, net::SocketAddr};
 
+use tokio::net::TcpListener;
 use tollgate::{ClientIp, Limit, RateLimitLayer};
-use tonic::transport::Server;
+use tonic::transport::{Server, server::TcpIncoming};
 
 use self::failure::Failure;
 
@@ -26,11 +27,12 @@ async fn main() -> Result<(), Failure> {
     let address: SocketAddr = env::var("ADDR")
         .unwrap_or_else(|_| "127.0.0.1:3000".into())
         .parse()?;
-    println!("listening on {address}");
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on {}", listener.local_addr()?);
     Server::builder()
         .layer(layer)
         .add_service(health)
-        .serve(address)
+        .serve_with_incoming(TcpIncoming::from(listener))
         .await?;
     Ok(())
 }

@@ -41,9 +41,9 @@
 //! # Untrusted values
 //!
 //! Values from a server have a bounded effect: no request is held back for longer than
-//! [`max_wait`](PaceLayer::max_wait), and is then sent. Values that cannot be read are
-//! ignored. Of values that contradict each other, the more careful one counts, but `Retry-After` has precedence over the
-//! other fields of a refusal, as the draft says.
+//! [`max_wait`](PaceLayer::max_wait), and is then sent. Values that cannot be read are ignored. If fields contradict each other,
+//! the one that the table names first counts. If the items of `RateLimit` contradict each other, or responses that arrive at
+//! the same time, the least that remains and the longest wait count.
 //!
 //! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such as
 //! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to

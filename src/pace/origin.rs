@@ -133,7 +133,9 @@ impl Room {
         }
         match reading.remaining {
             // A server that never sends a number is treated as unlimited.
-            None if self.least.is_none() && self.in_flight == 0 => self.budget = None,
+            None if self.least.is_none() && self.in_flight == 0 && !reading.is_outdated => {
+                self.budget = None;
+            }
             None => self.budget = self.budget.map(|budget| budget.saturating_add(1)),
             Some(remaining) => self.learn(remaining),
         }

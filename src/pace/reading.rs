@@ -19,6 +19,8 @@ pub(super) struct Reading {
     refusal: Option<Refusal>,
     /// The number of requests that the server still accepts, if the response has it.
     pub(super) remaining: Option<u64>,
+    /// Whether the number is that of the time when a cache stored the response.
+    pub(super) is_outdated: bool,
     /// The time until there is room again, if there is none now.
     pub(super) wait: Option<Duration>,
 }
@@ -27,10 +29,9 @@ impl Reading {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
-        let left = match is_stored(headers) {
-            true => None,
-            false => draft10::read(headers).or_else(|| x_ratelimit::read(headers, now)),
-        };
+        let left = draft10::read(headers).or_else(|| x_ratelimit::read(headers, now));
+        let is_outdated = left.is_some() && is_stored(headers);
+        let left = left.filter(|_| !is_outdated);
         let wait = left.and_then(|left| left.wait);
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
@@ -42,6 +43,7 @@ impl Reading {
         Self {
             refusal,
             remaining,
+            is_outdated,
             wait,
         }
     }
@@ -52,6 +54,7 @@ impl Reading {
             Refusal::Later(wait) => Some(Self {
                 refusal: None,
                 remaining: Some(0),
+                is_outdated: false,
                 wait: wait.or(Some(DEFAULT_WAIT)),
             }),
             Refusal::Final => None,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// By how much the clocks differ, in microseconds.
-const SKEW: i64 = 2 * 3600 * 1_000_000;
+pub(crate) const SKEW: i64 = 2 * 3600 * 1_000_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -23,7 +23,7 @@ fn limit() -> Limit {
 }
 
 /// Changes what is stored to what another server finds whose clock is ahead by so many microseconds.
-fn step_clock(server: &Server, ahead: i64) {
+pub(crate) fn step_clock(server: &Server, ahead: i64) {
     for key in server.command(&["KEYS", "*"]).array() {
         let tat: i64 = server.command(&["GET", key.text()]).text().parse().unwrap();
         let seen = (tat - ahead).to_string();

@@ -9,12 +9,15 @@ use tokio::{task::JoinHandle, time::timeout};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::{DenyCache, FailurePolicy, Lease},
+    decision::Source,
     limit::LimitName,
     transaction::OnFailure,
 };
 
 use crate::{
-    redis_support::Server,
+    clock::{SKEW, step_clock},
+    failover::replicated,
+    redis_support::{Sentinels, Server},
     stack::{LONG, PATIENCE},
 };
 
@@ -23,6 +26,21 @@ const BURST: u32 = 20_000;
 const PROCESSES: u32 = 4;
 /// What a process may hold: one hundredth.
 const HELD: u32 = BURST / 100;
+
+fn limits(limit: Limit) -> Limits {
+    let name = LimitName::from("hot").lease(1, 100);
+    Limits::builder().limit(name, limit).build().unwrap()
+}
+
+/// A process that refuses what the store cannot decide.
+async fn limiter(url: String, limit: Limit) -> Limiter {
+    let redis = RedisBackend::builder(url).timeout(LONG);
+    let redis = redis.build().unwrap();
+    redis.connected(PATIENCE).await.unwrap();
+    let policy = FailurePolicy::new(Lease::new(DenyCache::new(redis), PROCESSES));
+    let policy = policy.deadline(LONG).on_failure(OnFailure::Refuse);
+    Limiter::new(limits(limit), policy)
+}
 
 /// One process of a fleet, which spends until it is told to stop, and refuses what the store cannot decide.
 struct Process {
@@ -33,14 +51,7 @@ struct Process {
 
 impl Process {
     async fn start(server: &Server, admitted: &Arc<AtomicU32>) -> Self {
-        let name = LimitName::from("hot").lease(1, 100);
-        let limits = Limits::builder().limit(name, Limit::per_day(BURST));
-        let redis = RedisBackend::builder(server.url()).timeout(LONG);
-        let redis = redis.build().unwrap();
-        redis.connected(PATIENCE).await.unwrap();
-        let policy = FailurePolicy::new(Lease::new(DenyCache::new(redis), PROCESSES));
-        let policy = policy.deadline(LONG).on_failure(OnFailure::Refuse);
-        let limiter = Limiter::new(limits.build().unwrap(), policy);
+        let limiter = limiter(server.url(), Limit::per_day(BURST)).await;
         let is_done = Arc::<AtomicBool>::default();
         let spend = || {
             let (limiter, admitted) = (limiter.clone(), Arc::clone(admitted));
@@ -113,4 +124,129 @@ async fn fleet_admits_no_more_than_the_burst_though_a_process_dies_and_the_serve
     }
     let admitted = admitted.load(SeqCst);
     assert!(admitted <= BURST, "{admitted}");
+}
+
+/// Processes that spend in turn, so that nothing is on its way when a fault begins.
+struct Fleet(Vec<Limiter>);
+
+impl Fleet {
+    async fn start(url: &str) -> Self {
+        let mut all = Vec::new();
+        for _ in 0..PROCESSES {
+            all.push(limiter(url.to_owned(), hourly(BURST)).await);
+        }
+        Self(all)
+    }
+
+    /// Spends once in each process: by whom what has passed was decided. A process that could not decide is left out.
+    async fn round(&self) -> Vec<Option<Source>> {
+        let mut all = Vec::new();
+        for process in &self.0 {
+            if let Ok(spent) = process.spend(&Transaction::new("hot", "id")).await {
+                all.push(Some(spent.source()).filter(|_| spent.allowed()));
+            }
+        }
+        all
+    }
+
+    /// Spends until each process hands out what it has charged in advance. Returns how much was admitted.
+    async fn begin(&self) -> u32 {
+        let mut admitted = 0;
+        let spending = async {
+            loop {
+                let round = self.round().await;
+                admitted += passed(&round);
+                let leased = round.iter().filter(|by| **by == Some(Source::Lease));
+                if leased.count() == self.0.len() {
+                    break;
+                }
+            }
+        };
+        timeout(PATIENCE, spending).await.unwrap();
+        admitted
+    }
+
+    /// Spends until so much is admitted, and then until each process is denied. Returns how much was admitted.
+    async fn exhaust(&self, at_least: u32) -> u32 {
+        let mut admitted = 0;
+        let spending = async {
+            loop {
+                let round = self.round().await;
+                admitted += passed(&round);
+                let is_over = round.len() == self.0.len() && passed(&round) == 0;
+                if is_over && admitted >= at_least {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = timeout(PATIENCE, spending).await;
+        assert!(ended.is_ok(), "{admitted} of {at_least}");
+        admitted
+    }
+}
+
+fn passed(round: &[Option<Source>]) -> u32 {
+    u32::try_from(round.iter().flatten().count()).unwrap()
+}
+
+/// One in an hour, of which nothing comes back during a test.
+fn hourly(burst: u32) -> Limit {
+    Limit::per_hour(1).burst(burst)
+}
+
+/// What all processes may hold together.
+const ALL_HELD: u32 = HELD * PROCESSES;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_is_killed_with_leases_out_and_comes_back_empty_admits_one_burst_more() {
+    let server = Server::start();
+    let fleet = Fleet::start(&server.url()).await;
+    assert!(fleet.begin().await <= BURST);
+    server.kill();
+    server.restart();
+    // The store's part of the burst is new, and what processes hold is that which they charged before.
+    let again = fleet.exhaust(BURST - 2 * ALL_HELD).await;
+    assert!(again <= BURST, "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failover_with_leases_out_admits_no_more_than_the_burst() {
+    let sentinels = Sentinels::start();
+    let fleet = Fleet::start(&sentinels.url()).await;
+    let before = fleet.begin().await;
+    replicated(sentinels.master());
+    sentinels.fail_over();
+    let all = before + fleet.exhaust(BURST - 2 * ALL_HELD - before).await;
+    assert!(all <= BURST, "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clock_that_steps_with_leases_out_admits_what_comes_back_in_the_difference() {
+    const HOUR: i64 = 3600 * 1_000_000;
+    for ahead in [SKEW, -SKEW] {
+        let server = Server::start();
+        let fleet = Fleet::start(&server.url()).await;
+        let before = fleet.begin().await;
+        step_clock(&server, ahead);
+        let comes_back = u32::try_from(ahead.max(0) / HOUR).unwrap();
+        let all = before + fleet.exhaust(BURST - 2 * ALL_HELD - before).await;
+        assert!(all <= BURST + comes_back, "{ahead}: {all}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reload_that_shrinks_a_leased_limit_leaves_its_new_burst_only() {
+    const SMALLER: u32 = BURST / 10;
+    let server = Server::start();
+    let fleet = Fleet::start(&server.url()).await;
+    let before = fleet.begin().await;
+    for process in &fleet.0 {
+        process.reload(limits(hourly(SMALLER))).unwrap();
+    }
+    // What was held is given back, except for what the smaller limit lets processes hold.
+    let held = ALL_HELD * SMALLER / BURST;
+    let least = (SMALLER - 2 * held).saturating_sub(before);
+    let all = before + fleet.exhaust(least).await;
+    assert!(all <= SMALLER.max(before), "{all}");
 }

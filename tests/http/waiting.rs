@@ -30,7 +30,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{
     Hello, from_ip,
-    patience::{Slow, TokioClock, poll, settle},
+    patience::{Slow, Switched, TokioClock, poll, settle},
     text,
 };
 
@@ -476,6 +476,33 @@ async fn reload_moves_no_request_that_waits() {
     );
     assert_eq!(waits.await.status(), StatusCode::OK);
     assert_eq!(began.elapsed(), T);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_fails_while_requests_wait_moves_none() {
+    let store = Switched::default();
+    let is_off = Arc::clone(&store.is_off);
+    let limiter = limiter(store);
+    let layer = layer(&limiter);
+    use_up(&limiter).await;
+    let mut sent = [0; 3].map(|_| request(&layer));
+    for request in &mut sent {
+        assert!(poll(request.as_mut()).is_pending());
+        settle().await;
+        assert!(poll(request.as_mut()).is_pending());
+    }
+    let began = Instant::now();
+    is_off.store(true, Ordering::SeqCst);
+    let refused = request(&layer).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let [first, second, third] = sent;
+    drop(third);
+    settle().await;
+    assert_eq!(first.await.status(), StatusCode::OK);
+    assert_eq!(second.await.status(), StatusCode::OK);
+    assert_eq!(began.elapsed(), 2 * T);
+    is_off.store(false, Ordering::SeqCst);
+    assert_eq!(taken(&limiter).await, 3 * T, "the refund was lost");
 }
 
 #[test]

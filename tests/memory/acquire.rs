@@ -5,10 +5,7 @@
 
 use std::{
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -17,14 +14,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend,
-    backend::{Backend, BackendError, async_trait},
-    decision::Outcome,
-    limiter::LimitHandle,
-    transaction::{Batch, Mode},
+    Decision, Limit, Limiter, Limits, MemoryBackend, backend::Backend, limiter::LimitHandle,
+    transaction::Mode,
 };
 
-use crate::support::patience::{Slow, TokioClock, poll, settle};
+use crate::support::patience::{Slow, Switched, TokioClock, poll, settle};
 
 /// T is 100 ms, and twenty may wait.
 const LINE: Limit = Limit::per_second(10)
@@ -193,23 +187,6 @@ async fn caller_that_waits_when_its_limit_is_removed_starts_at_its_instant() {
     limit.limiter().reload(gone).unwrap();
     assert!(waits.await.unwrap().allowed());
     assert_eq!(began.elapsed(), T);
-}
-
-/// A store that can be switched off.
-#[derive(Debug, Default)]
-struct Switched {
-    memory: MemoryBackend,
-    is_off: Arc<AtomicBool>,
-}
-
-#[async_trait]
-impl Backend for Switched {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match self.is_off.load(Ordering::SeqCst) {
-            true => Err(BackendError::unavailable("it is off")),
-            false => self.memory.apply(batch).await,
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,8 +102,10 @@ async fn process_with_waiters() {
     for _ in 0..WAITERS {
         let (limit, id) = (limit.clone(), id.clone());
         waiters.spawn(async move {
+            let began = time::Instant::now();
             let decision = limit.acquire(&id).await.unwrap();
             assert!(decision.allowed());
+            assert!(began.elapsed() >= decision.delay(), "it starts early");
             let delay = u64::try_from(decision.delay().as_micros()).unwrap();
             decision.decided_at().unwrap().as_micros() + delay
         });

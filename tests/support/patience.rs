@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -86,6 +86,23 @@ impl Backend for Slow {
         let outcome = self.memory.apply(batch).await;
         self.gates.answer.acquire().await.unwrap().forget();
         outcome
+    }
+}
+
+/// A store that can be switched off.
+#[derive(Debug, Default)]
+pub(crate) struct Switched {
+    memory: MemoryBackend,
+    pub(crate) is_off: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Backend for Switched {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match self.is_off.load(Ordering::SeqCst) {
+            true => Err(BackendError::unavailable("it is off")),
+            false => self.memory.apply(batch).await,
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use tokio::{task::JoinSet, time::Instant};
 use tollgate::pace::PaceLayer;
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{SECOND, Script, Server, held_after, request, response};
+use super::{SECOND, Script, Server, gated, held_after, request, response};
+use crate::support::patience::settle;
 
 #[tokio::test(start_paused = true)]
 #[expect(clippy::too_many_lines, reason = "one case after the other")]
@@ -141,6 +142,30 @@ async fn maximum_beyond_all_instants_is_a_year() {
     let answer = pace.layer(server.service()).oneshot(request("a")).await;
     assert_eq!(answer.unwrap().status(), 200);
     assert_eq!(server.asked(), [Duration::ZERO, year]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stored_response_lets_no_more_requests_through_than_before() {
+    let (service, held) = gated();
+    let pace = PaceLayer::new().layer(service);
+    let mut all = JoinSet::new();
+    for _ in 0..10 {
+        all.spawn(pace.clone().oneshot(request("a")));
+    }
+    let answers: [(Script, usize); 4] = [
+        (&[("ratelimit", "\"l\";r=1")], 1),
+        (&[("ratelimit", "\"l\";r=9"), ("age", "1")], 1),
+        (&[("ratelimit", "\"l\";r=0;t=9"), ("age", "1")], 1),
+        (&[("ratelimit", "\"l\";r=4")], 4),
+    ];
+    settle().await;
+    for (answer, follow) in answers {
+        let mut sent = std::mem::take(&mut *held.lock().unwrap());
+        assert_eq!(sent.len(), 1, "{answer:?}");
+        sent.remove(0).send(answer).unwrap();
+        settle().await;
+        assert_eq!(held.lock().unwrap().len(), follow, "{answer:?}");
+    }
 }
 
 /// How many servers a layer remembers.

@@ -19,7 +19,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 use tollgate::pace::PaceLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -94,6 +94,28 @@ impl Server {
     fn asked(&self) -> Vec<Duration> {
         self.asked.lock().unwrap().clone()
     }
+}
+
+/// A server that answers each request when it is told to, and the answers that it owes.
+fn gated() -> (
+    impl Service<
+        Request<Full<Bytes>>,
+        Response = Response<Full<Bytes>>,
+        Error = Infallible,
+        Future: Send,
+    > + Clone
+    + Send
+    + use<>,
+    Arc<Mutex<Vec<oneshot::Sender<Script>>>>,
+) {
+    let owed = Arc::new(Mutex::new(Vec::new()));
+    let queue = Arc::clone(&owed);
+    let service = service_fn(move |_: Request<Full<Bytes>>| {
+        let (answer, answered) = oneshot::channel::<Script>();
+        queue.lock().unwrap().push(answer);
+        async { Ok::<_, Infallible>(response(answered.await.unwrap())) }
+    });
+    (service, owed)
 }
 
 /// How long the second request is held back after such a response to the first.
@@ -171,6 +193,43 @@ async fn each_dialect_holds_further_requests_back_for_as_long_as_it_says() {
         (&[("status", "429")], 1000),
         (&[("status", "429"), ("ratelimit", "\"l\";r=0;t=5")], 5000),
         (&[("status", "200"), ("retry-after", "9")], 0),
+        // Fields that contradict each other.
+        (
+            &[
+                ("status", "429"),
+                ("retry-after", "1"),
+                ("ratelimit", "\"l\";r=0;t=5"),
+            ],
+            1000,
+        ),
+        (
+            &[("ratelimit", "\"l\";r=0;t=2"), ("retry-after", "9")],
+            2000,
+        ),
+        (
+            &[
+                ("ratelimit", "\"l\";r=5;t=9"),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "7"),
+            ],
+            0,
+        ),
+        (
+            &[
+                ("ratelimit", "what"),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "7"),
+            ],
+            7000,
+        ),
+        (
+            &[
+                ("grpc-status", "8"),
+                ("grpc-retry-pushback-ms", "334"),
+                ("retry-after", "9"),
+            ],
+            334,
+        ),
         (
             &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "334")],
             334,
@@ -226,13 +285,7 @@ async fn first_request_goes_alone_and_tells_how_many_may_follow() {
 #[tokio::test(start_paused = true)]
 async fn responses_that_overtake_each_other_let_nobody_through_too_much() {
     // Five may follow the first; their responses come in the reverse order.
-    let held = Arc::new(Mutex::new(Vec::new()));
-    let queue = Arc::clone(&held);
-    let service = service_fn(move |_: Request<Full<Bytes>>| {
-        let (answer, answered) = tokio::sync::oneshot::channel::<Script>();
-        queue.lock().unwrap().push(answer);
-        async { Ok::<_, Infallible>(response(answered.await.unwrap())) }
-    });
+    let (service, held) = gated();
     let pace = PaceLayer::new().layer(service);
     let mut all = JoinSet::new();
     for _ in 0..20 {
