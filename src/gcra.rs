@@ -82,8 +82,7 @@ impl Ticks {
 }
 
 impl Ticks {
-    /// Returns the order as one number: the microseconds, then the fraction. Comparing one number takes half of the
-    /// instructions.
+    /// The order is that of the microseconds, and then of the fraction. Comparing one number takes half of the instructions.
     #[inline]
     const fn ordinal(self) -> u128 {
         (self.us as u128) << 64 | self.frac as u128

@@ -176,7 +176,7 @@ impl Units {
             1 => self.instants.push_back(at),
             units => self.instants.extend(std::iter::repeat_n(at, units)),
         }
-        // Later units, for example from before the clock stepped back, come last.
+        // Units that are later, perhaps from before the clock stepped back, come last.
         let later = len - after as usize;
         if later > 0 {
             self.instants.make_contiguous()[after as usize..].rotate_left(later);
@@ -269,7 +269,7 @@ pub(crate) struct Sample<'a> {
 pub(crate) enum Change {
     #[default]
     Nothing,
-    /// Takes `units`, now or at the age of a debit, which come after the first `after` ones.
+    /// Takes `units` after the first `after` ones: now, or as long ago as a debit says.
     Take { after: u32, units: u32 },
     /// Gives back `units` that come after the first `after` ones.
     GiveBack { after: u32, units: u32 },
@@ -475,8 +475,8 @@ impl View<'_> {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowSnapshot {
-    /// The instant of the charged units, or of the decision, by the clock of the store that keeps them, in µs
-    /// since the epoch.
+    /// The instant of the units that are charged, or the time of the decision, by the clock of the store, in µs since
+    /// the epoch.
     pub(crate) at: u64,
     /// The number of units that count.
     pub(crate) used: u32,

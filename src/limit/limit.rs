@@ -385,7 +385,7 @@ impl Limit {
         }))
     }
 
-    /// The algorithm, and how many unspent units a process may hold of a bucket: 0 without leases.
+    /// Returns the algorithm, and the most unspent units of a bucket that a process can hold: 0 without leases.
     #[inline(always)]
     pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, u32)> {
         match &self.0 {

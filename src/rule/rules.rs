@@ -358,7 +358,7 @@ impl Rules {
         &self.targets[charge.target].limit
     }
 
-    /// The limit that is charged, as these limits define it.
+    /// Returns the limit of a charge, as these limits define it.
     pub(crate) fn named<'a>(&self, charge: &Charge, limits: &'a Limits) -> Option<&'a NamedLimit> {
         let target = &self.targets[charge.target];
         limits.find(LimitRef::remembered(&target.limit, &target.place))

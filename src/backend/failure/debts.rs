@@ -98,7 +98,7 @@ impl Debts {
         self.owing.store(owing.len(), Ordering::Relaxed);
     }
 
-    /// Changes what was charged here, if the bucket owes something.
+    /// Changes the local charges of a bucket, if there are any.
     pub(super) fn change(&self, bucket: Fingerprint, change: impl FnOnce(&mut Debtor)) {
         if let Some(debtor) = self.lock().owing.get_mut(&bucket) {
             change(debtor);

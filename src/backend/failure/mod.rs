@@ -185,9 +185,9 @@ impl<B: Backend> FailurePolicy<B> {
     ///
     /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes
     /// what would still be charged if the store had decided, so a client that kept to its rate owes next to nothing.
-    /// Each debit is sent once: if its outcome is unknown, it is not repeated. The units of a [window](crate::window)
-    /// are charged at the instants at which they were taken, one instant after the other. Limits with
-    /// [tiers](crate::tiers) cannot be debited.
+    /// Each debit is sent once: if its outcome is unknown, it is not repeated. The units of a [window](crate::window) are
+    /// charged at the instants at which they were taken, one instant after the other. Limits with [tiers](crate::tiers)
+    /// cannot be debited.
     #[must_use]
     pub fn pay_back(mut self, buckets: usize) -> Self {
         self.local = self.local.with_debts(buckets);

@@ -101,7 +101,7 @@ impl Local {
         }
     }
 
-    /// Returns the debt of a bucket to the store, if it has one. For a window, it is the units that were taken first.
+    /// Returns the debt of a bucket, if it has one. That of a window is for the units that were taken first.
     pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
         let member = debtor.member.lend();
         let now = debtor.at.unwrap_or_else(|| self.own.now());
