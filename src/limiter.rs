@@ -110,7 +110,7 @@ impl Limiter {
     /// Uses `clock` instead of the backend's clock. Existing clones keep theirs.
     /// [`ManualClock`](crate::clock::ManualClock) is for tests.
     ///
-    /// A [`Timestamp`] is a clock that stands still: `limiter.clone().with_clock(instant)` decides as of that
+    /// A [`Timestamp`](crate::clock::Timestamp) is a clock that stands still: `limiter.clone().with_clock(instant)` decides as of that
     /// instant.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {

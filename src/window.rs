@@ -475,7 +475,8 @@ impl View<'_> {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowSnapshot {
-    /// The instant of the units that are charged, or the time of the decision, by the clock of the store, in µs since the epoch.
+    /// The instant of the units that are charged, or the time of the decision, by the clock of the store, in µs since
+    /// the epoch.
     pub(crate) at: u64,
     /// The number of units that count.
     pub(crate) used: u32,

@@ -188,8 +188,8 @@ fn refunds(member: &Member<'_>) -> bool {
     }
 }
 
-/// Encodes the receipt of a refund: the instant of the units, or the period of the charge. For a debit of earlier units, encodes
-/// their age.
+/// Encodes the receipt of a refund: the instant of the units, or the period of the charge. For a debit of earlier
+/// units, encodes their age.
 fn named(member: &Member<'_>) -> Value {
     if member.ago_us > 0 {
         return integer(member.ago_us.min(MOST_US));
