@@ -1,14 +1,13 @@
 //! What one request is charged.
 
-use smallvec::SmallVec;
-
 use super::source::ClientId;
 use crate::{
     id::Id,
+    one_or_many::OneOrMany,
     transaction::{Fingerprint, OnFailure, Transaction},
 };
 
-pub(crate) type Charges = SmallVec<[Charge; 4]>;
+pub(crate) type Charges = OneOrMany<Charge>;
 
 /// What one request is charged in one bucket.
 #[derive(Clone, Debug)]

@@ -216,7 +216,7 @@ impl Rules {
         })
     }
 
-    /// Finds what a request is to be charged, and why it is refused if a rule finds no id: the first one that does not.
+    /// Finds what a request is to be charged, and why it is `refused` if a rule finds no id: the first one that does not.
     /// Rules that meet in one bucket are one charge.
     #[inline]
     pub(crate) fn charge(
@@ -224,8 +224,8 @@ impl Rules {
         parts: &Parts,
         limiter: &Limiter,
         charges: &mut Charges,
-    ) -> Option<Missing> {
-        let mut refused = None;
+        refused: &mut Option<Missing>,
+    ) {
         for chain in &self.chains {
             let Err(unknown) = self.charge_chain(chain, parts, charges) else {
                 continue;
@@ -235,7 +235,6 @@ impl Rules {
                 refused.get_or_insert(unknown.missing);
             }
         }
-        refused
     }
 
     /// Charges what the first rule of a chain that finds an id says or, if none does, the last one.
