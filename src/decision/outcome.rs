@@ -1,4 +1,4 @@
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
+    one_or_many::OneOrMany,
     transaction::{Action, Algorithm, Batch, Member},
 };
 
@@ -21,7 +22,8 @@ use crate::{
 pub struct Outcome {
     /// The instant at which the batch was decided.
     pub now: Timestamp,
-    answers: Answers,
+    /// In the order of the members.
+    answers: OneOrMany<Answer>,
     source: Source,
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
@@ -29,17 +31,6 @@ pub struct Outcome {
     /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. It is
     /// shared, because that is dropped faster where there is none.
     exceptions: Option<Arc<Exceptions>>,
-}
-
-/// The answers in the order of the members. A batch of one takes no list.
-#[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is on the stack for one decision, and must not allocate"
-)]
-enum Answers {
-    One(Answer),
-    Many(SmallVec<[Answer; 4]>),
 }
 
 /// For each member, in their order.
@@ -56,20 +47,17 @@ impl Outcome {
     #[doc(hidden)]
     #[must_use]
     pub fn new(now: Timestamp, answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self::of(
-            now,
-            Answers::from(answers.into_iter().collect::<SmallVec<_>>()),
-        )
+        Self::of(now, answers.into_iter().collect())
     }
 
     /// Creates the outcome of a batch of one member.
     #[inline(always)]
     pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
-        Self::of(now, Answers::One(answer))
+        Self::of(now, OneOrMany::One(answer))
     }
 
     #[inline(always)]
-    fn of(now: Timestamp, answers: Answers) -> Self {
+    fn of(now: Timestamp, answers: OneOrMany<Answer>) -> Self {
         Self {
             now,
             answers,
@@ -98,7 +86,7 @@ impl Outcome {
     #[cfg(feature = "tokio")]
     #[must_use]
     pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
-        self.answers = answers.into();
+        self.answers = answers.into_iter().collect();
         self
     }
 
@@ -156,7 +144,7 @@ impl Outcome {
     #[inline(always)]
     pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
-        let mut answers = SmallVec::<[Answer; 4]>::new();
+        let mut answers = OneOrMany::<Answer>::default();
         let mut passes = true;
         for (member, seen) in batch.members.iter().zip(seen) {
             let answer = judge(batch.action(member), member, seen, now);
@@ -165,7 +153,7 @@ impl Outcome {
         }
         let mut no_room = None;
         if passes {
-            let mut members = batch.members.iter().zip(&answers);
+            let mut members = batch.members.iter().zip(&*answers);
             no_room = members.position(|(member, answer)| {
                 matches!(member.algorithm, Algorithm::Window(_))
                     && !has_room(batch.action(member), answer)
@@ -173,16 +161,17 @@ impl Outcome {
         }
         if !passes || no_room.is_some() {
             let members = batch.members.iter().zip(seen);
-            for ((member, seen), answer) in members.zip(&mut answers) {
+            for ((member, seen), answer) in members.zip(answers.iter_mut()) {
                 answer.state = untouched(member, seen, now);
                 answer.passed &= member.mode.votes();
             }
         }
-        let mut outcome = Self::of(now, answers.into());
+        let mut outcome = Self::of(now, answers);
         outcome.no_room = no_room;
         outcome
     }
 
+    #[cfg(feature = "failure-policy")]
     fn exceptions_mut(&mut self) -> &mut Exceptions {
         Arc::make_mut(self.exceptions.get_or_insert_default())
     }
@@ -191,17 +180,14 @@ impl Outcome {
     #[doc(hidden)]
     #[must_use]
     pub fn answers(&self) -> &[Answer] {
-        match &self.answers {
-            Answers::One(answer) => slice::from_ref(answer),
-            Answers::Many(answers) => answers,
-        }
+        &self.answers
     }
 
     /// Returns whether there is an answer for each member.
     #[inline(always)]
     pub(crate) fn answers_all(&self, batch: &Batch<'_>) -> bool {
         match (&self.answers, batch.members) {
-            (Answers::One(_), [_]) => true,
+            (OneOrMany::One(_), [_]) => true,
             (_, members) => self.answers().len() == members.len(),
         }
     }
@@ -210,7 +196,7 @@ impl Outcome {
     #[inline(always)]
     pub(crate) fn show_one(&self, batch: &Batch<'_>, decisions: &mut impl Decisions) {
         // The common case stays apart, so that its decision is written where it is to be.
-        if let (Answers::One(answer), [member], None) =
+        if let (OneOrMany::One(answer), [member], None) =
             (&self.answers, batch.members, &self.exceptions)
             && let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =
                 (member.algorithm, answer.state, answer.known)
@@ -233,24 +219,31 @@ impl Outcome {
         passes: bool,
         decisions: &mut impl Decisions,
     ) {
-        let votes = batch.members[index].mode.votes();
+        let member = batch.members.get(index);
+        let votes = member.is_some_and(|member| member.mode.votes());
         decisions.push(self.decision(batch, index, passes), votes);
     }
 
     /// Returns the decision on the member at this index.
     pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
-        let (member, mut answer) = (&batch.members[index], self.answers()[index]);
+        let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
+        else {
+            return Decision::NOT_LIMITED;
+        };
         if !answer.known {
             return Decision::NOT_LIMITED;
         }
-        let mut algorithm = member.algorithm;
+        let (mut algorithm, mut answer) = (member.algorithm, *answer);
         let mut circumstances = self.circumstances(batch, member, passes);
         if let Some(exceptions) = &self.exceptions {
             let algorithms = exceptions.algorithms.as_ref();
-            algorithm = algorithms.map_or(algorithm, |all| &all[index]);
-            if let Some(clocks) = &exceptions.clocks {
-                answer.state = answer.state.by_clock(self.now, clocks[index]);
-                circumstances.now = clocks[index];
+            algorithm = algorithms
+                .and_then(|all| all.get(index))
+                .unwrap_or(algorithm);
+            let clocks = exceptions.clocks.as_ref();
+            if let Some(own) = clocks.and_then(|clocks| clocks.get(index)) {
+                answer.state = answer.state.by_clock(self.now, *own);
+                circumstances.now = *own;
             }
         }
         Decision::new(algorithm, member, &answer, circumstances)
@@ -280,15 +273,6 @@ impl Outcome {
         }
         let mut members = batch.members.iter().zip(self.answers());
         members.all(|(member, answer)| answer.passed || !batch.votes(member))
-    }
-}
-
-impl From<SmallVec<[Answer; 4]>> for Answers {
-    fn from(answers: SmallVec<[Answer; 4]>) -> Self {
-        match *answers {
-            [answer] => Self::One(answer),
-            _ => Self::Many(answers),
-        }
     }
 }
 

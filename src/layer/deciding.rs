@@ -1,6 +1,6 @@
 //! From the head of a request to the decision on it.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
@@ -43,8 +43,9 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
-        let mut charges = Charges::new();
-        let missing = self.rules.charge(request, &self.limiter, &mut charges);
+        let (mut charges, mut missing) = (Charges::default(), None);
+        self.rules
+            .charge(request, &self.limiter, &mut charges, &mut missing);
         self.traffic
             .look(request, &self.limiter, &self.rules, &charges);
         if charges.is_empty() {
@@ -76,16 +77,16 @@ impl LayerConfig {
     fn try_spend(
         self: &Arc<Self>,
         request: &mut Parts,
-        charges: &[Charge],
+        charges: &Charges,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
-        if let [charge] = charges {
+        if let Charges::One(charge) = charges {
             let transaction = self.rules.transaction(charge);
             let mut one = OneDecision::default();
             return self.try_spend_as::<One>(
                 request,
-                charges,
+                slice::from_ref(charge),
                 &transaction,
                 &mut one,
                 missing,

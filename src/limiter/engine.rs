@@ -93,7 +93,9 @@ impl Limiter {
             Ok(Some((members, others))) => {
                 let batch = Batch::new(operation, members).at(self.now());
                 let applied = self.shared.backend.try_apply(&batch);
-                recorder.applied();
+                if applied.is_some() {
+                    recorder.applied();
+                }
                 // An outcome is large: it is looked at where it is.
                 let applied = match applied {
                     None => return None,

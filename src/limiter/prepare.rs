@@ -11,7 +11,8 @@ use crate::{
     id::Id,
     limit::{Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, LimitRef, Member, Mode, OnFailure, Operation, Transaction,
+        Algorithm, BucketKey, Fingerprint, LimitRef, Member, Mode, OnFailure, Operation, Receipt,
+        Transaction,
     },
 };
 
@@ -64,34 +65,16 @@ impl<'a> Lookups<'a> {
         room: &'a mut Option<Id>,
         members: &'m mut impl MemberList<'a>,
     ) -> Result<Result<&'m Member<'a>, NoMember>, Box<LimiterError>> {
-        let Self { limits, operation } = self;
-        let Some(named) = limits.find(transaction.limit) else {
-            return Err(unknown_limit(transaction.limit.as_str(), limits));
+        let Some(named) = self.limits.find(transaction.limit) else {
+            return Err(unknown_limit(transaction.limit.as_str(), self.limits));
         };
         let id = canonical(named, transaction.id, transaction.is_canonical(), room)?;
-        let Some(limit) = named.in_force(id) else {
-            return Ok(Err(NoMember::Off));
+        let shadow = self.limits.is_shadow(named);
+        let (algorithm, leased) = match self.terms(named, id, transaction, shadow)? {
+            Ok(terms) => terms,
+            Err(other) => return Ok(Err(other)),
         };
-        let shadow = limits.is_shadow(named);
-        let votes = transaction.mode.votes() && !shadow;
-        let refused = NoMember::Refused { votes, shadow };
-        let Some((algorithm, leased)) = limit.algorithm_and_lease() else {
-            let is_refused = limit.is_blocked() && operation != Operation::Reset;
-            return Ok(Err(if is_refused { refused } else { NoMember::Off }));
-        };
-        if !permits(algorithm, operation, transaction)? {
-            return match shadow || transaction.is_lenient() {
-                true => Ok(Err(refused)),
-                false => Err(cost_above_burst(named, id, transaction.cost)),
-            };
-        }
-        let known = transaction.fingerprint();
-        let fingerprint = known.unwrap_or_else(|| named.seed().bucket(id));
-        let receipt = transaction.receipt();
-        let receipt = receipt.filter(|_| operation == Operation::Refund);
-        if receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
-            return Err(foreign_receipt(transaction.limit));
-        }
+        let (fingerprint, receipt) = self.bucket(named, id, transaction)?;
         Ok(Ok(members.add(Member {
             key: BucketKey::new(named.name.key(), id),
             algorithm,
@@ -112,6 +95,51 @@ impl<'a> Lookups<'a> {
             no_wait: transaction.declines_to_wait(),
             ago_us: 0,
         })))
+    }
+
+    /// The algorithm for a client, and how many units a process may hold.
+    #[inline(always)]
+    fn terms(
+        self,
+        named: &'a NamedLimit,
+        id: &str,
+        transaction: &Transaction<'_>,
+        shadow: bool,
+    ) -> Result<Result<(&'a Algorithm, u32), NoMember>, Box<LimiterError>> {
+        let Some(limit) = named.in_force(id) else {
+            return Ok(Err(NoMember::Off));
+        };
+        let votes = transaction.mode.votes() && !shadow;
+        let refused = NoMember::Refused { votes, shadow };
+        let Some((algorithm, leased)) = limit.algorithm_and_lease() else {
+            let is_refused = limit.is_blocked() && self.operation != Operation::Reset;
+            return Ok(Err(if is_refused { refused } else { NoMember::Off }));
+        };
+        if permits(algorithm, self.operation, transaction)? {
+            return Ok(Ok((algorithm, leased)));
+        }
+        match shadow || transaction.is_lenient() {
+            true => Ok(Err(refused)),
+            false => Err(cost_above_burst(named, id, transaction.cost)),
+        }
+    }
+
+    /// The fingerprint of a client's bucket, and the receipt of the charge that is refunded there.
+    #[inline(always)]
+    fn bucket(
+        self,
+        named: &NamedLimit,
+        id: &str,
+        transaction: &Transaction<'a>,
+    ) -> Result<(Fingerprint, Option<&'a Receipt>), Box<LimiterError>> {
+        let known = transaction.fingerprint();
+        let fingerprint = known.unwrap_or_else(|| named.seed().bucket(id));
+        let receipt = transaction.receipt();
+        let receipt = receipt.filter(|_| self.operation == Operation::Refund);
+        match receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
+            true => Err(foreign_receipt(transaction.limit)),
+            false => Ok((fingerprint, receipt)),
+        }
     }
 }
 

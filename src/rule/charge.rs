@@ -1,14 +1,13 @@
 //! The charges of one request.
 
-use smallvec::SmallVec;
-
 use super::source::ClientId;
 use crate::{
     id::Id,
+    one_or_many::OneOrMany,
     transaction::{Fingerprint, OnFailure, Transaction},
 };
 
-pub(crate) type Charges = SmallVec<[Charge; 4]>;
+pub(crate) type Charges = OneOrMany<Charge>;
 
 /// The charge of one request to one bucket.
 #[derive(Clone, Debug)]

@@ -216,7 +216,7 @@ impl Rules {
         })
     }
 
-    /// Finds the charges of a request and, if a rule finds no id, the reason for the refusal, from the first such rule.
+    /// Finds the charges of a request and, if a rule finds no id, the reason why it is `refused`, from the first such rule.
     /// Rules that meet in one bucket are one charge.
     #[inline]
     pub(crate) fn charge(
@@ -224,8 +224,8 @@ impl Rules {
         parts: &Parts,
         limiter: &Limiter,
         charges: &mut Charges,
-    ) -> Option<Missing> {
-        let mut refused = None;
+        refused: &mut Option<Missing>,
+    ) {
         for chain in &self.chains {
             let Err(unknown) = self.charge_chain(chain, parts, charges) else {
                 continue;
@@ -235,7 +235,6 @@ impl Rules {
                 refused.get_or_insert(unknown.missing);
             }
         }
-        refused
     }
 
     /// Adds the charge of the first rule of a chain that finds an id. If none does, the last rule decides.
