@@ -1,4 +1,4 @@
-//! A client that keeps to two rates: its own, of five requests per second to each host, and that of the server.
+//! A client that keeps to two rates: its own, five requests per second to each host, and the server's.
 //!
 //! ```sh
 //! cargo run --example quickstart &
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Failure> {
 
     // Our own rate: five per second to each host. Further requests wait for up to a minute.
     let ours = Limit::per_second(5).max_wait(Duration::from_secs(60));
-    // The server's: whatever it says. A request that it refuses is sent again.
+    // The server's rate, from its responses. A refused request is sent again.
     let pace = PaceLayer::new().retry(3);
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let client = ServiceBuilder::new()

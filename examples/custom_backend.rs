@@ -25,7 +25,7 @@ use tollgate::{
 
 use self::failure::Failure;
 
-/// All buckets in one map behind one lock.
+/// Keeps all buckets in one map behind one lock.
 #[derive(Debug, Default)]
 struct MapBackend {
     buckets: Mutex<HashMap<String, Stored>>,

@@ -21,7 +21,7 @@ use tollgate::{ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, R
 
 use self::failure::Failure;
 
-/// How long Redis may take to decide.
+/// The longest that Redis may take for a decision.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
@@ -48,9 +48,9 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What would be the whole program on each of several machines.
+/// The whole program of each server, if they ran on several machines.
 async fn app(url: &str) -> Result<Router, Box<dyn Error>> {
-    // Without Redis, nothing is decided here, so a slow answer is better than an error.
+    // There are no decisions without Redis here, so a slow answer is better than an error.
     let redis = RedisBackend::builder(url).timeout(PATIENCE).build()?;
     redis.connected(Duration::from_secs(10)).await?;
     let limits = Limits::builder()

@@ -1,4 +1,4 @@
-//! A login that bears guessing: only failures count, five for each account and twenty for each client IP.
+//! A login that is safe against guessing: it admits five failures for each account and twenty for each client IP.
 //!
 //! ```sh
 //! cargo run --example login_failures
@@ -6,20 +6,20 @@
 //! curl -i -X POST -u alice:wonderland http://127.0.0.1:3000/login
 //! ```
 //!
-//! The limits are charged in two ways:
+//! The two limits are charged differently:
 //!
-//! - For each **account**, a login is charged first, and given back if it succeeds (`refund_if`). Of a thousand guesses
-//!   sent at once, five get as far as the password. The limit is a window, which is a hard number: no quarter of an hour
-//!   sees a sixth failure. A token bucket of the same size would admit nine.
-//! - For each **client IP**, a login is checked first, and charged if it has failed (`charge_if`). Logins that succeed
-//!   take no room from each other, though a thousand of them come at once from one office; those who guess at the same
-//!   time may all fail once, and wait the longer for it, because the bucket goes into debt.
+//! - For each **account**, a login is charged first, and refunded if it succeeds (`refund_if`). Of a thousand guesses
+//!   sent at once, five reach the password check. The limit is a window, which is a hard number: no quarter of an hour
+//!   has a sixth failure. A token bucket of the same size would admit nine.
+//! - For each **client IP**, a login is checked first, and charged if it fails (`charge_if`). So successful logins
+//!   never block each other, even if a thousand of them come from one office at the same time. Simultaneous guesses
+//!   can all fail once. They put the bucket into debt, which makes the following wait longer.
 //!
-//! Whoever is over a limit gets a 429, with the right password too. Were that let in, the limit would not stop anybody: an
-//! attacker would go on guessing, and the first answer that is not a 429 would be the password.
+//! A client over a limit gets a 429, even with the right password. If that were accepted, the limit would not stop anybody: an
+//! attacker would continue guessing, and the first answer other than 429 would reveal the password.
 //!
-//! Anyone can lock an account in this way, as long as guesses keep coming. Where that hurts, give browsers that
-//! have been logged in before a cookie, and a bucket of their own: (account, cookie) in place of the account.
+//! Anyone can lock an account this way, as long as guesses keep coming. If that is a problem, give browsers that
+//! have logged in before a cookie, and count them separately: use the pair (account, cookie) as the id.
 
 #[path = "shared/failure.rs"]
 mod failure;
@@ -44,8 +44,8 @@ use tollgate::{
 
 use self::failure::Failure;
 
-/// Who may log in. A real server keeps hashes by Argon2, and verifies one for unknown names too: that takes the same time
-/// whatever is guessed. To compare passwords as here tells by the time it takes how much of them is right.
+/// The accounts. A real server stores Argon2 hashes, and verifies one for unknown names too, which takes the same time
+/// for every guess. The time of a plain comparison, as here, reveals how much of a guess is right.
 const USERS: [(&str, &str); 2] = [("alice", "wonderland"), ("bob", "builder")];
 
 const QUARTER: Duration = Duration::from_secs(15 * 60);
@@ -65,10 +65,10 @@ fn app() -> Result<Router, LimitsError> {
         .limit("login-failures-per-account", Limit::window(5, QUARTER))
         .limit("login-failures-per-ip", Limit::per_hour(20))
         .build()?;
-    // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
+    // For several servers with shared limits: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
 
-    // What is not a success stays charged, also when the client does not wait for the answer.
+    // Anything but a success stays charged, also if the client disconnects before the answer.
     let per_account = Rule::new("login-failures-per-account", account)
         .refund_if(|ending| ending.status().is_some_and(|status| status.is_success()));
     let per_ip = Rule::new("login-failures-per-ip", ClientIp::peer())
@@ -76,13 +76,13 @@ fn app() -> Result<Router, LimitsError> {
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(per_account)
         .rule(per_ip);
-    // Around the handler alone: what the router refuses, such as another method, is no failure.
+    // Around the handler only: a request that the router refuses, such as one with another method, is not a failure.
     Ok(Router::new().route("/login", post(login).route_layer(layer)))
 }
 
-/// Whose bucket a login is charged to. Without a name, it is only charged to the client IP.
+/// The account that a login is charged to. Without a name, it is only charged to the client IP.
 ///
-/// Names that nobody has get buckets too, so that the answers do not tell which accounts there are.
+/// Unknown names have buckets too, so that the answers do not reveal which accounts exist.
 fn account(request: &Parts) -> Option<String> {
     let Credentials { name, .. } = Credentials::of(&request.headers)?;
     Some(name)
@@ -98,15 +98,15 @@ async fn login(headers: HeaderMap) -> Response {
     }
 }
 
-/// A name and a password. The rule and the handler read them by the same function: where two disagree on whose
-/// login it is, one account has two buckets.
+/// A name and a password. The rule and the handler read them with the same function. If they read different names,
+/// one account would have two buckets.
 struct Credentials {
     name: String,
     password: String,
 }
 
 impl Credentials {
-    /// Those of HTTP Basic (RFC 7617), if there are some.
+    /// Reads the credentials of HTTP Basic (RFC 7617), if there are any.
     fn of(headers: &HeaderMap) -> Option<Self> {
         let (scheme, encoded) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("basic") {

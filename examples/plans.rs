@@ -1,4 +1,4 @@
-//! An API with plans: ten requests per month for free accounts, a hundred for those that pay.
+//! An API with plans: ten requests per month for free accounts, and a hundred for paying ones.
 //!
 //! ```sh
 //! cargo run --example plans
@@ -10,16 +10,16 @@
 //! curl -i -H 'x-api-key: key-of-nobody' http://127.0.0.1:3000/       # 401
 //! ```
 //!
-//! Who is asking is found first, by a middleware outside of the rate limiting layer, which puts the account into the
-//! request's extensions. A request that has no account ends there with a 401, and is charged to nobody.
+//! A middleware outside of the rate limiting layer identifies the caller first, and puts the account into the
+//! request's extensions. It answers requests without an account with 401, and they are not charged.
 //!
-//! The rule takes from the account whose bucket it is (all keys of an account share one) and which limit, so that the
-//! `RateLimit` and `RateLimit-Policy` fields of each response are those of the caller's own plan. A plan is a quota per
-//! calendar month: it admits exactly what is on the bill, and starts anew on the first, at midnight UTC. Accounts with a
-//! contract of their own, and those that are shut out, need no plan: they have overrides. An override is of one
+//! The account determines both the bucket, which all its keys share, and the limit. So the
+//! `RateLimit` and `RateLimit-Policy` fields of each response show the caller's own plan. A plan is a quota per
+//! calendar month: it admits exactly the number on the bill, and starts again on the first of the month, at midnight UTC.
+//! Accounts with individual contracts, and blocked ones, have overrides instead of plans. An override belongs to one
 //! limit, here that of the account's plan.
 //!
-//! Keys that are guessed are not limited here: do that by another layer outside of the middleware, as `login_failures` does.
+//! This example does not limit guesses of keys. Add a layer outside of the middleware for that, as in `login_failures`.
 
 #[path = "shared/failure.rs"]
 mod failure;
@@ -56,7 +56,7 @@ struct Account {
     plan: Plan,
 }
 
-/// API keys and whose they are. A real server looks them up by their hashes, in its database.
+/// API keys and their accounts. A real server looks them up by their hashes, in its database.
 const KEYS: [(&str, Account); 6] = [
     ("key-of-alice", Account::new("alice", Plan::Free)),
     ("key-of-bob", Account::new("bob", Plan::Pro)),
@@ -66,7 +66,7 @@ const KEYS: [(&str, Account); 6] = [
     ("key-of-mallory", Account::new("mallory", Plan::Free)),
 ];
 
-/// Who may do more or less than the plan says. In a file, with `overrides_file`, they can change while the server runs.
+/// Accounts that differ from their plans. In a file, with `overrides_file`, they can change while the server runs.
 const OVERRIDES: &str = "
 - pro:
     quota: 250
@@ -96,7 +96,7 @@ fn app() -> Result<Router, LimitsError> {
         .limit("pro", Limit::quota(100, Per::Month))
         .overrides_text(Language::Yaml, OVERRIDES)
         .build()?;
-    // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
+    // For several servers with shared limits: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
 
     let account = ExtensionId::new(|account: &Account| account.id);
@@ -109,7 +109,7 @@ fn app() -> Result<Router, LimitsError> {
     Ok(Router::new()
         .route("/", get(hello))
         .layer(RateLimitLayer::with_limiter(limiter).rule(rule))
-        // What is added last is outermost, and sees requests first.
+        // The layer added last is the outermost, and sees requests first.
         .layer(from_fn(authenticate)))
 }
 

@@ -47,13 +47,13 @@ use tollgate::{
 
 use self::failure::Failure;
 
-/// How many tokens a request may take if it does not say.
+/// The reservation of a request without `x-max-tokens`.
 const MAX_TOKENS: u32 = 100;
 
-/// How much of a prompt is heard, in bytes.
+/// The longest prompt, in bytes.
 const MAX_PROMPT: u64 = 64 * 1024;
 
-/// How many tokens an answer has taken so far, among the request's extensions.
+/// The tokens of an answer so far, in the request's extensions.
 #[derive(Clone, Default)]
 struct Generated(Arc<AtomicU32>);
 
@@ -71,19 +71,19 @@ fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
         .limit("tokens", Limit::per_day(1000))
         .build()?;
-    // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
+    // For several servers with shared limits: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
 
     // Let only a gateway that authenticates set this header, or find the account as the example `plans` does.
     let account = HeaderId::new("x-account-id");
     let spends = Rule::new("tokens", account.clone())
-        // Who sends garbage is told so by the handler, and reserves something meanwhile: what costs 0 is not limited.
+        // The handler rejects an invalid header. Until then, the request reserves the default: a cost of 0 would not be limited.
         .cost_by(|request| max_tokens(&request.headers).unwrap_or(1).max(1))
         .settle_by(generated);
     let looks = Rule::new("tokens", account).cost(0).mode(Mode::Observe);
     let spends = RateLimitLayer::with_limiter(limiter.clone()).rule(spends);
     let looks = RateLimitLayer::with_limiter(limiter).rule(looks);
-    // The last one added comes first.
+    // The layer added last is the outermost.
     let chat = post(chat)
         .route_layer(spends)
         .route_layer(map_request(counted));
@@ -97,19 +97,19 @@ async fn counted(mut request: Request) -> Request {
     request
 }
 
-/// What a request has taken in the end, whether or not there was an answer.
+/// The final cost of a request, whether or not there was an answer.
 fn generated(ending: &Ending<'_>) -> Option<u32> {
     let Generated(tokens) = ending.request_extensions().get()?;
     Some(tokens.load(Ordering::Relaxed))
 }
 
-/// The most tokens that a request may take, or `None` if it says what is no number.
+/// The most tokens that a request may take, or `None` if the header is not a number.
 fn max_tokens(headers: &HeaderMap) -> Option<u32> {
     let Some(sent) = headers.get("x-max-tokens") else {
         return Some(MAX_TOKENS);
     };
     let sent: u64 = sent.to_str().ok()?.parse().ok()?;
-    // More than the budget is refused with 413 by the layer.
+    // The layer refuses more than the budget with 413.
     Some(u32::try_from(sent).unwrap_or(u32::MAX))
 }
 
@@ -127,7 +127,7 @@ async fn chat(
     Body::from_stream(answer).into_response()
 }
 
-/// The model: says word by word what it hears, a word being a token.
+/// The model: it repeats its input word by word, and each word is a token.
 fn parrot(prompt: Body) -> impl Stream<Item = io::Result<Vec<u8>>> {
     let prompt = prompt.into_data_stream().map_err(io::Error::other);
     let ear = prompt.into_async_read().take(MAX_PROMPT);

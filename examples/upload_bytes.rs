@@ -47,7 +47,7 @@ use self::failure::Failure;
 
 const KIB: u64 = 1024;
 
-/// What is reserved for an upload that does not say how long it is, in KiB.
+/// The reservation for an upload without a length, in KiB.
 const RESERVE: u32 = 256;
 
 #[tokio::main]
@@ -65,18 +65,18 @@ pub(crate) fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
         .limit("upload", Limit::per_day(1024))
         .build()?;
-    // For several servers that count together: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
+    // For several servers with shared limits: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
     let rule = Rule::new("upload", ClientIp::peer()).cost_by(reservation);
     let layer = RateLimitLayer::with_limiter(limiter).rule(rule.settle_by(read));
-    // Around the handler alone: what the router refuses, such as another method, is not charged. The last one added comes first.
+    // Around the handler only: requests that the router refuses are not charged. The layer added last is the outermost.
     let upload = post(upload)
         .route_layer(layer)
         .route_layer(map_request(counted));
     Ok(Router::new().route("/upload", upload))
 }
 
-/// How many bytes of a request's body were read.
+/// The number of bytes read from a request's body.
 #[derive(Clone, Default)]
 struct Read(Arc<AtomicU64>);
 
@@ -85,21 +85,21 @@ async fn counted(mut request: Request) -> Request {
     request
 }
 
-/// What a request has cost in the end.
+/// The final cost of a request.
 fn read(ending: &Ending<'_>) -> Option<u32> {
     let Read(bytes) = ending.request_extensions().get()?;
     Some(kib(bytes.load(Ordering::Relaxed)))
 }
 
-/// What a request reserves, in KiB. It is at least 1, because a rule that costs nothing is skipped, be the limit
-/// exhausted or not.
+/// The reservation of a request, in KiB. It is at least 1, because a rule with a cost of 0 is skipped, even if the limit
+/// is exhausted.
 fn reservation(request: &Parts) -> u32 {
     let length = request.headers.get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
     length.map_or(RESERVE, |bytes| kib(bytes).max(1))
 }
 
-/// Where the upload would be stored.
+/// Stands for the storage of the upload.
 async fn upload(
     Extension(assessment): Extension<Assessment>,
     Extension(Read(read)): Extension<Read>,

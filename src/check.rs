@@ -101,12 +101,12 @@ impl Check {
         }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::ForwardingHeaderIgnored => {
                 "behind a proxy, use `ClientIp::behind(Proxies::trusted(..))`; if there is none, remove clients' \
-                 headers, or switch this check off"
+                 headers, or turn this check off"
             }
             Self::OneId => {
                 "behind a proxy, use `ClientIp::behind(..)`; if all clients should share a bucket, use `key::Everyone`"
@@ -117,19 +117,19 @@ impl Check {
             }
             Self::ChargedTwice => "add the layer, or the rule, in one place only",
             Self::RuleUnmet => {
-                "write paths as the layer sees them: inside of `nest`, they have lost their prefix; or remove the rule"
+                "write paths as the layer sees them, which is without the prefix inside `nest`, or remove the rule"
             }
             Self::PreflightRefused => {
                 "put the CORS layer outside of this one, so that it answers preflight requests: in axum, add it after this one"
             }
             Self::LayerRebuilt => {
-                "build the `Limiter` and its layer once, at start, and clone them where they are needed"
+                "build the `Limiter` and its layer once, at startup, and clone them where needed"
             }
             Self::EveryoneTrusted => {
                 "use `Proxies::trusted` or `Proxies::hops`, so that clients cannot choose their address"
             }
             Self::BucketsEvicted => {
-                "set `maxmemory-policy noeviction` on the server, or keep buckets on one of their own"
+                "set `maxmemory-policy noeviction` on the server, or use a separate server for buckets"
             }
             Self::ClockSkew => "synchronize the clocks of both machines with NTP",
             Self::ClientReplays => {
@@ -209,7 +209,7 @@ impl Checks {
         self
     }
 
-    /// Whether it is looked for.
+    /// Returns whether it is looked for.
     #[must_use]
     pub const fn has(&self, check: Check) -> bool {
         self.off & check.bit() == 0
@@ -228,7 +228,7 @@ impl Checks {
 pub struct Finding {
     /// The check.
     pub check: Check,
-    /// What was seen.
+    /// Returns the observation.
     pub seen: String,
 }
 
@@ -239,7 +239,7 @@ impl Finding {
     }
 }
 
-/// Tells of each finding once.
+/// Reports each finding once.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     checks: Checks,
@@ -258,7 +258,7 @@ impl Reporter {
         self.checks
     }
 
-    /// Whether it is still looked for.
+    /// Returns whether it is still looked for.
     #[inline]
     pub(crate) fn wants(&self, check: Check) -> bool {
         self.checks.has(check) && self.told.load(Ordering::Relaxed) & check.bit() == 0

@@ -102,6 +102,7 @@ pub mod metrics;
 #[cfg(not(feature = "metrics"))]
 #[path = "metrics/off.rs"]
 mod metrics;
+mod one_or_many;
 mod outage_log;
 #[cfg(feature = "pace")]
 pub mod pace;

@@ -2,6 +2,7 @@
 
 mod admission;
 mod capacity;
+mod engine;
 mod handle;
 mod limiter_error;
 #[cfg(feature = "tokio")]
@@ -14,24 +15,19 @@ mod reload;
 mod reload_error;
 mod requirement;
 
-use std::{fmt, slice, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::capacity::{Capacity, Many, One};
 pub(crate) use self::requirement::RuleRequirement;
 pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
-use self::{
-    prepare::{CanonicalIds, Prepared},
-    rebuilt::RebuildDetector,
-    recorder::DecisionRecorder,
-    requirement::Claims,
-};
+use self::{rebuilt::RebuildDetector, requirement::Claims};
 use crate::{
     backend::{Backend, Stats},
     check::Reporter,
-    clock::{Clock, Timestamp},
-    decision::{BatchDecision, Decision, Decisions, OneDecision},
+    clock::Clock,
+    decision::{BatchDecision, Decision},
     limit::Limits,
     metrics::Durations,
     transaction::{Operation, Transaction},
@@ -114,7 +110,7 @@ impl Limiter {
     /// Uses `clock` instead of the backend's clock. Existing clones keep theirs.
     /// [`ManualClock`](crate::clock::ManualClock) is for tests.
     ///
-    /// A [`Timestamp`] is a clock that stands still: `limiter.clone().with_clock(instant)` decides as of that
+    /// A [`Timestamp`](crate::clock::Timestamp) is a clock that stands still: `limiter.clone().with_clock(instant)` decides as of that
     /// instant.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
@@ -131,12 +127,12 @@ impl Limiter {
     /// Gives back what a [`Lease`](crate::backend::Lease) has charged ahead, and charges what a
     /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store: to be awaited before a process ends.
     ///
-    /// The limiter decides after that, too, and leases nothing any more. If this future is dropped, what it has not given back
-    /// stays charged.
+    /// The limiter can still decide after that, but leases nothing. If this future is dropped, units that it has not
+    /// given back stay charged.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. Then the rest stays charged until it has come back with time.
+    /// If the store does not answer. The rest then stays charged until time has replaced it.
     pub async fn close(&self) -> Result<(), LimiterError> {
         Ok(self.shared.backend.close().await?)
     }
@@ -209,7 +205,7 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        self.try_decide_one(Operation::Spend, transaction)
+        self.try_decide_inlined(Operation::Spend, transaction)
     }
 
     /// Like [`spend_batch`](Self::spend_batch), but never waits. Returns `None`, without charging, if the backend has
@@ -269,146 +265,22 @@ impl Limiter {
         decided.map(drop)
     }
 
-    /// A single transaction is a batch of one, with room for no more.
-    #[inline]
-    pub(crate) fn try_decide_one(
-        &self,
-        operation: Operation,
-        transaction: &Transaction<'_>,
-    ) -> Option<Result<Decision, LimiterError>> {
-        let limits = self.shared.limits.load();
-        let mut one = OneDecision::default();
-        let transactions = slice::from_ref(transaction);
-        match self.try_decide::<One>(&limits, operation, transactions, &mut one)? {
-            Ok(()) => Some(Ok(one.into_decision())),
-            Err(error) => Some(Err(error)),
-        }
-    }
-
-    pub(crate) async fn decide_one(
-        &self,
-        operation: Operation,
-        transaction: &Transaction<'_>,
-    ) -> Result<Decision, LimiterError> {
-        let limits = self.shared.limits.load();
-        let mut one = OneDecision::default();
-        let transactions = slice::from_ref(transaction);
-        self.decide::<One>(&limits, operation, transactions, &mut one)
-            .await?;
-        Ok(one.into_decision())
-    }
-
-    pub(crate) fn try_decide_batch(
-        &self,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Option<Result<BatchDecision, LimiterError>> {
-        let limits = self.shared.limits.load();
-        let mut batch = BatchDecision::default();
-        let decided = self.try_decide::<Many>(&limits, operation, transactions, &mut batch)?;
-        Some(decided.map(|()| batch))
-    }
-
-    pub(crate) async fn decide_batch(
-        &self,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Result<BatchDecision, LimiterError> {
-        let limits = self.shared.limits.load();
-        let mut batch = BatchDecision::default();
-        self.decide::<Many>(&limits, operation, transactions, &mut batch)
-            .await?;
-        Ok(batch)
-    }
-
-    /// Decides transactions by these limits: prepares a batch, applies it, and finishes.
-    pub(crate) async fn decide<C: Capacity>(
-        &self,
-        limits: &Limits,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-        decisions: &mut impl Decisions,
-    ) -> Result<(), LimiterError> {
-        let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
-        let mut ids = CanonicalIds::<C>::new(transactions.len());
-        let mut prepared = Prepared::new(operation);
-        prepared.fill(limits, transactions, &mut ids)?;
-        let decided = if prepared.needs_backend() {
-            let batch = prepared.batch(self.now());
-            let applied = match self.shared.backend.try_apply(&batch) {
-                Some(applied) => applied,
-                None => self.shared.backend.apply(&batch).await,
-            };
-            recorder.applied();
-            match applied {
-                Ok(ref outcome) => prepared.finish(&batch, outcome, decisions),
-                Err(error) => Err(error.into()),
-            }
-        } else {
-            prepared.finish_alone(decisions);
-            Ok(())
-        };
-        recorder.record(transactions, &decided, decisions);
-        decided
-    }
-
-    /// Does the same without waiting, or answers `None`, having done nothing, if the backend has to wait.
-    #[inline]
-    pub(crate) fn try_decide<C: Capacity>(
-        &self,
-        limits: &Limits,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-        decisions: &mut impl Decisions,
-    ) -> Option<Result<(), LimiterError>> {
-        let recorder = DecisionRecorder::start(&self.shared.durations, limits, operation);
-        let mut ids = CanonicalIds::<C>::new(transactions.len());
-        let mut prepared = Prepared::new(operation);
-        if let Err(error) = prepared.fill(limits, transactions, &mut ids) {
-            return Some(Err(error));
-        }
-        let decided = if prepared.needs_backend() {
-            let batch = prepared.batch(self.now());
-            // An outcome is large: it is looked at where it is.
-            match self.shared.backend.try_apply(&batch) {
-                None => return None,
-                Some(Ok(ref outcome)) => {
-                    recorder.applied();
-                    prepared.finish(&batch, outcome, decisions)
-                }
-                Some(Err(error)) => {
-                    recorder.applied();
-                    Err(error.into())
-                }
-            }
-        } else {
-            prepared.finish_alone(decisions);
-            Ok(())
-        };
-        recorder.record(transactions, &decided, decisions);
-        Some(decided)
-    }
-
-    /// Notes a request to a layer.
+    /// Counts a request to a layer.
     #[inline]
     pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
         self.shared.rebuilt.note(reporter);
     }
 
-    /// Whether two handles are on the same limiter.
+    /// Returns whether both are the same limiter.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether the limit of this name is in shadow mode.
+    /// Returns whether the limit of this name is in shadow mode.
     pub(crate) fn is_shadow(&self, name: &str) -> bool {
         let limits = self.shared.limits.load();
         let named = limits.get(name);
         named.is_some_and(|named| limits.is_shadow(named))
-    }
-
-    fn now(&self) -> Option<Timestamp> {
-        self.clock.as_ref().map(|clock| clock.now())
     }
 }
 

@@ -38,6 +38,16 @@
 //! A refusal's `reason` is `over_limit`, `blocked`, `too_costly` (413), `listed` (403), `no_id`, `unavailable` (503) or
 //! `misconfigured`.
 //!
+//! ```
+//! use tollgate::{Limiter, Limits, MemoryBackend, metrics};
+//!
+//! // After the exporter is installed, and before limiters are created:
+//! metrics::describe();
+//! let limiter = Limiter::new(Limits::default(), MemoryBackend::new());
+//! // Before each scrape:
+//! metrics::publish(&limiter.stats());
+//! ```
+//!
 //! [`publish`] sets `BUCKETS`, `EVICTIONS` and `CIRCUIT_STATE`: call it before each scrape. The example `observability`
 //! has a dashboard.
 //!
@@ -71,7 +81,7 @@ pub const STORE_DURATION: &str = "rate_limiting.store.duration";
 pub const CIRCUIT_TRANSITIONS: &str = "rate_limiting.circuit.transitions";
 /// Batches decided without the store. See the [module docs](self).
 pub const FALLBACK_REQUESTS: &str = "rate_limiting.fallback.requests";
-/// How much of their buckets clients with an override have used, from 0 to 1. See the [module docs](self).
+/// The used part of the buckets of clients with an override, from 0 to 1. See the [module docs](self).
 pub const OVERRIDE_UTILIZATION: &str = "rate_limiting.override.utilization";
 /// Reloads of limits, applied or refused. See the [module docs](self).
 pub const CONFIG_RELOADS: &str = "rate_limiting.config.reloads";
@@ -79,7 +89,7 @@ pub const CONFIG_RELOADS: &str = "rate_limiting.config.reloads";
 pub const BUCKETS: &str = "rate_limiting.buckets";
 /// Buckets that were evicted because memory was full. [`publish`] sets it.
 pub const EVICTIONS: &str = "rate_limiting.evictions";
-/// Requests that wait in line in layers.
+/// Requests that wait in line in layers. See the [module docs](self).
 pub const WAITING: &str = "rate_limiting.waiting";
 /// 0 while the store is asked, 1 while it is not. [`publish`] sets it.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
@@ -90,10 +100,10 @@ pub const DURATION_BUCKETS: &[f64] = &[
     0.000_001, 0.000_002, 0.000_005, 0.000_02, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005,
     0.01, 0.025, 0.05, 0.25, 1.0,
 ];
-/// Upper bounds for the histogram of [`OVERRIDE_UTILIZATION`].
+/// Upper bounds for the histogram of [`OVERRIDE_UTILIZATION`]. See the [module docs](self).
 pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
-/// Every counter but [`REQUESTS`] and [`EVICTIONS`], with its label and all values of that.
+/// Every counter but [`REQUESTS`] and [`EVICTIONS`], with its label and all values of the label.
 const COUNTERS: [(&str, &str, &[&str]); 4] = [
     (
         REFUSALS,
@@ -129,12 +139,12 @@ pub fn describe() {
     let seconds = Unit::Seconds;
     describe_counter!(REQUESTS, Unit::Count, "Transactions decided");
     describe_counter!(REFUSALS, Unit::Count, "Requests refused by layers");
-    describe_histogram!(DECISION_DURATION, seconds, "How long decisions took");
-    describe_histogram!(STORE_DURATION, seconds, "How long the Redis backend took");
+    describe_histogram!(DECISION_DURATION, seconds, "Duration of decisions");
+    describe_histogram!(STORE_DURATION, seconds, "Duration of calls to Redis");
     describe_counter!(
         CIRCUIT_TRANSITIONS,
         Unit::Count,
-        "Times that the breaker has opened or closed"
+        "Transitions of the circuit breaker"
     );
     describe_counter!(
         FALLBACK_REQUESTS,
@@ -143,15 +153,15 @@ pub fn describe() {
     );
     describe_histogram!(
         OVERRIDE_UTILIZATION,
-        "How much of their buckets clients with an override have used up"
+        "Used part of the buckets of clients with an override"
     );
-    describe_counter!(
-        CONFIG_RELOADS,
-        Unit::Count,
-        "Limits put in force, or refused"
-    );
+    describe_counter!(CONFIG_RELOADS, Unit::Count, "Reloads of limits");
     describe_gauge!(BUCKETS, Unit::Count, "Buckets held in memory");
-    describe_counter!(EVICTIONS, Unit::Count, "Buckets forgotten for want of room");
+    describe_counter!(
+        EVICTIONS,
+        Unit::Count,
+        "Buckets evicted because memory was full"
+    );
     describe_gauge!(WAITING, Unit::Count, "Requests that wait in line in layers");
     gauge!(WAITING).increment(0.0);
     describe_gauge!(
@@ -160,8 +170,8 @@ pub fn describe() {
     );
 }
 
-/// Sets the metrics of states: buckets held, evictions, and whether the breaker is open. What a
-/// backend does not know is left out.
+/// Sets the metrics of states: buckets held, evictions, and whether the breaker is open. Figures that a
+/// backend does not have are left out.
 ///
 /// ```
 /// use tollgate::{Limiter, Limits, MemoryBackend, metrics};
@@ -183,7 +193,7 @@ pub fn publish(stats: &Stats) {
     }
 }
 
-/// The series of one limit, each asked for at its first use.
+/// The series of one limit, each registered at its first use.
 #[derive(Default)]
 pub(crate) struct Meter(Arc<Series>);
 
@@ -194,7 +204,8 @@ struct Series {
 }
 
 impl Meter {
-    /// Begins the counters of a limit at 0. The recorder is asked again when they are used: it may be installed later.
+    /// Starts the counters of a limit at 0. They are registered again at their first use, because the recorder may be
+    /// installed later.
     pub(crate) fn begin(policy: &str) {
         for fate in ResultLabel::ALL {
             requests(policy, fate).increment(0);
@@ -207,7 +218,7 @@ impl Meter {
         self.0.requests[fate as usize].get_or_init(new).increment(1);
     }
 
-    /// Notes how much a client with an override has left of what it may have at most.
+    /// Records the used part of the bucket of a client with an override.
     #[expect(clippy::float_arithmetic, reason = "it is a ratio")]
     pub(crate) fn used(&self, policy: &str, remaining: u32, most: u32) {
         let new = || histogram!(OVERRIDE_UTILIZATION, "policy" => policy.to_owned());
@@ -220,7 +231,7 @@ fn requests(policy: &str, fate: ResultLabel) -> Counter {
     counter!(REQUESTS, "policy" => policy.to_owned(), "result" => fate.as_str())
 }
 
-/// Other limits of the same name count where these did.
+/// Clones count in the same series.
 impl Clone for Meter {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -246,7 +257,7 @@ impl Durations {
     }
 }
 
-/// When something began, by the processor's counter, where it has one that can be relied on: the clock of the system takes
+/// The start of a measurement, by the processor's counter where that is reliable: the system's clock takes
 /// several times as long to read.
 #[derive(Clone, Copy)]
 pub(crate) struct Stopwatch(u64);
@@ -265,7 +276,7 @@ impl Stopwatch {
     }
 }
 
-/// A call to a store. Dropped, it notes how long that took: nobody may wait any more for what takes too long.
+/// A call to a store. It records its duration when it is dropped, also if its caller has stopped waiting.
 #[cfg(feature = "redis")]
 pub(crate) struct StoreCall {
     operation: Operation,
@@ -296,24 +307,24 @@ impl Drop for StoreCall {
     }
 }
 
-/// Notes that a breaker has opened or closed.
+/// Counts that a breaker has opened or closed.
 #[cfg(feature = "failure-policy")]
 pub(crate) fn circuit_is(to: &'static str) {
     count(CIRCUIT_TRANSITIONS, "to", to);
 }
 
-/// Notes that a batch was decided without the store.
+/// Counts a batch that was decided without the store.
 #[cfg(feature = "failure-policy")]
 pub(crate) fn fell_back(action: &'static str) {
     count(FALLBACK_REQUESTS, "action", action);
 }
 
-/// Notes that a layer has refused a request.
+/// Counts a request that a layer has refused.
 pub(crate) fn refused(reason: &'static str) {
     count(REFUSALS, "reason", reason);
 }
 
-/// Notes that a request begins to wait in line, or ends.
+/// Counts a request that begins to wait in line, or stops.
 pub(crate) fn waits(begins: bool) {
     match begins {
         true => gauge!(WAITING).increment(1.0),
@@ -321,7 +332,7 @@ pub(crate) fn waits(begins: bool) {
     }
 }
 
-/// Notes that other limits were put in force, or not.
+/// Counts a reload, by its outcome.
 pub(crate) fn reloaded(outcome: &'static str) {
     count(CONFIG_RELOADS, "outcome", outcome);
 }

@@ -1,14 +1,14 @@
 //! Quotas: at most a number of units per calendar hour, day, week or month, or per span from first use.
 //!
-//! A bucket is a [`Usage`]: when its period started, and how much of the quota is used. All of it comes back at once,
+//! A bucket is a [`Usage`]: the start of its period, and the amount used. All of it comes back at once,
 //! when the period ends:
 //!
 //! ```text
 //! allowed  ⇔  used + cost  ≤  quota                       then used := the left side
 //! ```
 //!
-//! A [`Per`] says what a period is. Calendar periods are in UTC or at a fixed offset from it; weeks start on Monday. A
-//! period from first use starts with the first request that is charged, and a bucket of which nothing is used is the same
+//! A [`Per`] defines the period. Calendar periods are in UTC or at a fixed offset from it; weeks start on Monday. A
+//! period from first use starts with the first request that is charged. An unused bucket is the same
 //! as a new one.
 //!
 //! **The bound.** Each period admits at most the quota. A span of time that touches two periods can see both: `1000 per
@@ -36,17 +36,18 @@ pub struct Quota {
     per: Per,
 }
 
-/// How much of a [`Quota`] is used, which is all that is stored of a bucket. The default is an unused bucket.
+/// The used part of a [`Quota`], which is the whole stored state of a bucket. The default is an unused bucket.
+/// [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Usage {
-    /// When the period started, in microseconds since the Unix epoch.
+    /// The start of the period, in microseconds since the Unix epoch.
     pub start_us: u64,
-    /// How much is used.
+    /// The amount used.
     pub used: u32,
 }
 
 impl Usage {
-    /// Nothing is used, as in a bucket of which nothing is stored.
+    /// An unused bucket, which is also the state of a missing one.
     pub const NOTHING: Self = Self {
         start_us: 0,
         used: 0,
@@ -66,19 +67,19 @@ impl Quota {
         }
     }
 
-    /// The most that is used in a period, debits aside.
+    /// Returns the most that can be used in a period, without debits.
     #[must_use]
     pub const fn quota(&self) -> u32 {
         self.quota
     }
 
-    /// What a period is.
+    /// Returns the period.
     #[must_use]
     pub const fn per(&self) -> Per {
         self.per
     }
 
-    /// What counts at `now` (µs since the epoch): nothing, if the period of `usage` has ended.
+    /// Returns the usage that counts at `now` (µs since the epoch), which is nothing if the period has ended.
     #[inline]
     pub(crate) fn current(&self, usage: Usage, now: u64) -> Usage {
         match usage.used > 0 && now < self.per.end(usage.start_us) {
@@ -87,7 +88,7 @@ impl Quota {
         }
     }
 
-    /// The usage once a request of `cost` has passed at `now` (µs since the epoch), or `None` if it is denied.
+    /// Returns the usage after a request of `cost` at `now` (µs since the epoch), or `None` if it is denied.
     #[doc(hidden)]
     #[must_use]
     #[inline]
@@ -97,7 +98,7 @@ impl Quota {
         (used <= self.quota).then(|| self.charged(current, now, used))
     }
 
-    /// The usage once `cost` is charged whatever is left. What is used stops growing at 2³² − 1.
+    /// Returns the usage after a charge of `cost`, even beyond the quota. The amount used saturates at 2³² − 1.
     #[doc(hidden)]
     #[must_use]
     pub fn debit(&self, usage: Usage, now: u64, cost: u32) -> Usage {
@@ -105,7 +106,7 @@ impl Quota {
         self.charged(current, now, current.used.saturating_add(cost))
     }
 
-    /// The usage once `cost` is given back, or `None` where nothing can be.
+    /// Returns the usage after a refund of `cost`, or `None` if there is nothing to refund.
     #[doc(hidden)]
     #[must_use]
     pub fn refund(&self, usage: Usage, now: u64, cost: u32) -> Option<Usage> {
@@ -117,7 +118,7 @@ impl Quota {
         })
     }
 
-    /// The same for what was charged in the period that started at `start_us`: `None` in any other.
+    /// Refunds a charge of the period that started at `start_us`. Returns `None` in any other period.
     #[doc(hidden)]
     #[must_use]
     pub fn refund_in(&self, usage: Usage, now: u64, start_us: u64, cost: u32) -> Option<Usage> {
@@ -125,7 +126,7 @@ impl Quota {
         self.refund(usage, now, cost).filter(|_| is_same)
     }
 
-    /// How much is left at `now`.
+    /// Returns the rest of the quota at `now`.
     #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self, usage: Usage, now: u64) -> u32 {
@@ -133,7 +134,8 @@ impl Quota {
         self.quota.saturating_sub(used)
     }
 
-    /// How long after `now` (µs) a request of `cost` would pass, or until the period ends: zero if at once.
+    /// Returns the time from `now` (µs) until a request of `cost` would pass, or until the period ends; zero if it
+    /// would pass now.
     #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, usage: Usage, now: u64, cost: u32) -> u64 {
@@ -143,7 +145,7 @@ impl Quota {
         }
     }
 
-    /// How long after `now` (µs) the period ends: zero if nothing is used.
+    /// Returns the time from `now` (µs) to the end of the period; zero if nothing is used.
     #[doc(hidden)]
     #[must_use]
     pub fn reset_after(&self, usage: Usage, now: u64) -> u64 {
@@ -153,7 +155,7 @@ impl Quota {
         }
     }
 
-    /// When nothing of it counts any more (µs since the epoch).
+    /// Returns the instant from which nothing of it counts (µs since the epoch).
     pub(crate) fn lapses_at(&self, usage: Usage) -> u64 {
         match usage.used {
             0 => 0,
@@ -161,7 +163,7 @@ impl Quota {
         }
     }
 
-    /// How long the period is that is in force at `now`, in µs.
+    /// Returns the length of the period in force at `now`, in µs.
     pub(crate) fn period(&self, usage: Usage, now: u64) -> u64 {
         match self.current(usage, now) {
             Usage::NOTHING => self.per.length(now),
@@ -169,7 +171,7 @@ impl Quota {
         }
     }
 
-    /// How long after `now` the period ends that is in force or, if nothing is used, would start now.
+    /// Returns the time from `now` to the end of the period that is in force or, if nothing is used, would start now.
     fn rest_of_period(&self, usage: Usage, now: u64) -> u64 {
         let start = match self.current(usage, now) {
             Usage::NOTHING => now,
@@ -190,7 +192,7 @@ impl Quota {
         }
     }
 
-    /// The same with a part of the quota, at least 1.
+    /// Returns the same quota with a part of the amount, at least 1.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn share(self, part: u32, of: u32) -> Self {
         let quota = (u64::from(self.quota) * u64::from(part)).div_ceil(of.into());
@@ -199,7 +201,7 @@ impl Quota {
     }
 }
 
-/// Why a quota is not valid. Returned by [`Quota::new`].
+/// The error for an invalid quota. Returned by [`Quota::new`]; [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QuotaError {

@@ -54,12 +54,12 @@ pub struct Reloader {
     refused: Arc<Mutex<Option<[u8; 32]>>>,
 }
 
-/// What a look at the files has found.
+/// The result of reading the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// What is in force, or what was refused before.
+    /// The same as the limits in force, or as those that were refused before.
     Known,
-    /// What is in force, after something that was refused.
+    /// The same as the limits in force again, after a refused version.
     Back,
     /// Something new, which is in force now.
     New,
@@ -154,7 +154,7 @@ impl Reloader {
         }
     }
 
-    /// Looks at the files once: reads them and, if they have changed, puts in force what they say.
+    /// Reads the files once and, if they have changed, puts the new limits in force.
     /// Answers whether the limits have.
     ///
     /// It blocks for as long as it reads. A million overrides take seconds.
@@ -191,7 +191,7 @@ impl Reloader {
         (new, looked)
     }
 
-    /// Looks at the files. What was refused before is tried again only if somebody asks.
+    /// Reads the files. Refused files are tried again only on request.
     fn look(&self, asked: bool) -> Result<Look, ReloaderError> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let (documents, digest) = self
@@ -211,7 +211,7 @@ impl Reloader {
         Ok(Look::New)
     }
 
-    /// Reads the files until they are twice the same, lest one of before is put with one of after.
+    /// Reads the files until two reads are identical, so that old and new files are never combined.
     fn read(&self) -> Result<(Documents, [u8; 32]), LimitsError> {
         const TRIES: usize = 10;
         let read = || {
@@ -232,7 +232,7 @@ impl Reloader {
         Ok(last)
     }
 
-    /// Looks at the files on a thread for blocking work, and logs what has changed.
+    /// Reads the files on a thread for blocking work, and logs the changes.
     async fn look_elsewhere(&self, asked: bool) -> Result<(), String> {
         let reloader = self.clone();
         let looked = task::spawn_blocking(move || {
@@ -263,7 +263,7 @@ impl Reloader {
     }
 }
 
-/// Why new limits did not take effect. Returned by [`Reloader::reload`].
+/// The error for new limits that did not take effect. Returned by [`Reloader::reload`].
 #[derive(Debug, Error)]
 #[error(transparent)]
 #[non_exhaustive]
@@ -285,7 +285,7 @@ impl Hangups {
     fn listen(on_hangup: bool) -> Self {
         let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
         Self(listened.unwrap_or_else(|error| {
-            tracing::error!(%error, "limits are not reloaded on SIGHUP: cannot listen to the signal");
+            tracing::error!(%error, "cannot listen for SIGHUP, so it does not reload limits");
             None
         }))
     }

@@ -77,11 +77,11 @@ pub struct Rule {
     no_wait: bool,
     skips: Predicates,
     logged: Arc<AtomicBool>,
-    /// The rules for requests for which this one finds no id, in the order in which they are asked.
+    /// The alternatives for requests without an id for this rule, in order.
     others: Vec<Rule>,
 }
 
-/// Limits instead of the rule's own.
+/// A choice among limits.
 #[derive(Clone)]
 struct Choice {
     others: Arc<[Arc<str>]>,
@@ -90,14 +90,14 @@ struct Choice {
 
 type Choose = dyn Fn(&Parts) -> Option<&str> + Send + Sync;
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone)]
 enum Cost {
     Fixed(u32),
     By(Arc<dyn Fn(&Parts) -> u32 + Send + Sync>),
 }
 
-/// What happens to a request without a valid id. If the server is at fault, the remedy is logged once.
+/// The treatment of a request without a valid id. If the server is at fault, the remedy is logged once.
 /// [`Proxies`](crate::key::Proxies) and the [guide](crate::guide::proxies#requests-without-a-client-address) have
 /// examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -352,7 +352,7 @@ impl Rule {
         self
     }
 
-    /// The same rule of another limit.
+    /// Returns the same rule for another limit.
     pub(crate) fn of_limit(self, limit: &str) -> Self {
         Self {
             limit: limit.into(),
@@ -360,7 +360,7 @@ impl Rule {
         }
     }
 
-    /// Sets something for this rule and those that are asked after it.
+    /// Changes this rule and its alternatives.
     fn set(mut self, set: impl Fn(&mut Self)) -> Self {
         self.others.iter_mut().for_each(&set);
         set(&mut self);

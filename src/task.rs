@@ -1,4 +1,4 @@
-//! What goes on when nobody waits for it any more.
+//! Work that continues even if its caller stops waiting.
 
 use std::{future::Future, pin::Pin};
 
@@ -16,9 +16,7 @@ pub(crate) fn detach(closing: Closing) {
         return;
     }
     drop(closing);
-    tracing::warn!(
-        "the charge of a request is not corrected: there is no tokio runtime to do it in"
-    );
+    tracing::warn!("the charge of a request is not corrected: run it inside a tokio runtime");
 }
 
 /// Runs a future to its end, even if nobody waits for it any more.

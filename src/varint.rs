@@ -3,7 +3,7 @@
 
 const MORE: u8 = 0x80;
 
-/// Why bytes are not what was written.
+/// The error for bytes that are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// They end too early.

@@ -13,8 +13,8 @@
 //! **The bound.** Any span `[t, t + window)` admits at most the limit, wherever it starts. That is what a window is for:
 //! "5 logins in 15 minutes" never admits a sixth.
 //!
-//! **Clocks that step back.** A unit that was taken later than now counts as well. What is charged forgets the units that
-//! do not count any more.
+//! **Clocks that step back.** A unit that was taken later than now counts as well. A charge forgets the units that
+//! no longer count.
 //!
 //! There is no clock, no I/O and no floating point in this file.
 //!
@@ -33,10 +33,10 @@ pub struct Window {
     us: u64,
 }
 
-/// The instants at which the units of a [`Window`] were taken, which are all that is stored of a bucket. The default
+/// The instants at which the units of a [`Window`] were taken, which are the whole stored state of a bucket. The default
 /// is an unused bucket.
 ///
-/// It takes 8 bytes for each unit.
+/// It takes 8 bytes for each unit. [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Units {
     /// Microseconds since the Unix epoch, in ascending order.
@@ -73,19 +73,19 @@ impl Window {
         Ok(Self { limit, us })
     }
 
-    /// How many units are taken within any window, debits aside.
+    /// Returns the most units that can be taken within any window, without debits.
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// For how long a unit counts.
+    /// Returns the time for which a unit counts.
     #[must_use]
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.us)
     }
 
-    /// The same with a part of the limit, at least 1.
+    /// Returns the same window with a part of the limit, at least 1.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn share(self, part: u32, of: u32) -> Self {
         let limit = (u64::from(self.limit) * u64::from(part)).div_ceil(of.into());
@@ -104,14 +104,15 @@ impl Window {
         change.is_some()
     }
 
-    /// How many units are left at `now`.
+    /// Returns the number of units left at `now`.
     #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self, units: &Units, now: u64) -> u32 {
         self.limit.saturating_sub(units.view(self, now).used)
     }
 
-    /// How long after `now` (µs) a request of `cost`, which is at most the limit, would pass: zero if at once.
+    /// Returns the time from `now` (µs) until a request of `cost`, which is at most the limit, would pass; zero if it
+    /// would pass now.
     #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, units: &Units, now: u64, cost: u32) -> u64 {
@@ -119,14 +120,14 @@ impl Window {
         figures.next_after
     }
 
-    /// When a unit that was taken at `instant` stops to count.
+    /// Returns the instant at which a unit taken at `instant` stops counting.
     const fn end(&self, instant: u64) -> u64 {
         instant.saturating_add(self.us)
     }
 }
 
 impl Units {
-    /// What a request at `now` has to know of the units: those that count.
+    /// Returns the units that count at `now`.
     pub(crate) fn view(&self, window: &Window, now: u64) -> View<'_> {
         let (older, newer) = self.instants.as_slices();
         let live = [live(older, window, now), live(newer, window, now)];
@@ -140,10 +141,15 @@ impl Units {
 
     /// Changes the units that count at `now` (µs since the epoch), and forgets the others.
     pub(crate) fn change(&mut self, window: &Window, now: u64, change: Change) {
+        self.change_at(window, now, change, now);
+    }
+
+    /// The same for units that were taken at `at`, if any are.
+    pub(crate) fn change_at(&mut self, window: &Window, now: u64, change: Change, at: u64) {
         self.forget_outdated(window, now);
         match change {
             Change::Nothing => {}
-            Change::Take { after, units } => self.insert(after, now, units, window),
+            Change::Take { after, units } => self.insert(after, at, units, window),
             Change::GiveBack { after, units } => {
                 let after = after as usize;
                 self.instants.drain(after..after + units as usize);
@@ -158,7 +164,7 @@ impl Units {
         }
     }
 
-    fn insert(&mut self, after: u32, now: u64, units: u32, window: &Window) {
+    fn insert(&mut self, after: u32, at: u64, units: u32, window: &Window) {
         let (len, units) = (self.instants.len(), units as usize);
         let wanted = len + units;
         if self.instants.capacity() < wanted {
@@ -167,17 +173,17 @@ impl Units {
             self.instants.reserve_exact(room - len);
         }
         match units {
-            1 => self.instants.push_back(now),
-            units => self.instants.extend(std::iter::repeat_n(now, units)),
+            1 => self.instants.push_back(at),
+            units => self.instants.extend(std::iter::repeat_n(at, units)),
         }
-        // Those that are later than now, because the clock has stepped back, come last.
+        // Units that are later, perhaps from before the clock stepped back, come last.
         let later = len - after as usize;
         if later > 0 {
             self.instants.make_contiguous()[after as usize..].rotate_left(later);
         }
     }
 
-    /// When none of them counts any more (µs since the epoch), if none is added.
+    /// Returns the instant (µs since the epoch) from which none of them counts, if none is added.
     pub(crate) fn lapses_at(&self, window: &Window) -> u64 {
         self.instants.back().map_or(0, |newest| window.end(*newest))
     }
@@ -186,17 +192,17 @@ impl Units {
         self.instants.is_empty()
     }
 
-    /// How much memory they take beyond their own size, in bytes.
+    /// Returns the memory that they take beyond their own size, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.instants.capacity() * size_of::<u64>()
     }
 
-    /// How much so many take.
+    /// Returns the memory for a number of units, in bytes.
     pub(crate) const fn heap_bytes_of(units: u32) -> usize {
         units as usize * size_of::<u64>()
     }
 
-    /// When each was taken, in microseconds since the Unix epoch, in ascending order.
+    /// Returns the instants, in microseconds since the Unix epoch, in ascending order.
     #[must_use]
     pub fn instants(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator {
         self.instants.iter().copied()
@@ -224,48 +230,48 @@ fn count(units: usize) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
-/// What one request needs to know of a bucket at an instant.
+/// The state of a bucket at an instant, as far as one request depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     now: u64,
-    /// How many units count.
+    /// The number of units that count.
     used: u32,
     instants: Instants<'a>,
 }
 
-/// When the units were taken that count.
+/// The instants of the units that count.
 #[derive(Clone, Copy, Debug)]
 enum Instants<'a> {
     /// All of them, in order.
     All([&'a [u64]; 2]),
-    /// Those that matter.
+    /// The ones that the request depends on.
     #[cfg(feature = "redis")]
     Sampled(Sample<'a>),
 }
 
-/// What a store knows of units that it keeps elsewhere, as far as one request depends on it.
+/// A summary of units that another store holds, as far as one request depends on it.
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample<'a> {
-    /// How many units were taken until now.
+    /// The number of units taken until now.
     pub(crate) until_now: u32,
-    /// The instant that a refund names.
+    /// The instant in the receipt of a refund.
     pub(crate) named: u64,
-    /// How many were taken until then, and how many before.
+    /// The number of units taken until then, and before.
     pub(crate) until_named: u32,
     pub(crate) until_before: u32,
     /// Some units by their places, counted from the oldest that counts.
     pub(crate) units: &'a [(u32, u64)],
 }
 
-/// What is done to a bucket's units that count.
+/// A change to a bucket's units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
     #[default]
     Nothing,
-    /// So many are taken now, which come after so many of them.
+    /// Takes `units` after the first `after` ones: now, or as long ago as a debit says.
     Take { after: u32, units: u32 },
-    /// So many are given back: those that come after so many of them.
+    /// Gives back `units` that come after the first `after` ones.
     GiveBack { after: u32, units: u32 },
 }
 
@@ -280,7 +286,7 @@ impl Change {
 
 #[cfg(feature = "redis")]
 impl<'a> View<'a> {
-    /// That of units with these instants, in ascending order.
+    /// Creates the view of units with these instants, in ascending order.
     pub(crate) fn of(instants: &'a [u64], window: &Window, now: u64) -> Self {
         let live = live(instants, window, now);
         Self {
@@ -290,7 +296,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// That of `used` units that count, of which only a sample is known.
+    /// Creates the view of `used` units, of which only a sample is known.
     pub(crate) const fn sampled(now: u64, used: u32, sample: Sample<'a>) -> Self {
         Self {
             now,
@@ -299,14 +305,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many units count.
+    /// Returns the number of units that count.
     pub(crate) const fn used(&self) -> u32 {
         self.used
     }
 }
 
 impl View<'_> {
-    /// That of a bucket that was never used.
+    /// Creates the view of an unused bucket.
     pub(crate) const fn empty(now: u64) -> Self {
         Self {
             now,
@@ -315,24 +321,45 @@ impl View<'_> {
         }
     }
 
-    /// What a request of `cost` takes, or `None` if it is denied.
+    /// Returns the change for a request of `cost`, or `None` if it is denied.
     pub(crate) fn spend(&self, window: &Window, cost: u32) -> Option<Change> {
         let used = self.used.checked_add(cost)?;
         (used <= window.limit).then(|| self.take(cost))
     }
 
-    /// What is taken once `cost` is charged whatever is left, or `None` if there is no room to remember it.
+    /// Returns the change for a debit of `cost`, or `None` if there is no room to remember it.
     pub(crate) fn debit(&self, cost: u32) -> Option<Change> {
         let used = self.used.checked_add(cost)?;
         (used <= Window::MAX_UNITS).then(|| self.take(cost))
     }
 
-    /// The same for as much of `cost` as there is room for.
+    /// Returns the change for a debit of as much of `cost` as there is room for.
     pub(crate) fn debit_saturating(&self, cost: u32) -> Change {
-        self.take(cost.min(Window::MAX_UNITS.saturating_sub(self.used)))
+        self.take(cost.min(self.room()))
     }
 
-    /// What is given back of `cost`: the units with the largest instants.
+    /// The same for units that were taken at an instant in the past: none, if they do not count any more.
+    pub(crate) fn debit_at(&self, window: &Window, at: u64, cost: u32) -> Change {
+        if window.end(at) <= self.now {
+            return Change::Nothing;
+        }
+        Change::Take {
+            after: self.until(at),
+            units: cost.min(self.room()),
+        }
+    }
+
+    /// Returns the number of further units that can be remembered.
+    const fn room(&self) -> u32 {
+        Window::MAX_UNITS.saturating_sub(self.used)
+    }
+
+    /// The instant that lies so many microseconds ago.
+    pub(crate) const fn ago(&self, us: u64) -> u64 {
+        self.now.saturating_sub(us)
+    }
+
+    /// Returns the change for a refund of `cost`: the units with the largest instants.
     pub(crate) fn refund(&self, cost: u32) -> Change {
         let units = cost.min(self.used);
         Change::GiveBack {
@@ -341,7 +368,7 @@ impl View<'_> {
         }
     }
 
-    /// What is given back of `cost` units that were taken at `instant`.
+    /// Returns the change for a refund of `cost` units that were taken at `instant`.
     pub(crate) fn refund_at(&self, instant: u64, cost: u32) -> Change {
         let end = self.until(instant);
         let start = instant
@@ -361,7 +388,7 @@ impl View<'_> {
         }
     }
 
-    /// How many units were taken at or before an instant.
+    /// Returns the number of units taken at or before an instant.
     fn until(&self, instant: u64) -> u32 {
         let until = |instants: &[u64]| match instants.last() {
             Some(newest) if *newest > instant => {
@@ -380,7 +407,7 @@ impl View<'_> {
         }
     }
 
-    /// When a unit was taken, counted from the oldest, which is 0.
+    /// Returns the instant of the `n`th unit, counted from the oldest, which is 0.
     fn unit(&self, n: u32) -> Option<u64> {
         match self.instants {
             Instants::All([older, newer]) => {
@@ -398,21 +425,32 @@ impl View<'_> {
         }
     }
 
-    /// The figures for a request of `cost` once `change` is made.
+    /// Returns the figures for a request of `cost` after `change`.
     pub(crate) fn figures(&self, window: &Window, cost: u32, change: Change) -> WindowSnapshot {
+        self.figures_at(window, cost, change, self.now)
+    }
+
+    /// The same if the units that are taken, if any are, were taken at `at`.
+    pub(crate) fn figures_at(
+        &self,
+        window: &Window,
+        cost: u32,
+        change: Change,
+        at: u64,
+    ) -> WindowSnapshot {
         let used = match change {
             Change::Take { units, .. } => self.used.saturating_add(units),
             change => self.used - change.units(),
         };
         let unit = |n: u32| match change {
             Change::Take { after, .. } if n < after => self.unit(n),
-            Change::Take { after, units } if n - after < units => Some(self.now),
+            Change::Take { after, units } if n - after < units => Some(at),
             Change::Take { units, .. } => self.unit(n - units),
             Change::GiveBack { after, units } if n >= after => self.unit(n + units),
             _ => self.unit(n),
         };
         let rest = |instant| window.end(instant).saturating_sub(self.now);
-        // How long until so many have left that a request of `cost` fits.
+        // The time until enough units have left for a request of `cost`.
         let wait = |cost: u32| match (used.saturating_add(cost)).saturating_sub(window.limit) {
             0 => 0,
             _ if cost > window.limit => NEVER,
@@ -420,7 +458,7 @@ impl View<'_> {
         };
         let newest = used.checked_sub(1).and_then(unit);
         WindowSnapshot {
-            at: self.now,
+            at,
             used,
             change,
             next_after: wait(cost),
@@ -433,26 +471,27 @@ impl View<'_> {
     }
 }
 
-/// How a bucket with a window stands, counted from the instant of a decision on it.
+/// The figures of a bucket with a window at a decision. Times count from that instant.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowSnapshot {
-    /// When it was decided, by the clock of the store that keeps the units, in µs since the epoch.
+    /// The instant of the units that are charged, or the time of the decision, by the clock of the store, in µs since
+    /// the epoch.
     pub(crate) at: u64,
-    /// How many units count.
+    /// The number of units that count.
     pub(crate) used: u32,
-    /// What the decision does to them.
+    /// The change that the decision makes.
     pub(crate) change: Change,
-    /// How long, in µs, until the same request would be granted (again).
+    /// The time, in µs, until the same request would be granted (again).
     pub(crate) next_after: u64,
-    /// Until no unit counts any more.
+    /// The time until no unit counts.
     pub(crate) reset_after: u64,
-    /// Until there is more room, if there is not all of it.
+    /// The time until there is more room, unless the window is empty.
     pub(crate) more_after: u64,
 }
 
 impl WindowSnapshot {
-    /// The same seen `us` later, if nothing has come, and no unit has left that matters.
+    /// Returns the figures `us` later, if there were no requests and no relevant unit has left.
     pub(crate) fn later(mut self, us: u64) -> Self {
         for wait in [
             &mut self.next_after,
@@ -467,7 +506,7 @@ impl WindowSnapshot {
     }
 }
 
-/// Why a window is not valid. Returned by [`Window::new`].
+/// The error for an invalid window. Returned by [`Window::new`]; [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WindowError {

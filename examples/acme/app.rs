@@ -12,7 +12,7 @@ use tollgate::{
 
 use super::order;
 
-/// Names, numbers and id formats: what must not change while there are buckets.
+/// Names, numbers and id formats, which must not change while there are buckets.
 pub(crate) fn limits() -> LimitsBuilder {
     Limits::builder()
         .name(LimitName::new(
@@ -34,7 +34,7 @@ pub(crate) fn limits() -> LimitsBuilder {
         ))
 }
 
-/// How clients' addresses are found.
+/// The source of clients' addresses.
 pub(crate) struct Clients {
     pub(crate) address: ClientIp,
     pub(crate) range: Ipv6Range,
@@ -46,7 +46,7 @@ pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
         .rule(Rule::new("NewRegistrationsPerIPAddress", clients.address))
         .rule(Rule::new("NewRegistrationsPerIPv6Range", clients.range))
         .respond_with(Problem::acme());
-    // In production, the account is who has signed the request, not what a header says.
+    // In production, the account is the signer of the request, not the value of a header.
     let account = HeaderId::new("x-account-id");
     let orders = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("NewOrdersPerAccount", account))

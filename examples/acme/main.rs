@@ -50,7 +50,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who is asking: the peer or, for requests from a proxy that is named, whom that has seen.
+/// The client's address: the peer's or, behind a trusted proxy, the one that the proxy names.
 fn clients() -> Result<Clients, Box<dyn Error>> {
     let Ok(ranges) = env::var("PROXIES") else {
         return Ok(Clients {

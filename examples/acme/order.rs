@@ -1,4 +1,4 @@
-//! `POST /new-order`: the limits that depend on what is in the body.
+//! `POST /new-order`: the limits that depend on the body.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,7 +23,7 @@ pub(crate) struct Order {
     identifiers: Vec<String>,
 }
 
-/// Takes an order. The layer has charged the account for it; an order that is not taken does not count.
+/// Accepts an order. The layer has charged the account for it. A rejected order does not count.
 pub(crate) async fn new_order(
     Extension(assessment): Extension<Assessment>,
     Json(order): Json<Order>,
@@ -88,7 +88,7 @@ impl Refusal {
 
     fn too_many(charge: &Transaction<'_>, wait: Duration) -> Self {
         let Transaction { limit, id, .. } = charge;
-        // Rounded up, so that nobody who obeys comes too early.
+        // Rounded up, so that a client that obeys does not come too early.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,

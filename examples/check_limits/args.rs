@@ -7,7 +7,7 @@ use thiserror::Error;
 pub(crate) const USAGE: &str = "usage: check_limits --defaults defaults.yml [--overrides overrides.yml] \
     [--format text|json] [--] [LIMIT ID]...";
 
-/// How the answer is written.
+/// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     #[default]
@@ -15,13 +15,13 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What is to be checked.
+/// The files to check.
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) defaults: PathBuf,
     pub(crate) overrides: Option<PathBuf>,
     pub(crate) format: Format,
-    /// The clients that are asked for: each a limit and an id.
+    /// The clients to show: a limit and an id for each.
     pub(crate) clients: Vec<(String, String)>,
 }
 
@@ -60,7 +60,7 @@ fn pairs(words: Vec<String>) -> Result<Vec<(String, String)>, ArgsError> {
     Ok(pairs)
 }
 
-/// What stood on the command line, not yet looked at.
+/// The raw command line.
 #[derive(Default)]
 struct Given {
     defaults: Option<String>,

@@ -37,7 +37,7 @@ use self::{
 /// The exit code for what is checked and not good.
 const BAD: u8 = 1;
 
-/// The exit code if nothing could be checked, or told.
+/// The exit code if nothing could be checked or reported.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {

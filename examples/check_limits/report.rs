@@ -1,4 +1,4 @@
-//! What is told: of good files and their clients, or of the mistake.
+//! The report: on valid files and their clients, or on the mistake.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ pub(crate) struct Names {
     unlimited: Vec<String>,
     /// Those without values, which limit only clients with an override.
     not_limited: Vec<String>,
-    /// The most that each admits, apart from those that admit everything or nothing.
+    /// The bound of each limit, except for limits that admit everything or nothing.
     bounds: BTreeMap<String, Bound>,
 }
 

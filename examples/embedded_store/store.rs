@@ -52,7 +52,7 @@ impl EmbeddedStore {
     ///
     /// # Errors
     ///
-    /// If the file is no database or belongs to another process, or if there can be no thread.
+    /// If the file is not a database or belongs to another process, or if no thread can be started.
     pub(crate) fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let table = Buckets::open(path.as_ref())?;
         let buckets = Arc::new(AtomicUsize::new(table.len()?));
@@ -87,7 +87,7 @@ impl Backend for EmbeddedStore {
     }
 }
 
-/// Closes the file once all that was asked for is decided.
+/// Closes the file once all pending batches are decided.
 impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         drop(self.requests.take());
@@ -98,7 +98,7 @@ impl Drop for EmbeddedStore {
     }
 }
 
-/// Decides what is asked for until nobody can ask any more.
+/// Decides batches until the store is dropped.
 fn write(table: &Buckets, mut queue: mpsc::Receiver<Request>, buckets: &AtomicUsize) {
     while let Some(first) = queue.blocking_recv() {
         let mut group = vec![first];

@@ -1,4 +1,4 @@
-//! The database, and what blocks: buckets by their keys, and when each is full.
+//! The database and its blocking calls: buckets by key, and the time at which each is full.
 
 use std::path::Path;
 
@@ -18,16 +18,16 @@ pub(crate) const BUCKETS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinit
 /// When a bucket is full, and its key.
 const FULL: TableDefinition<'_, (u64, &str), ()> = TableDefinition::new("full");
 
-/// How many full buckets are removed for each decision that is written: more than one, so that they get fewer.
+/// The number of full buckets removed for each decision that is written: more than one, so that their number shrinks.
 const REMOVED_PER_DECISION: usize = 2;
 
-/// Why the file does not do its part.
+/// An error of the file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     /// The database has an error.
     #[error("the file of buckets cannot be used")]
     Database(#[source] Box<redb::Error>),
-    /// A bucket is not what was written.
+    /// A bucket is damaged.
     #[error("the bucket `{0}` cannot be read")]
     Bucket(String, #[source] StoredError),
 }
@@ -45,10 +45,10 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// Opens a file, or makes a new one.
+    /// Opens a file, or creates one.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let database = Database::create(path)?;
-        // A table that is missing is an error for those who only read.
+        // A missing table is an error for readers.
         let transaction = database.begin_write()?;
         transaction.open_table(BUCKETS)?;
         transaction.open_table(FULL)?;
@@ -57,7 +57,7 @@ impl Buckets {
         Ok(Self { database, clock })
     }
 
-    /// How many buckets there are, of which some may be full.
+    /// The number of buckets, including full ones.
     pub(crate) fn len(&self) -> Result<usize, StoreError> {
         let table = self.database.begin_read()?.open_table(BUCKETS)?;
         Ok(usize::try_from(table.len()?).unwrap_or(usize::MAX))
@@ -87,7 +87,7 @@ impl Buckets {
                 });
             }
         }
-        // What denies or only looks changes nothing, and does not wait for the disk.
+        // A denial or a check changes nothing, and does not wait for the disk.
         match written {
             true => transaction.commit()?,
             false => transaction.abort()?,

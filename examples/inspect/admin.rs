@@ -13,17 +13,17 @@ use tollgate::{Limiter, Transaction};
 
 use super::{bucket::BucketState, client::Client, refusal::Refusal, stream, token::Token};
 
-/// A limit and an id. The id is all that is left of the path, so that it may have slashes.
+/// A limit and an id. The id is the rest of the path, so it can contain slashes.
 type BucketPath = Result<Path<(String, String)>, PathRejection>;
 
-/// All that admins may ask, for those who bring the token.
+/// The routes for administrators with the token.
 pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
     Router::new()
         .route("/limits", get(limits))
         .route("/buckets/{limit}/{*id}", get(show).delete(reset))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        // Around all of them: nobody learns what is there without it.
+        // Around all routes, so that nobody learns without the token which routes exist.
         .layer(middleware::from_fn_with_state(token, authorize))
         .with_state(limiter)
 }
@@ -60,7 +60,7 @@ async fn reset(State(limiter): State<Limiter>, path: BucketPath) -> Result<Json<
     Ok(Json(json!({"reset": true, "key": client.key})))
 }
 
-/// Finds who is meant.
+/// Finds the client in a path.
 fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
     let Path((limit, id)) = path.map_err(|error| {
         let message = format!("{error}: write the id in UTF-8, percent-encoded");

@@ -1,4 +1,4 @@
-//! How a bucket stands, without a charge.
+//! The state of a bucket, without a charge.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use super::client::Client;
 pub(crate) struct BucketState {
     #[serde(flatten)]
     client: Client,
-    /// What the figures are for. A bucket of tokens is asked with 0: it shows what it holds. Tiers cannot be asked for
-    /// nothing: they show what would be if they granted one unit more.
+    /// The cost that was checked. A token bucket is checked with 0, and shows the tokens that it holds. Tiers cannot be checked
+    /// with 0: they show the state after one more unit.
     asked: u32,
     /// Whether that would pass, if the limit were not in shadow mode.
     passes: bool,
@@ -23,9 +23,9 @@ pub(crate) struct BucketState {
     /// Who decided: the store, or this process on its own.
     source: &'static str,
     remaining: Option<u32>,
-    /// When it would pass.
+    /// The time until it would pass.
     next_after_us: Option<u64>,
-    /// When there is a token more; of tiers, when there is more room or another tier.
+    /// The time until there is one more token or, for tiers, more room or another tier.
     next_token_after_us: Option<u64>,
     reset_after_us: Option<u64>,
 }
@@ -64,7 +64,7 @@ fn source(decision: &Decision) -> &'static str {
     }
 }
 
-/// A wait, or nothing if it does not end.
+/// A wait, or `None` if it never ends.
 fn micros(wait: Duration) -> Option<u64> {
     let ends = wait != Decision::NEVER;
     ends.then(|| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))

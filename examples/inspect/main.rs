@@ -67,7 +67,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be left to read it, and the exit code still counts.
+            // If standard error is closed, the exit code still tells.
             let _ = writeln!(io::stderr(), "inspect: {error}");
             ExitCode::from(2)
         }

@@ -1,4 +1,4 @@
-//! What an admin is told whose request was not answered.
+//! Errors for administrators.
 
 use axum::{
     Json,

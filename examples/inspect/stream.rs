@@ -21,13 +21,13 @@ use tokio::{
 };
 use tollgate::Limits;
 
-/// How much is sent at once.
+/// The size of a chunk, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// How many chunks may wait for a client that reads slowly.
+/// The most chunks that wait for a slow reader.
 const WAITING: usize = 2;
 
-/// Both in the form of their files.
+/// Defaults and overrides, in the form of their files.
 #[derive(Serialize)]
 struct InForce<D, O> {
     /// Whether all limits are in shadow mode, whatever each says.
@@ -36,7 +36,7 @@ struct InForce<D, O> {
     overrides: O,
 }
 
-/// Answers with the limits. They are written on a thread of their own, as long as somebody reads.
+/// Answers with the limits. A thread writes them for as long as the client reads.
 pub(crate) fn respond(limits: Arc<Limits>) -> Response {
     let (sender, receiver) = mpsc::channel(WAITING);
     task::spawn_blocking(move || {
@@ -55,7 +55,7 @@ pub(crate) fn respond(limits: Arc<Limits>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Where the chunks are written to.
+/// The writing end of the chunks.
 struct Chunks(Sender<Bytes>);
 
 impl Write for Chunks {
@@ -70,7 +70,7 @@ impl Write for Chunks {
     }
 }
 
-/// Where they come out.
+/// The reading end of the chunks.
 struct ChunkedBody(Receiver<Bytes>);
 
 impl http_body::Body for ChunkedBody {

@@ -1,4 +1,4 @@
-//! The secret that each request has to bring.
+//! The secret that each request must contain.
 
 use std::{
     env::{self, VarError},
@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, header::AUTHORIZATION};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// How short a secret may be, in bytes.
+/// The least length of a secret, in bytes.
 const SHORTEST: usize = 16;
 
 /// A bearer token. Only its hash is kept.
@@ -38,7 +38,7 @@ impl Token {
         }
     }
 
-    /// Whether a request brings it, as `Authorization: Bearer <token>`, once.
+    /// Returns whether a request contains it, as `Authorization: Bearer <token>`, exactly once.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
@@ -50,7 +50,7 @@ impl Token {
         scheme.eq_ignore_ascii_case(BEARER) && self.is(brought)
     }
 
-    /// Compares hashes, all of them: how long it takes tells nothing of the secret, nor of its length.
+    /// Compares all bytes of the hashes, so that the time reveals nothing about the secret or its length.
     fn is(&self, brought: &[u8]) -> bool {
         let pairs = self.0.into_iter().zip(hash(brought));
         let differences = pairs.fold(0, |all, (ours, theirs)| black_box(all | (ours ^ theirs)));
@@ -70,7 +70,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why a text is no secret.
+/// The error for an invalid secret.
 #[derive(Debug, Error)]
 pub(crate) enum TokenError {
     #[error(

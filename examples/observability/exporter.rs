@@ -27,7 +27,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// Sorts samples into buckets, lest they pile up while nobody scrapes.
+/// Sorts samples into buckets regularly, so that they do not accumulate between scrapes.
 pub(crate) async fn upkeep(handle: PrometheusHandle) -> Infallible {
     let mut interval = time::interval(Duration::from_secs(5));
     loop {

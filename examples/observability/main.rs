@@ -50,7 +50,7 @@ async fn main() -> Result<(), Failure> {
     let level: LevelFilter = variable("LOG", "info").parse()?;
     let log = tracing_subscriber::fmt().with_writer(io::stderr);
     log.with_max_level(level).init();
-    // Before the first request, which asks it for series.
+    // Before the first request, which registers series.
     let exporter = exporter::install()?;
 
     let recipe = recipe()?;
@@ -86,7 +86,7 @@ fn recipe() -> Result<LimitsBuilder, TiersError> {
         .override_for("requests", "spammer", Limit::BLOCKED)
         // Watched before it is enforced.
         .limit(LimitName::from("searches").shadow(true), Limit::per_hour(3))
-        // Nobody exports what cannot be counted.
+        // No exports while they cannot be counted.
         .limit(
             LimitName::from("exports").on_failure(OnFailure::Refuse),
             Limit::tiers(tiers)?,
@@ -97,13 +97,13 @@ fn recipe() -> Result<LimitsBuilder, TiersError> {
     })
 }
 
-/// In memory, or in the Redis that is named.
+/// In memory, or in the Redis from the command line.
 async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
     let limits = recipe.build()?;
     let Some(url) = env::args().nth(1) else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
     };
-    // Longer than by default, for a machine on which much else is going on.
+    // Longer than the default, for busy machines.
     let deadline = Duration::from_millis(variable("DEADLINE_MS", "200").parse()?);
     let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
     if let Err(error) = redis.connected(Duration::from_secs(5)).await {
@@ -114,13 +114,13 @@ async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
 }
 
 fn app(limiter: Limiter) -> Result<Router, Box<dyn Error>> {
-    // Whoever authenticates sets it, and removes what clients have sent.
+    // The authenticating proxy must set it, and remove the client's own.
     let account = || HeaderId::new("x-account");
     let limits = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
         .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
         .rule(Rule::new("exports", account()).only_if(paths(["/export"])));
-    // A line for each answer of a kind that comes by thousands while Redis is away is too many: the layer tells once.
+    // No line for each 503 while Redis is down. The layer logs the outage once.
     let trace = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(());
@@ -132,7 +132,7 @@ fn app(limiter: Limiter) -> Result<Router, Box<dyn Error>> {
         .layer(trace))
 }
 
-/// A request's span, with fields in which the layer says what it has decided.
+/// Creates a request's span, with fields for the layer's decision.
 fn span<B>(request: &Request<B>) -> Span {
     let (method, path) = (request.method(), request.uri().path());
     info_span!(

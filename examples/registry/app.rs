@@ -1,4 +1,4 @@
-//! The routes, and the limit that is on all of them.
+//! The routes, and their limit.
 
 use std::error::Error;
 
@@ -18,10 +18,10 @@ use tollgate::{
     response::Registry,
 };
 
-/// The only repository that there is.
+/// The only repository.
 const REPOSITORY: &str = "alpine";
 
-/// What tells a client that this is a registry.
+/// The header that identifies a registry.
 const VERSION: (HeaderName, &str) = (
     HeaderName::from_static("docker-distribution-api-version"),
     "registry/2.0",
@@ -34,12 +34,12 @@ pub(crate) fn router() -> Router {
         .route("/v2/{name}/tags/list", get(tags))
 }
 
-/// What the registry calls its buckets: `registry:api:{rate-limit:ip:1.2.3.4}`.
+/// The registry's form of keys: `registry:api:{rate-limit:ip:1.2.3.4}`.
 pub(crate) fn key_form() -> Result<KeyForm, KeyFormError> {
     KeyForm::new("registry:api:{rate-limit:<limit>:<id>}")
 }
 
-/// One limit, for each address. It has no number, and so its name is in the keys.
+/// One limit for each address. It has no number, so the keys contain its name.
 pub(crate) fn layer(redis: RedisBackend) -> Result<RateLimitLayer, Box<dyn Error>> {
     let ip = LimitName::unnumbered("ip", IdFormat::IpAddress);
     let limits = Limits::builder()
@@ -49,7 +49,7 @@ pub(crate) fn layer(redis: RedisBackend) -> Result<RateLimitLayer, Box<dyn Error
     let client = ClientIp::behind(Proxies::registry()).exact();
     let limiter = Limiter::new(limits, redis);
     let layer = RateLimitLayer::with_limiter(limiter).try_rule(Rule::new("ip", client))?;
-    // Its clients read the registry's JSON.
+    // Clients expect the registry's JSON.
     Ok(layer.respond_with(Registry))
 }
 

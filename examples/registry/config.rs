@@ -1,4 +1,4 @@
-//! The part of the registry's configuration that is about its rate limiter.
+//! The rate limiter's part of the registry's configuration.
 
 use std::{fs, io, path::Path};
 
@@ -6,14 +6,14 @@ use serde::Deserialize;
 use thiserror::Error;
 use tollgate::backend::redis::fred::types::config::{Config as Servers, ServerConfig};
 
-/// Reads which servers to count on, if requests shall be limited at all.
+/// Reads the Redis servers, if rate limiting is enabled.
 pub(crate) fn read(path: &Path) -> Result<Option<Servers>, ConfigError> {
     let error = |problem| ConfigError {
         path: path.display().to_string(),
         problem,
     };
     let text = fs::read_to_string(path).map_err(|source| error(source.into()))?;
-    // The lines around a mistake may have the password.
+    // The lines around a mistake can contain the password.
     let options = serde_saphyr::options! { with_snippet: false };
     let config: Config = serde_saphyr::from_str_with_options(&text, options)
         .map_err(|source| error(Box::new(source).into()))?;
@@ -36,13 +36,13 @@ struct Redis {
     ratelimiter: RateLimiter,
 }
 
-/// What it does not know, such as `tls`, it refuses: to leave that out would be worse.
+/// Unknown fields, such as `tls`, are errors, because ignoring them would be worse.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RateLimiter {
     enabled: bool,
     addr: String,
-    /// What the sentinels call the master.
+    /// The sentinels' name of the master.
     mainname: Option<String>,
     username: Option<String>,
     password: Option<String>,
@@ -88,7 +88,7 @@ fn address(text: &str) -> Result<(String, u16), Problem> {
     split.ok_or_else(|| Problem::Address(text.to_owned()))
 }
 
-/// The error of a file that no registry can be started with.
+/// The error for an invalid file.
 #[derive(Debug, Error)]
 #[error("{path}: {problem}")]
 pub(crate) struct ConfigError {

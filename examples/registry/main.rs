@@ -30,10 +30,10 @@ use tollgate::RedisBackend;
 
 const USAGE: &str = "usage: registry CONFIG.yml [--listen 127.0.0.1:5000]";
 
-/// How long Redis is waited for at the start.
+/// The longest wait for Redis at startup.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long Redis may take to decide. Without it nothing is decided, so a slow answer is better than an error.
+/// The longest that Redis may take for a decision. There are no decisions without Redis, so a slow answer is better than an error.
 const DECIDE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be left to read it, and the exit code still counts.
+            // If standard error is closed, the exit code still tells.
             let _ = writeln!(io::stderr(), "registry: {error}");
             ExitCode::from(2)
         }

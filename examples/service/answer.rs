@@ -1,4 +1,4 @@
-//! What a caller is answered: decisions as JSON.
+//! Decisions as JSON.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -69,7 +69,7 @@ struct MemberAnswer<'a> {
     verdict: Verdict,
     #[serde(flatten)]
     figures: Figures,
-    /// What a spend was charged, or null.
+    /// The receipt of a charge, or null.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<Option<String>>,
 }
@@ -90,7 +90,7 @@ impl Verdict {
     }
 }
 
-/// How a bucket stands; nothing but `limited` where there is none.
+/// The state of a bucket; only `limited` if there is none.
 #[derive(Serialize)]
 struct Figures {
     limited: bool,
@@ -104,7 +104,7 @@ struct Figures {
     grant: Option<Grant>,
 }
 
-/// What a limit with tiers has granted.
+/// The grant of a limit with tiers.
 #[derive(Serialize)]
 struct Grant {
     granted: u32,

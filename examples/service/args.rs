@@ -9,7 +9,7 @@ const USAGE: &str = "usage: service --listen 127.0.0.1:8080 --defaults defaults.
     [--overrides overrides.yml] [--redis redis://127.0.0.1:6379] [--manual-clock] \
     [--on-failure refuse|allow|local] [--deadline-ms 1000]";
 
-/// Where the time comes from.
+/// The source of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockSource {
     /// The backend's own clock.
@@ -18,17 +18,17 @@ pub(crate) enum ClockSource {
     Requests,
 }
 
-/// What the service was started with.
+/// The arguments of the service.
 pub(crate) struct Args {
     pub(crate) listen: String,
     pub(crate) defaults: PathBuf,
     pub(crate) overrides: Option<PathBuf>,
     pub(crate) clock: ClockSource,
-    /// Where buckets are kept, if not in memory.
+    /// The Redis that keeps the buckets. Without it, they are in memory.
     pub(crate) redis: Option<String>,
-    /// What is decided while Redis does not answer.
+    /// The policy while Redis does not answer.
     pub(crate) on_failure: OnFailure,
-    /// How long Redis may take for a decision.
+    /// The longest that Redis may take for a decision.
     pub(crate) deadline: Duration,
 }
 
@@ -68,7 +68,7 @@ impl Args {
     }
 }
 
-/// What stood on the command line, not yet looked at.
+/// The raw command line.
 #[derive(Default)]
 struct Given {
     listen: Option<String>,
@@ -100,7 +100,7 @@ impl Given {
             _ => return Err(ArgsError::Unknown(arg.into())),
         };
         let value = rest.next().ok_or(ArgsError::NoValue(name))??;
-        // `--listen --manual-clock` has forgotten an address.
+        // The address is missing in `--listen --manual-clock`.
         if value.is_empty() || value.starts_with("--") {
             return Err(ArgsError::NoValue(name));
         }
@@ -109,7 +109,7 @@ impl Given {
     }
 }
 
-/// Why the service cannot start with these arguments.
+/// The error for invalid arguments.
 #[derive(Debug, Error)]
 pub(crate) enum ArgsError {
     #[error("the argument {0:?} is not UTF-8\n{USAGE}")]

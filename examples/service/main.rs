@@ -36,13 +36,13 @@ use tollgate::{
 
 use self::{args::Args, shutdown::Signals};
 
-/// How long a client that has begun a request may hold a shutdown up.
+/// The longest that a client can delay a shutdown.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How often the files of limits are looked at.
+/// The interval at which limit files are read.
 const REREAD: Duration = Duration::from_secs(10);
 
-/// How long Redis is waited for at the start.
+/// The longest wait for Redis at startup.
 const CONNECT: Duration = Duration::from_secs(10);
 
 #[tokio::main]
@@ -51,7 +51,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be left to read it, and the exit code still counts.
+            // If standard error is closed, the exit code still tells.
             let _ = writeln!(io::stderr(), "service: {error}");
             ExitCode::from(2)
         }
@@ -79,7 +79,7 @@ async fn run() -> Result<(), Box<dyn StdError>> {
     let listener = TcpListener::bind(&args.listen)
         .await
         .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
-    // Before the line that says it is ready: from then on a signal must be heard.
+    // Before the line that reports readiness: signals must be handled from then on.
     let signals = Signals::listen()?;
     let reloader = Reloader::new(limiter.clone(), recipe).every(REREAD);
     tokio::spawn(reloader.on_hangup().run());
@@ -105,7 +105,7 @@ async fn connect(url: &str, deadline: Duration) -> Result<RedisBackend, Box<dyn 
     Ok(redis)
 }
 
-/// Serves until a signal comes, then finishes what is in flight.
+/// Serves until a signal arrives, then finishes the requests in flight.
 async fn serve(listener: TcpListener, router: Router, mut signals: Signals) -> io::Result<()> {
     let (stop, stopping) = oneshot::channel();
     let signalled = async move {

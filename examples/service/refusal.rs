@@ -1,4 +1,4 @@
-//! What a caller is told whose request was not decided.
+//! Errors for callers.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! What a caller asks: `POST /v1/decide`'s body, and its mistakes told apart.
+//! The body of `POST /v1/decide`, and its possible mistakes.
 
 use std::{fmt, marker::PhantomData};
 

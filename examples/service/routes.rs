@@ -1,4 +1,4 @@
-//! The routes, and what happens on them.
+//! The routes and their handlers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ const MAX_BODY: usize = 1 << 20;
 /// closing on unread data would reset the connection and take the answer with it.
 const MAX_DISCARDED: usize = 64 << 20;
 
-/// How long a health check waits for Redis to be connected.
+/// The longest that a health check waits for the connection to Redis.
 const MAX_HEALTH_CHECK: Duration = Duration::from_millis(250);
 
-/// All that the service answers to.
+/// All routes of the service.
 pub(crate) fn router(
     limiter: Limiter,
     clock: ClockSource,

@@ -1,4 +1,4 @@
-//! What the page is told when something cannot be done.
+//! Errors for the page.
 
 use axum::{
     Json,

@@ -61,38 +61,38 @@ pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
     sets: Box<[Mutex<Set>]>,
-    /// Counted up when a bucket is given something back: what was asked before is not remembered.
+    /// Counted up on each refund or reset: the answers to earlier questions are not remembered.
     epochs: Box<[AtomicU32]>,
     lifetime: Duration,
 }
 
-/// The entries among which a bucket may be.
+/// The entries that can hold the same bucket.
 type Set = [DeniedBucket; 8];
 
-/// Enough that one refund does not keep many buckets from being remembered.
+/// Large enough that one refund keeps few buckets from being remembered.
 const EPOCHS: usize = 1024;
 
 /// A bucket that was denied.
 #[derive(Clone)]
 struct DeniedBucket {
     print: Fingerprint,
-    /// By our clock, or the client's.
+    /// The state, by our clock or the client's.
     state: State,
-    /// When it was so.
+    /// The time of the state.
     at: Timestamp,
-    /// The least that was asked for, and by which tiers or window it was denied.
+    /// The lowest denied cost, and the tiers or the window that denied it.
     least: u32,
     by: DeniedBy,
-    /// When it is forgotten, by our clock.
+    /// The end of its lifetime, by our clock.
     until: Timestamp,
     /// Whether the client's clock decided.
     is_clients: bool,
 }
 
-/// What a denial that is remembered holds for.
+/// The limits for which a remembered denial holds.
 #[derive(Clone, PartialEq, Eq)]
 enum DeniedBy {
-    /// Whatever the limit is now: how the bucket stands says enough.
+    /// Any limit: the state of the bucket is enough to judge.
     AnyLimit,
     Tiers(Tiers),
     Window(Window),
@@ -119,7 +119,7 @@ impl DeniedBucket {
         is_clients: false,
     };
 
-    /// How the bucket stands at `now`, if it denies the member.
+    /// Returns the state of the bucket at `now`, if it denies the member.
     fn denial(&self, member: &Member<'_>, now: Timestamp) -> Option<State> {
         match (member.algorithm, self.state) {
             (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
@@ -149,7 +149,7 @@ impl DeniedBucket {
     }
 }
 
-/// When a batch was sent.
+/// The instant at which a batch was sent.
 struct Sent {
     now: Timestamp,
     epochs: SmallVec<[u32; 4]>,
@@ -198,7 +198,7 @@ impl<B: Backend> DenyCache<B> {
         &self.inner
     }
 
-    /// The denial of a batch, if a member that votes is known to be denied.
+    /// Returns the denial of a batch, if a voting member is known to be denied.
     fn denial(&self, batch: &Batch<'_>) -> Option<Outcome> {
         let ours = self.clock.now();
         let now = batch.now.unwrap_or(ours);
@@ -222,7 +222,7 @@ impl<B: Backend> DenyCache<B> {
         is_denied.then(|| Outcome::new(now, answers).by(Source::Cache))
     }
 
-    /// How a member's bucket stands, if it is known to deny the member.
+    /// Returns the state of a member's bucket, if it is known to deny the member.
     fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
         let print = member.fingerprint;
         let set = self.lock(&print);
@@ -255,7 +255,7 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                // A grant may enter a tier, and open a way that was closed. From a window it leaves less than is remembered.
+                // A grant can enter a tier, which opens the next one. A grant from a window leaves less than is remembered.
                 let has_figures =
                     matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
                 if has_figures && member.mode.spends() {
@@ -280,8 +280,8 @@ impl<B: Backend> DenyCache<B> {
         }
     }
 
-    /// When a denial is forgotten, by our clock. That of a quota is at the end of the period, as long after it was sent
-    /// as the period went on by the store's clock.
+    /// Returns the time until which a denial is remembered, by our clock. For a quota, it is the end of the period: as
+    /// long after sending as the rest of the period by the store's clock.
     fn until(
         &self,
         member: &Member<'_>,
@@ -327,7 +327,7 @@ impl<B: Backend> DenyCache<B> {
     }
 }
 
-/// Takes the place of the same bucket's entry, or of the one that would be forgotten soonest.
+/// Replaces the entry of the same bucket, or else the one that expires first.
 fn replace(set: &mut Set, entry: DeniedBucket) {
     let same = set.iter().position(|old| old.print == entry.print);
     let place = same.unwrap_or_else(|| {
@@ -342,7 +342,7 @@ fn after(now: Timestamp, duration: Duration) -> Timestamp {
     Timestamp::from_micros(now.as_micros().saturating_add(duration))
 }
 
-/// Forgets a batch's buckets at last, whether the store has answered or nobody waits for it any more.
+/// Forgets a batch's buckets when it is dropped: after an answer, or after the caller has left.
 struct Forget<'a, B: Backend>(&'a DenyCache<B>, &'a Batch<'a>);
 
 impl<B: Backend> Drop for Forget<'_, B> {
@@ -374,7 +374,7 @@ impl<B: Backend> Backend for DenyCache<B> {
                 Some(denial) => Some(Ok(denial)),
                 None => self.inner.try_apply(batch),
             },
-            // A backend that answers at once has no need of a cache, and this one keeps none of it.
+            // A backend that answers at once needs no cache, so nothing of it is remembered.
             Operation::Refund | Operation::Reset => {
                 let answer = self.inner.try_apply(batch)?;
                 self.forget(batch);

@@ -1,4 +1,5 @@
-/// How the burst or the quota of a limit with leases is split. [`Backend::lease`](super::Backend::lease) returns it.
+/// The split of the burst or the quota of a limit with leases. [`Backend::lease`](super::Backend::lease) returns it.
+/// The [guide](crate::guide::failures#leases) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
@@ -9,7 +10,7 @@ pub struct LeaseTerms {
 }
 
 impl LeaseTerms {
-    /// Terms by which each process may hold `units` tokens, and the store decides with a burst or a quota of `burst`.
+    /// Creates terms: each process can hold `units` tokens, and the store uses a burst or a quota of `burst`.
     #[must_use]
     pub const fn new(units: u32, burst: u32) -> Self {
         Self { units, burst }

@@ -145,7 +145,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// What a limit comes to that asks for leases, by a backend that charges ahead ([`Lease`]). A wrapper asks the backend that
+    /// Returns the terms of a limit with leases, if the backend charges ahead ([`Lease`]). A wrapper asks the backend that
     /// it wraps.
     ///
     /// # Errors
@@ -162,18 +162,18 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Gives back what was charged ahead and charges what is owed, before the process ends. A wrapper closes the backend that
-    /// it wraps. A backend decides after that, too.
+    /// Gives back units that were charged ahead, and pays debts, before the process ends. A wrapper closes the backend that
+    /// it wraps. The backend can still decide after that.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. What was not given back stays charged.
+    /// If the store does not answer. Units that were not given back stay charged.
     async fn close(&self) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// The servers that decide, if there are several that fail on their own. A wrapper passes on those of the backend that it
-    /// wraps.
+    /// Returns the servers that decide, if there are several that can fail independently. A wrapper returns those of
+    /// the backend that it wraps.
     ///
     /// The default is `None`: the backend answers as a whole, or does not.
     fn servers(&self) -> Option<&dyn Servers> {
@@ -221,7 +221,8 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     }
 }
 
-/// Why a backend cannot keep the buckets of a limit. Returned by [`Backend::admits`].
+/// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
+/// The [module docs](self) have an example of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAdmitted(Box<str>);
@@ -233,7 +234,7 @@ impl NotAdmitted {
     }
 }
 
-/// Why a backend did not decide a batch. The [module docs](self) have an example.
+/// The error for a batch that a backend did not decide. The [module docs](self) have an example.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackendError {
@@ -258,7 +259,7 @@ impl BackendError {
         Self::Unavailable(source.into())
     }
 
-    /// The error of a store that has done nothing.
+    /// Creates the error for a store that has done nothing.
     pub fn not_done(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::NotDone(source.into())
     }

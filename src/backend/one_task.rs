@@ -1,4 +1,4 @@
-//! A task in the background, of which there is one at a time.
+//! A background task that never runs twice at a time.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ pub(super) struct OneTask {
 }
 
 impl OneTask {
-    /// Begins the task, unless it runs already. Returns whether it runs now: it cannot begin outside of a runtime.
+    /// Starts the task, unless it runs already. Returns whether it runs now: it cannot start outside of a runtime.
     #[inline]
     pub(super) fn begin<F>(&self, make: impl FnOnce() -> F) -> bool
     where
@@ -44,7 +44,7 @@ impl OneTask {
     }
 }
 
-/// At its end, even that of the runtime, another task may begin.
+/// Lets another task start when this one ends, also when its runtime ends.
 struct Turn(Arc<AtomicBool>);
 
 impl Drop for Turn {

@@ -4,11 +4,11 @@
 //! The time is a chain of straight lines over the counter. A line holds for a tenth of a second. The next one begins
 //! no earlier than this one ends, so the time never steps back, and its slope takes it to the monotonic clock.
 
-/// How long a line holds, in nanoseconds.
+/// The length of a line, in nanoseconds.
 const SPAN: u64 = 100_000_000;
 /// A line exceeds the counter's nominal rate by at most one part in this many.
 const MAX_HASTE: u64 = 2_000;
-/// A clock that is further behind than this, in nanoseconds, is put right in one step.
+/// A clock that is further behind than this, in nanoseconds, is corrected in one step.
 const MAX_LAG: u64 = 1_000_000;
 
 /// Both clocks, read at once.
@@ -24,7 +24,7 @@ pub(super) struct ClockSample {
 pub(super) struct Line {
     /// The counter where the line begins.
     pub(super) counter: u64,
-    /// How many ticks it holds for.
+    /// The number of ticks that it covers.
     pub(super) span: u64,
     /// The time where it begins, in nanoseconds since the first sample.
     pub(super) time: u64,
@@ -51,22 +51,22 @@ impl Line {
         (passed < self.span).then(|| self.time + ((passed * self.rate) >> 32))
     }
 
-    /// The time that it shows last.
+    /// The last time that it shows.
     pub(super) fn end(&self) -> u64 {
         self.time + scale(self.span, self.rate)
     }
 
-    /// Whether a reading of the counter is beyond its end, and not before its beginning.
+    /// Returns whether a reading of the counter is beyond its end.
     pub(super) fn is_over_at(&self, counter: u64) -> bool {
         counter.wrapping_sub(self.counter) as i64 >= self.span as i64
     }
 
-    /// The line that follows, from a sample that this one does not hold for.
+    /// Returns the next line, from a sample that this one does not cover.
     ///
-    /// It begins at the sample's time, unless that would be a step back, or too great a haste.
+    /// It begins at the sample's time, unless that would step back, or run too fast.
     pub(super) fn next(&self, sample: ClockSample, nominal: u64) -> Self {
         let (end, due) = (self.end(), sample.elapsed);
-        // Nobody has seen any time beyond the end, so that it may have run at any rate since.
+        // No reader has seen a time beyond the end, so the clock can have run at any rate since.
         let over = match self.is_over_at(sample.counter) {
             true => sample.counter.wrapping_sub(self.counter) - self.span,
             false => 0,
@@ -83,7 +83,7 @@ impl Line {
     }
 }
 
-/// The slope by which a line that begins at `time`, and not when it is due, is right at its end.
+/// Returns the slope of a line that begins at `time` instead of `due`, and is correct at its end.
 fn slope(due: u64, time: u64, nominal: u64) -> u64 {
     let lag = i128::from(due) - i128::from(time);
     let rate = i128::from(nominal) + i128::from(nominal) * lag / i128::from(SPAN);
@@ -95,12 +95,12 @@ fn hastened(nominal: u64) -> u64 {
     nominal + nominal / MAX_HASTE
 }
 
-/// The ticks of a line.
+/// Returns the ticks of a line.
 fn ticks(nominal: u64) -> u64 {
     saturate((u128::from(SPAN) << 32) / u128::from(nominal))
 }
 
-/// The nanoseconds of so many ticks.
+/// Returns the nanoseconds of a number of ticks.
 pub(super) fn scale(ticks: u64, rate: u64) -> u64 {
     saturate((u128::from(ticks) * u128::from(rate)) >> 32)
 }

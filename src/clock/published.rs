@@ -4,8 +4,8 @@ use super::line::Line;
 
 /// The line in force: read by all threads without a lock, and replaced by one at a time.
 ///
-/// It is there twice, and the generation says which copy holds. A writer changes the other copy, so a reader waits for
-/// nobody; it only reads again if the copy may have changed under it.
+/// There are two copies, and the generation selects the valid one. A writer changes the other copy, so a reader never
+/// waits; it only reads again if its copy may have changed meanwhile.
 #[derive(Debug)]
 pub(super) struct Published {
     generation: AtomicUsize,
@@ -41,7 +41,7 @@ impl Published {
         }
     }
 
-    /// Replaces the line. The caller sees to it that no other thread does so at the same time.
+    /// Replaces the line. The caller must ensure that no other thread does so at the same time.
     pub(super) fn store(&self, line: Line) {
         let next = self.generation.load(Ordering::Relaxed).wrapping_add(1);
         fence(Ordering::Release);

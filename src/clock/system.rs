@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The time of day when the clock was made, and from there the system's monotonic clock. A wall clock that is set back
-/// freezes no bucket. Clones show the same time.
+/// freezes no bucket. Clones show the same time. The [module docs](super) have an example of a clock.
 ///
 /// The time is read from the processor's counter where there is a reliable one, because that takes a fraction of the time
 /// that the system's clock takes. Ten times a second, a call compares it with the monotonic clock ([`Instant`]; on Linux,
@@ -26,8 +26,8 @@ use super::{
 ///   speed, until the monotonic clock has caught up.
 /// - While a thread corrects it, the others see it stand still.
 ///
-/// Only if the counter itself steps back by less than a tenth of a second may the clock step back with it. Time for which the
-/// machine is suspended counts if the monotonic clock counts it, which on Linux it does not.
+/// Only if the counter itself steps back by less than a tenth of a second may the clock step back with it. Time for
+/// which the machine is suspended counts if the monotonic clock counts it, which on Linux it does not.
 #[derive(Clone)]
 pub struct SystemClock {
     epoch: Timestamp,
@@ -108,7 +108,7 @@ impl Clocks for Hardware {
     }
 }
 
-/// The time since it was made, by a counter that is corrected now and then.
+/// The time since its creation, by a counter that is corrected regularly.
 struct Corrected<C> {
     clocks: C,
     nominal: u64,
@@ -128,7 +128,7 @@ impl<C: Clocks> Corrected<C> {
         }
     }
 
-    /// Nanoseconds of the monotonic clock, as near as it is known.
+    /// Returns the nanoseconds of the monotonic clock, as closely as they are known.
     #[inline]
     fn elapsed(&self) -> u64 {
         let counter = self.clocks.counter();
@@ -139,7 +139,7 @@ impl<C: Clocks> Corrected<C> {
         }
     }
 
-    /// Reads the monotonic clock for a line that does not hold any more.
+    /// Replaces a line that is over, by the monotonic clock.
     #[cold]
     fn correct(&self, line: Line, counter: u64) -> u64 {
         let _correcting = match self.correcting.try_lock() {
@@ -151,7 +151,7 @@ impl<C: Clocks> Corrected<C> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner),
         };
-        // Meanwhile, another thread may have done it.
+        // Another thread may have replaced it already.
         let line = self.line.load();
         if let Some(time) = line.at(self.clocks.counter()) {
             return time;
@@ -162,7 +162,7 @@ impl<C: Clocks> Corrected<C> {
     }
 }
 
-/// Reads both clocks. A thread that is kept waiting between the two reads them again.
+/// Reads both clocks. If the thread was interrupted between the two, it reads them again.
 fn sample(clocks: &impl Clocks, nominal: u64) -> ClockSample {
     const TRIES: usize = 5;
     const CLOSE_NS: u64 = 1_000;
@@ -179,7 +179,7 @@ fn sample(clocks: &impl Clocks, nominal: u64) -> ClockSample {
     best.1
 }
 
-/// Reads both clocks once, and says how many ticks that took.
+/// Reads both clocks once, and returns the ticks that this took.
 fn read(clocks: &impl Clocks) -> (u64, ClockSample) {
     let before = clocks.counter();
     let elapsed = clocks.monotonic();

@@ -2,27 +2,27 @@ use crate::{
     clock::Timestamp, gcra::Tat, quota::Usage, tiers::TierSnapshot, window::WindowSnapshot,
 };
 
-/// What a decision knows of one bucket.
+/// The state of one bucket, as far as a decision shows it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
     /// The theoretical arrival time of a GCRA bucket.
     Gcra(Tat),
-    /// How a bucket with tiers stands, counted from the instant of the decision.
+    /// The figures of a bucket with tiers. Times count from the decision.
     Tiers(TierSnapshot),
-    /// How a bucket with a window stands, counted from the instant of the decision.
+    /// The figures of a bucket with a window. Times count from the decision.
     Window(WindowSnapshot),
-    /// How much of a quota is used.
+    /// The usage of a quota.
     Quota(Usage),
 }
 
 impl State {
-    /// The state of a bucket of which nothing is stored: full.
+    /// The state of a missing bucket, which is full.
     pub const MISSING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    /// The state that is as far from `to` as this one is from `from`: the same bucket, told by another
-    /// clock. A missing bucket is full by all of them.
+    /// Converts the state to another clock, so that it is as far from `to` as it was from `from`.
+    /// A missing bucket is full by any clock.
     #[must_use]
     pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
         match self {
@@ -42,19 +42,19 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// How the bucket stands afterwards.
+    /// The state of the bucket afterwards.
     pub state: State,
     /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
     /// be), if it does not; whether anything was given back, for a refund.
     pub passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub known: bool,
-    /// Whether it is of units that this process has charged ahead, and not of the bucket.
+    /// Whether the figures are those of leased units, not of the bucket.
     pub(crate) leased: bool,
 }
 
 impl Answer {
-    /// The answer for a bucket that was not looked at: it passes, and there are no figures.
+    /// The answer for a bucket that was not read: it passes, and there are no figures.
     pub const UNKNOWN: Self = Self {
         state: State::MISSING,
         passed: true,
@@ -62,7 +62,7 @@ impl Answer {
         leased: false,
     };
 
-    /// An answer.
+    /// Creates an answer.
     #[must_use]
     pub const fn new(state: State, passed: bool) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Answer {
         }
     }
 
-    /// Says that it is of units that were charged ahead.
+    /// Marks the figures as those of leased units.
     #[cfg(feature = "tokio")]
     pub(crate) const fn leased(mut self) -> Self {
         self.leased = true;

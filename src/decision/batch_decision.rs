@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use smallvec::SmallVec;
 
@@ -26,21 +26,21 @@ impl BatchDecision {
             .map_or(&Decision::NOT_LIMITED, |i| &self.members[i])
     }
 
-    /// Whether the request may proceed.
+    /// Returns whether the request may proceed.
     #[must_use]
     pub fn allowed(&self) -> bool {
         !self.decision().denied()
     }
 
-    /// How long the request waits before it proceeds: the longest [delay](Decision::delay) of a member, and zero if the
-    /// batch is denied.
+    /// Returns the time that the request waits before it proceeds: the longest [delay](Decision::delay) of a member,
+    /// and zero if the batch is denied.
     #[must_use]
     pub fn delay(&self) -> Duration {
         let delays = self.members.iter().map(Decision::delay);
         delays.max().unwrap_or_default()
     }
 
-    /// Whether a refund returned anything to any member.
+    /// Returns whether a refund returned anything to any member.
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.members.iter().any(Decision::refunded)
@@ -66,10 +66,10 @@ pub(crate) trait Decisions {
 
     fn members(&self) -> &[Decision];
 
-    /// Which voting member is the strictest, if one votes.
+    /// Returns the strictest voting member, if there is one.
     fn strictest(&self) -> Option<usize>;
 
-    /// Whether the request may proceed.
+    /// Returns whether the request may proceed.
     fn allowed(&self) -> bool;
 }
 
@@ -103,22 +103,25 @@ pub(crate) struct OneDecision {
 }
 
 impl OneDecision {
+    /// The decision, as a result that is one already: a decision is large, and is copied once.
     #[inline(always)]
-    pub(crate) fn into_decision(self) -> Decision {
-        self.decision.unwrap_or(Decision::NOT_LIMITED)
+    pub(crate) fn into_decided<E>(self) -> Result<Decision, E> {
+        match self.decision {
+            Some(decision) => Ok(decision),
+            None => Ok(Decision::NOT_LIMITED),
+        }
     }
 }
 
 impl Decisions for OneDecision {
     #[inline(always)]
     fn push(&mut self, decision: Decision, votes: bool) {
-        // There is nothing to drop: it is said once.
-        if self.decision.is_none() {
-            self.decision = Some(decision);
-            self.votes = votes;
-        }
+        // There is none yet, so there is nothing to drop.
+        mem::forget(self.decision.replace(decision));
+        self.votes = votes;
     }
 
+    #[inline]
     fn members(&self) -> &[Decision] {
         self.decision.as_slice()
     }
@@ -129,6 +132,7 @@ impl Decisions for OneDecision {
         (self.votes && limited).then_some(0)
     }
 
+    #[inline]
     fn allowed(&self) -> bool {
         let denied = self.decision.as_ref().is_some_and(Decision::denied);
         !(self.votes && denied)

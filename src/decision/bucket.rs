@@ -10,7 +10,7 @@ use crate::{
     window::{Window, WindowSnapshot},
 };
 
-/// How long to wait for what cannot happen.
+/// The wait for something that never happens.
 pub(super) const FOREVER: Duration = Duration::MAX;
 
 /// A bucket as a decision shows it.
@@ -51,9 +51,8 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// The bucket that is in `state` at `now` once its batch is decided; none, if the two do not belong together. Where a
-    /// charge was only asked about, it is shown as if that were taken. A bucket with tiers or a window is shown so already.
-    #[inline(always)]
+    /// Creates the bucket that is in `state` at `now` after its batch; `None` if the algorithm and the state do not
+    /// match. For a check, the cost is shown as taken. The state of tiers and windows already shows that.
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
@@ -62,34 +61,10 @@ impl Bucket {
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
-        let (Algorithm::Gcra(gcra), State::Gcra(tat)) = (algorithm, state) else {
-            return Self::other(algorithm, member, state, now, is_taken, action);
-        };
-        let tat = match action {
-            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
-            _ => tat,
-        };
-        Some(Self::Gcra {
-            gcra: *gcra,
-            tat,
-            now,
-            cost: member.cost,
-            is_taken,
-            may_wait: member.max_wait_us(gcra) > 0,
-        })
-    }
-
-    /// The same for the algorithms that are rarer. Apart, so that GCRA's part stays short where it is inlined.
-    #[inline(never)]
-    fn other(
-        algorithm: &Algorithm,
-        member: &Member<'_>,
-        state: State,
-        now: Timestamp,
-        is_taken: bool,
-        action: Action,
-    ) -> Option<Self> {
         match (algorithm, state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                Some(Self::gcra(gcra, member, tat, now, is_taken, action))
+            }
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
@@ -112,6 +87,30 @@ impl Bucket {
         }
     }
 
+    /// The same by GCRA.
+    #[inline(always)]
+    pub(super) fn gcra(
+        gcra: &Gcra,
+        member: &Member<'_>,
+        tat: Tat,
+        now: Timestamp,
+        is_taken: bool,
+        action: Action,
+    ) -> Self {
+        let tat = match action {
+            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
+            _ => tat,
+        };
+        Self::Gcra {
+            gcra: *gcra,
+            tat,
+            now,
+            cost: member.cost,
+            is_taken,
+            may_wait: member.max_wait_us(gcra) > 0,
+        }
+    }
+
     pub(super) fn algorithm(&self) -> Option<Algorithm> {
         match self {
             Self::Gcra { gcra, .. } => Some(Algorithm::Gcra(*gcra)),
@@ -122,7 +121,7 @@ impl Bucket {
         }
     }
 
-    /// When it was decided.
+    /// Returns the time of the decision.
     pub(super) fn now(&self) -> Option<Timestamp> {
         match self {
             Self::Gcra { now, .. }
@@ -133,7 +132,7 @@ impl Bucket {
         }
     }
 
-    /// The tiers and what they say, if it has tiers.
+    /// Returns the tiers and their figures, if it has tiers.
     pub(super) fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
         match self {
             Self::Tiers { tiers, figures, .. } => Some((tiers, figures)),
@@ -141,7 +140,7 @@ impl Bucket {
         }
     }
 
-    /// What a receipt of its charge says, and how much was charged.
+    /// Returns the charge for a receipt, and the amount.
     pub(super) fn charge(&self) -> Option<(Charge, u32)> {
         match self {
             Self::Gcra {
@@ -189,7 +188,7 @@ impl Bucket {
         }
     }
 
-    /// The bucket after its cost was given back, if it was charged, for one who does not wait.
+    /// Returns the bucket after the cost of a request that does not wait was refunded, if it was charged.
     pub(super) fn given_back(&self, is_charged: bool) -> Self {
         match self {
             Self::Gcra {
@@ -221,7 +220,7 @@ impl Bucket {
         }
     }
 
-    /// How long the cost waits in line, if it is taken.
+    /// Returns the wait of the cost in line, if it is taken.
     pub(super) fn delay(&self) -> Duration {
         match self {
             Self::Gcra {
@@ -285,7 +284,7 @@ impl Bucket {
         }
     }
 
-    /// How long until the same cost would pass, and what the fraction is counted in.
+    /// Returns the time until the same cost would pass, and the count of its fraction.
     fn wait(&self) -> (Ticks, u32) {
         match self {
             Self::Gcra {
@@ -322,7 +321,7 @@ impl Bucket {
     }
 }
 
-/// The TAT that a probe would lead to, or the stored one if it would not pass.
+/// Returns the TAT after a probe, or the stored one if it would not pass.
 #[inline(never)]
 fn probed(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>, action: Action) -> Tat {
     let (at, cost) = (now.as_micros(), member.cost);
@@ -334,7 +333,7 @@ fn probed(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>, action: Ac
     }
 }
 
-/// What is used of a quota, with what a probe would take.
+/// Returns the usage of a quota, including the cost of a probe.
 #[inline]
 fn shown_usage(
     quota: &quota::Quota,
@@ -350,7 +349,7 @@ fn shown_usage(
     }
 }
 
-/// A wait, rounded up for display.
+/// Rounds a wait up for display.
 fn waiting(wait: Ticks) -> Duration {
     match wait.us {
         NEVER => FOREVER,
@@ -358,14 +357,14 @@ fn waiting(wait: Ticks) -> Duration {
     }
 }
 
-/// What a client is to know of a bucket.
+/// The figures of a bucket for its client.
 pub(crate) struct Quota<'a> {
     bucket: &'a Bucket,
-    /// The highest tier that is active, 0 being the lowest and all there is without tiers.
+    /// The highest active tier. It is 0 for the lowest, and without tiers.
     pub(crate) tier: usize,
-    /// What the bucket holds, or the tier has room for.
+    /// The tokens in the bucket, or the room in the tier.
     pub(crate) remaining: u32,
-    /// How long until there is more, or another tier; `None` if it is full.
+    /// The time until there is more, or another tier; `None` if it is full.
     pub(crate) next: Option<Duration>,
 }
 
@@ -374,7 +373,7 @@ impl Quota<'_> {
         self.bucket.algorithm()
     }
 
-    /// Whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
+    /// Returns whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
     #[inline]
     pub(crate) fn is_usual(&self) -> bool {
         match self.bucket {
@@ -383,7 +382,7 @@ impl Quota<'_> {
         }
     }
 
-    /// Whether it was decided by this algorithm.
+    /// Returns whether it was decided by this algorithm.
     #[inline]
     pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
         match (self.bucket, algorithm) {
@@ -395,8 +394,8 @@ impl Quota<'_> {
         }
     }
 
-    /// How much passes at once, and the time in which an empty bucket fills; of the tier in force, its limit and its window;
-    /// of a quota, how long the current period is.
+    /// Returns how much passes at once, and the time in which an empty bucket fills; for tiers, the limit and the
+    /// window of the tier in force; for a quota, the length of the current period.
     pub(crate) fn allowance(&self) -> (u32, Duration) {
         match self.bucket {
             Bucket::Gcra { gcra, .. } => (gcra.burst(), gcra.tolerance().ceil()),

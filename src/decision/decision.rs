@@ -7,17 +7,18 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
+    gcra::{Gcra, Tat},
     tiers::{TierSnapshot, Tiers},
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
 
 /// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one. Two decisions are equal if
-/// they report the same, whoever has decided.
+/// they report the same, regardless of their source.
 #[derive(Clone, Eq)]
 pub struct Decision {
     pub(super) verdict: Verdict,
     pub(super) source: Source,
-    /// Whether the limit is in shadow mode, of which clients are not told.
+    /// Whether the limit is in shadow mode, which clients do not see.
     pub(super) shadow: bool,
     /// Whether the cost is charged.
     is_charged: bool,
@@ -31,7 +32,7 @@ pub(super) enum Verdict {
     Denied,
     Refunded,
     NotRefunded,
-    /// Denied by a limit in shadow mode.
+    /// Would be denied without shadow mode.
     WouldDeny,
 }
 
@@ -49,28 +50,48 @@ impl Decision {
         bucket: None,
     };
 
-    #[inline(always)]
+    /// The decision on a member whose bucket the backend has looked at.
     pub(super) fn new(
-        action: Action,
-        member: &Member<'_>,
         algorithm: &Algorithm,
+        member: &Member<'_>,
         answer: &Answer,
         circumstances: Circumstances,
     ) -> Self {
-        if !answer.known {
-            return Self::NOT_LIMITED;
-        }
+        let action = circumstances.shown(answer);
+        let Circumstances { now, passes, .. } = circumstances;
+        let bucket = Bucket::new(algorithm, member, answer.state, now, passes, action);
+        Self::on(bucket, member, answer, circumstances)
+    }
+
+    /// The same by GCRA.
+    #[inline(always)]
+    pub(super) fn by_gcra(
+        gcra: &Gcra,
+        tat: Tat,
+        member: &Member<'_>,
+        answer: &Answer,
+        circumstances: Circumstances,
+    ) -> Self {
+        let action = circumstances.shown(answer);
+        let Circumstances { now, passes, .. } = circumstances;
+        let bucket = Bucket::gcra(gcra, member, tat, now, passes, action);
+        Self::on(Some(bucket), member, answer, circumstances)
+    }
+
+    #[inline(always)]
+    fn on(
+        bucket: Option<Bucket>,
+        member: &Member<'_>,
+        answer: &Answer,
+        circumstances: Circumstances,
+    ) -> Self {
         let Circumstances {
-            now,
+            action,
             passes,
             source,
+            ..
         } = circumstances;
         let takes = matches!(action, Action::Spend | Action::Debit);
-        let shows = if answer.passed && passes {
-            action
-        } else {
-            Action::Keep
-        };
         Self {
             verdict: Verdict::of(
                 matches!(action, Action::Refund | Action::Keep),
@@ -81,29 +102,29 @@ impl Decision {
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
             fingerprint: member.fingerprint,
-            bucket: Bucket::new(algorithm, member, answer.state, now, passes, shows),
+            bucket,
         }
     }
 
-    /// Whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
+    /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
     /// without a vote, whether it was charged. For a refund on a limit with values, whether anything was refunded.
     #[must_use]
     pub fn allowed(&self) -> bool {
         !matches!(self.verdict, Verdict::Denied | Verdict::NotRefunded)
     }
 
-    /// Whether a limit in shadow mode would have denied the request.
+    /// Returns whether a limit in shadow mode would have denied the request.
     #[must_use]
     pub fn would_be_denied(&self) -> bool {
         self.verdict == Verdict::WouldDeny
     }
 
-    /// Whether two decisions on what is limited are of one bucket, however its id was written.
+    /// Returns whether two decisions with a limit concern the same bucket, for any spelling of its id.
     pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
     }
 
-    /// Who made the decision.
+    /// Returns the source of the decision.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
@@ -121,19 +142,19 @@ impl Decision {
         self.is_charged.then_some(receipt)
     }
 
-    /// Whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
+    /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
     #[must_use]
     pub fn blocked(&self) -> bool {
         matches!(self.bucket, Some(Bucket::Blocked))
     }
 
-    /// Whether a refund returned anything.
+    /// Returns whether a refund returned anything.
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.verdict == Verdict::Refunded
     }
 
-    /// Whether a limit is configured. If not, nothing is counted and there is no wait.
+    /// Returns whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {
         self.bucket.is_some()
@@ -169,13 +190,13 @@ impl Decision {
         self.tiers()?.1.grant.tier()
     }
 
-    /// How many units each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`.
+    /// Returns the number of units that each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`.
     pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
         let tiers = self.tiers().into_iter();
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
-    /// The decision on a request that does not wait where it would have to, and which was given back what it had taken.
+    /// Returns the decision for a request that declines to wait, after its charge was refunded.
     pub(crate) fn without_waiting(&self) -> Self {
         let denied = !self.delay().is_zero();
         Self {
@@ -193,13 +214,13 @@ impl Decision {
         }
     }
 
-    /// Whether the cost may wait in line.
+    /// Returns whether the cost can wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
         matches!(self.bucket, Some(Bucket::Gcra { may_wait: true, .. }))
     }
 
-    /// Whether the limit has tiers.
+    /// Returns whether the limit has tiers.
     pub(crate) fn has_tiers(&self) -> bool {
         self.tiers().is_some()
     }
@@ -215,7 +236,7 @@ impl Decision {
         self.bucket.as_ref().and_then(Bucket::now)
     }
 
-    /// How long to wait before proceeding, when allowed: the place in the line of a limit with
+    /// Returns the time to wait before proceeding, when allowed: the place in the line of a limit with
     /// [`max_wait`](crate::Limit::max_wait). Zero on other limits, when denied, and if there is no need to wait.
     ///
     /// Rounded up to a microsecond. For a check it is what a spend would get. In a batch, all members wait for the
@@ -228,7 +249,7 @@ impl Decision {
         }
     }
 
-    /// How long to wait before the same cost would pass, if denied, or [`NEVER`](Self::NEVER) if it cannot pass. Zero
+    /// Returns the time until the same cost would pass, if denied, or [`NEVER`](Self::NEVER) if it cannot pass. Zero
     /// if allowed.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
@@ -249,7 +270,7 @@ impl Decision {
         secs.filter(|_| wait != Self::NEVER)
     }
 
-    /// How long to wait before the same cost would pass, whether denied or allowed; zero if at once, and
+    /// Returns the time until the same cost would pass, whether denied or allowed; zero if it would pass now, and
     /// [`NEVER`](Self::NEVER) where it cannot pass. On a limit with a line it is the time until the cost would be admitted
     /// to the line, if it may wait.
     #[must_use]
@@ -259,7 +280,7 @@ impl Decision {
             .map_or(Duration::ZERO, Bucket::next_after)
     }
 
-    /// How long until the bucket is full, or as if it had never been used; [`NEVER`](Self::NEVER) if the client has
+    /// Returns the time until the bucket is full, or like an unused one; [`NEVER`](Self::NEVER) if the client has
     /// entered a tier that never ends.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
@@ -268,19 +289,19 @@ impl Decision {
             .map_or(Duration::ZERO, Bucket::reset_after)
     }
 
-    /// What a client is to know of the bucket, if there is one.
+    /// Returns the figures of the bucket for its client, if there is one.
     pub(crate) fn quota(&self) -> Option<Quota<'_>> {
         self.bucket.as_ref().map(Bucket::quota)
     }
 
-    /// How long until one more token can be spent than now, or until the tier in force has more room or ends; `None`
+    /// Returns the time until there is one more token to spend, or until the tier in force has more room or ends; `None`
     /// if the bucket is full or no limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
         self.quota()?.next
     }
 
-    /// The decision for a client that is blocked.
+    /// Creates the decision for a blocked client.
     #[cold]
     pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
         Self {
@@ -292,7 +313,7 @@ impl Decision {
         }
     }
 
-    /// Whether the limit is in shadow mode.
+    /// Returns whether the limit is in shadow mode.
     #[inline]
     pub(crate) fn in_shadow(&self) -> bool {
         self.shadow
@@ -346,10 +367,23 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// What a member's decision needs to know of its batch.
+/// The parts of a batch's result that a member's decision depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances {
+    /// The action of the batch on the member's bucket.
+    pub(super) action: Action,
     pub(super) now: Timestamp,
     pub(super) passes: bool,
     pub(super) source: Source,
+}
+
+impl Circumstances {
+    /// Returns the action that the decision shows.
+    #[inline(always)]
+    fn shown(&self, answer: &Answer) -> Action {
+        match answer.passed && self.passes {
+            true => self.action,
+            false => Action::Keep,
+        }
+    }
 }

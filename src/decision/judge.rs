@@ -1,4 +1,4 @@
-//! What an action does to a bucket: the one place where that is decided, for every backend.
+//! The effect of an action on a bucket: the only place that computes it, for every backend.
 
 use super::{
     answer::{Answer, State},
@@ -13,7 +13,7 @@ use crate::{
     window::{self, Change, Window},
 };
 
-/// What becomes of one member if the batch passes.
+/// Returns the answer for one member if the batch passes.
 #[inline(always)]
 pub(super) fn judge(
     action: Action,
@@ -83,8 +83,8 @@ pub(crate) fn judge_quota(
     Answer::new(State::Quota(state), next.is_some())
 }
 
-/// The state is that of after the change, whether it will be written or not: nobody can tell it later. A debit that does
-/// not pass has no room to be remembered.
+/// Returns the state after the change, even if it is not written, because it cannot be computed later. A debit that does
+/// not pass has no room in the window.
 #[inline]
 pub(crate) fn judge_window(
     action: Action,
@@ -93,6 +93,11 @@ pub(crate) fn judge_window(
     view: &window::View<'_>,
 ) -> Answer {
     let cost = member.cost;
+    if member.ago_us > 0 && matches!(action, Action::Debit | Action::ProbeDebit) {
+        let at = view.ago(member.ago_us);
+        let figures = view.figures_at(window, cost, view.debit_at(window, at, cost), at);
+        return Answer::new(State::Window(figures), true);
+    }
     let change = match action {
         Action::Probe | Action::Spend => view.spend(window, cost),
         Action::ProbeDebit | Action::Debit if member.saturates => Some(view.debit_saturating(cost)),
@@ -112,7 +117,7 @@ pub(crate) fn judge_window(
     Answer::new(State::Window(figures), change.is_some())
 }
 
-/// The state is that of after the grant, whether it will be written or not: nobody can tell it later.
+/// Returns the state after the grant, even if it is not written, because it cannot be computed later.
 #[inline]
 fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_>) -> Answer {
     let asks = matches!(action, Action::Probe | Action::Spend);
@@ -126,7 +131,7 @@ fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_
     Answer::new(State::Tiers(figures), grant.is_some())
 }
 
-/// How the bucket of a member stands if nothing is taken from it.
+/// Returns the state of a member's bucket if nothing is taken from it.
 #[inline(never)]
 pub(super) fn untouched(member: &Member<'_>, seen: &BucketView<'_>, now: Timestamp) -> State {
     match member.algorithm {

@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::{
-    answer::Answer,
+    answer::{Answer, State},
+    batch_decision::Decisions,
     decision::{Circumstances, Decision},
     judge::{judge, untouched},
     source::Source,
@@ -9,7 +12,8 @@ use super::{
 };
 use crate::{
     clock::{InvalidNow, Timestamp},
-    transaction::{Action, Algorithm, Batch},
+    one_or_many::OneOrMany,
+    transaction::{Action, Algorithm, Batch, Member},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -18,16 +22,24 @@ use crate::{
 pub struct Outcome {
     /// The instant at which the batch was decided.
     pub now: Timestamp,
-    answers: SmallVec<[Answer; 4]>,
-    /// The algorithms by which it was decided, if they are not the members'.
-    algorithms: Option<Box<[Algorithm]>>,
-    /// The instant by the clock of each member's own server, if there are several.
-    #[cfg(feature = "redis")]
-    clocks: Option<Box<[Timestamp]>>,
+    /// In the order of the members.
+    answers: OneOrMany<Answer>,
     source: Source,
-    /// The member, by its place in the batch, whose debit its window has no room to remember. Then nothing is decided,
+    /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
+    /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. It is
+    /// shared, because that is dropped faster where there is none.
+    exceptions: Option<Arc<Exceptions>>,
+}
+
+/// For each member, in their order.
+#[derive(Clone, Debug, Default)]
+struct Exceptions {
+    /// The algorithms by which the members were decided, if they are not the members'.
+    algorithms: Option<Box<[Algorithm]>>,
+    /// The instant by the clock of each member's server, if there are several.
+    clocks: Option<Box<[Timestamp]>>,
 }
 
 impl Outcome {
@@ -35,34 +47,27 @@ impl Outcome {
     #[doc(hidden)]
     #[must_use]
     pub fn new(now: Timestamp, answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::of(now, answers.into_iter().collect())
+    }
+
+    /// Creates the outcome of a batch of one member.
+    #[inline(always)]
+    pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
+        Self::of(now, OneOrMany::One(answer))
+    }
+
+    #[inline(always)]
+    fn of(now: Timestamp, answers: OneOrMany<Answer>) -> Self {
         Self {
             now,
-            answers: answers.into_iter().collect(),
-            algorithms: None,
-            #[cfg(feature = "redis")]
-            clocks: None,
+            answers,
             source: Source::Store,
             no_room: None,
+            exceptions: None,
         }
     }
 
-    /// The outcome of a batch of one member.
-    #[inline(always)]
-    pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
-        let mut outcome = Self {
-            now,
-            answers: SmallVec::new(),
-            algorithms: None,
-            #[cfg(feature = "redis")]
-            clocks: None,
-            source: Source::Store,
-            no_room: None,
-        };
-        outcome.answers.push(answer);
-        outcome
-    }
-
-    /// The outcome of a batch of one member with a window.
+    /// Creates the outcome of a batch of one member with a window.
     #[inline]
     pub(crate) fn of_window(now: Timestamp, action: Action, answer: Answer) -> Self {
         let mut outcome = Self::of_one(now, answer);
@@ -70,53 +75,42 @@ impl Outcome {
         outcome
     }
 
-    /// Says who has decided, if it is not where the buckets are kept.
+    /// Sets the source of the decision, if it is not the store.
     #[must_use]
     pub(crate) fn by(mut self, source: Source) -> Self {
         self.source = source;
         self
     }
 
-    /// The same with other answers.
+    /// Returns the same outcome with other answers.
     #[cfg(feature = "tokio")]
     #[must_use]
     pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
-        self.answers = answers;
+        self.answers = answers.into_iter().collect();
         self
     }
 
-    /// Who has decided.
+    /// Returns the source of the decision.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn source(&self) -> Source {
         self.source
     }
 
-    /// Says what time it was by the clock of each member's own server. Answers are as the clock of [`now`](Self::now)
-    /// shows them. Decisions are as their own servers show them, because these know the bucket by that.
+    /// Sets the time by the clock of each member's server. Answers use the clock of [`now`](Self::now).
+    /// Decisions use the clocks of their servers, because the stored state depends on those.
     #[cfg(feature = "redis")]
     #[must_use]
     pub(crate) fn by_clocks(mut self, clocks: &[Timestamp]) -> Self {
-        self.clocks = Some(clocks.into());
+        self.exceptions_mut().clocks = Some(clocks.into());
         self
     }
 
-    /// The instant and the answer of a member, by the clock of its own server.
-    #[inline(always)]
-    fn by_own_clock(&self, index: usize, answer: &Answer) -> (Timestamp, Answer) {
-        #[cfg(feature = "redis")]
-        if let Some(own) = self.clocks.as_ref().and_then(|clocks| clocks.get(index)) {
-            let state = answer.state.by_clock(self.now, *own);
-            return (*own, Answer { state, ..*answer });
-        }
-        let _ = index;
-        (self.now, *answer)
-    }
-
-    /// Says that the members were decided by other algorithms than theirs: one for each, in their order.
+    /// Sets the algorithms of the decision, if they differ from the members': one for each, in order.
     #[cfg(feature = "failure-policy")]
     #[must_use]
     pub(crate) fn decided_by(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
-        self.algorithms = Some(algorithms.into_iter().collect());
+        let algorithms = algorithms.into_iter().collect();
+        self.exceptions_mut().algorithms = Some(algorithms);
         self
     }
 
@@ -146,32 +140,40 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Judges a batch at `now`, which is valid, by what is seen of each member's bucket.
+    /// Judges a batch at a valid `now`, by the state of each member's bucket.
     #[inline(always)]
     pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
-        let mut outcome = Self::new(now, []);
+        let mut answers = OneOrMany::<Answer>::default();
         let mut passes = true;
         for (member, seen) in batch.members.iter().zip(seen) {
             let answer = judge(batch.action(member), member, seen, now);
             passes &= answer.passed || !batch.votes(member);
-            outcome.answers.push(answer);
+            answers.push(answer);
         }
+        let mut no_room = None;
         if passes {
-            let mut members = batch.members.iter().zip(&outcome.answers);
-            outcome.no_room = members.position(|(member, answer)| {
+            let mut members = batch.members.iter().zip(&*answers);
+            no_room = members.position(|(member, answer)| {
                 matches!(member.algorithm, Algorithm::Window(_))
                     && !has_room(batch.action(member), answer)
             });
         }
-        if !passes || outcome.no_room.is_some() {
+        if !passes || no_room.is_some() {
             let members = batch.members.iter().zip(seen);
-            for ((member, seen), answer) in members.zip(&mut outcome.answers) {
+            for ((member, seen), answer) in members.zip(answers.iter_mut()) {
                 answer.state = untouched(member, seen, now);
                 answer.passed &= member.mode.votes();
             }
         }
+        let mut outcome = Self::of(now, answers);
+        outcome.no_room = no_room;
         outcome
+    }
+
+    #[cfg(feature = "failure-policy")]
+    fn exceptions_mut(&mut self) -> &mut Exceptions {
+        Arc::make_mut(self.exceptions.get_or_insert_default())
     }
 
     /// The answers, in the order of the batch's members.
@@ -181,47 +183,100 @@ impl Outcome {
         &self.answers
     }
 
-    /// The decision on the member at this index.
+    /// Returns whether there is an answer for each member.
     #[inline(always)]
+    pub(crate) fn answers_all(&self, batch: &Batch<'_>) -> bool {
+        match (&self.answers, batch.members) {
+            (OneOrMany::One(_), [_]) => true,
+            (_, members) => self.answers().len() == members.len(),
+        }
+    }
+
+    /// Adds the decision on the only member of a batch.
+    #[inline(always)]
+    pub(crate) fn show_one(&self, batch: &Batch<'_>, decisions: &mut impl Decisions) {
+        // The common case stays apart, so that its decision is written where it is to be.
+        if let (OneOrMany::One(answer), [member], None) =
+            (&self.answers, batch.members, &self.exceptions)
+            && let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =
+                (member.algorithm, answer.state, answer.known)
+        {
+            let passes = answer.passed || !batch.votes(member);
+            let circumstances = self.circumstances(batch, member, passes);
+            let decision = Decision::by_gcra(gcra, tat, member, answer, circumstances);
+            decisions.push(decision, member.mode.votes());
+            return;
+        }
+        self.show(batch, 0, self.passes(batch), decisions);
+    }
+
+    /// Adds the decision on the member at this index.
+    #[inline(never)]
+    pub(crate) fn show(
+        &self,
+        batch: &Batch<'_>,
+        index: usize,
+        passes: bool,
+        decisions: &mut impl Decisions,
+    ) {
+        let member = batch.members.get(index);
+        let votes = member.is_some_and(|member| member.mode.votes());
+        decisions.push(self.decision(batch, index, passes), votes);
+    }
+
+    /// Returns the decision on the member at this index.
     pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
         let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
         else {
             return Decision::NOT_LIMITED;
         };
-        let other = self.algorithms.as_ref().and_then(|all| all.get(index));
-        let (now, answer) = self.by_own_clock(index, answer);
-        Decision::new(
-            batch.action(member),
-            member,
-            other.unwrap_or(member.algorithm),
-            &answer,
-            Circumstances {
-                now,
-                passes,
-                source: self.source,
-            },
-        )
+        if !answer.known {
+            return Decision::NOT_LIMITED;
+        }
+        let (mut algorithm, mut answer) = (member.algorithm, *answer);
+        let mut circumstances = self.circumstances(batch, member, passes);
+        if let Some(exceptions) = &self.exceptions {
+            let algorithms = exceptions.algorithms.as_ref();
+            algorithm = algorithms
+                .and_then(|all| all.get(index))
+                .unwrap_or(algorithm);
+            let clocks = exceptions.clocks.as_ref();
+            if let Some(own) = clocks.and_then(|clocks| clocks.get(index)) {
+                answer.state = answer.state.by_clock(self.now, *own);
+                circumstances.now = *own;
+            }
+        }
+        Decision::new(algorithm, member, &answer, circumstances)
     }
 
-    /// The member, by its place in the batch, whose debit its window has no room to remember.
+    #[inline(always)]
+    fn circumstances(&self, batch: &Batch<'_>, member: &Member<'_>, passes: bool) -> Circumstances {
+        Circumstances {
+            action: batch.action(member),
+            now: self.now,
+            passes,
+            source: self.source,
+        }
+    }
+
+    /// Returns the index of a member whose debit does not fit into its window.
     #[inline(always)]
     pub(crate) fn no_room(&self) -> Option<usize> {
         self.no_room
     }
 
-    /// Whether no voting member of `batch` is denied.
+    /// Returns whether no voting member of `batch` is denied.
     #[must_use]
-    #[inline(always)]
     pub(crate) fn passes(&self, batch: &Batch<'_>) -> bool {
         if self.no_room.is_some() {
             return false;
         }
-        let mut members = batch.members.iter().zip(&self.answers);
+        let mut members = batch.members.iter().zip(self.answers());
         members.all(|(member, answer)| answer.passed || !batch.votes(member))
     }
 }
 
-/// Whether what is added to a window can be remembered: every other debit passes.
+/// Returns whether a debit fits into its window. All other debits pass.
 #[inline(always)]
 fn has_room(action: Action, answer: &Answer) -> bool {
     answer.passed || !matches!(action, Action::Debit | Action::ProbeDebit)

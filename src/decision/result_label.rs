@@ -5,14 +5,14 @@ use super::{
 };
 use crate::transaction::Mode;
 
-/// What became of a transaction, in the words that operators read.
+/// The result of a transaction, in the words of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultLabel {
     /// Charged, or checked and found to fit.
     Acquired,
     /// Denied, and with it the batch.
     Rejected,
-    /// What would have been denied, were the limit not in shadow mode.
+    /// It would have been denied without shadow mode.
     ShadowRejected,
     /// Denied because the client is blocked.
     Blocked,
@@ -31,7 +31,7 @@ pub(crate) enum ResultLabel {
 }
 
 impl ResultLabel {
-    /// All of them, in their order.
+    /// All results, in order.
     #[cfg(feature = "metrics")]
     pub(crate) const ALL: [Self; 10] = [
         Self::Acquired,
@@ -46,7 +46,7 @@ impl ResultLabel {
         Self::Error,
     ];
 
-    /// The fate of what is limited, in a batch that passed or not; `None` for what is not limited.
+    /// Returns the result of a member of a batch; `None` if it is not limited.
     pub(crate) fn of(decision: &Decision, mode: Mode, passes: bool) -> Option<Self> {
         let bucket = decision.bucket.as_ref()?;
         Some(match (decision.verdict, decision.source) {

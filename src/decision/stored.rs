@@ -8,10 +8,10 @@ use crate::{
     quota::{Quota, Usage},
     tiers::{History, Tiers, View},
     transaction::{Action, Algorithm, Member},
-    window::{self, Units, Window},
+    window::{self, Units, Window, WindowSnapshot},
 };
 
-/// Everything that a backend stores of a bucket. The default is a bucket that was never used. The [backend
+/// The stored state of a bucket. The default is an unused bucket. The [backend
 /// docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,13 +24,13 @@ pub enum Stored {
     Gcra(Tat),
     /// The grants of a bucket with tiers.
     Tiers(History),
-    /// When the units of a bucket with a window were taken.
+    /// The instants of the units of a bucket with a window.
     Window(Units),
-    /// How much of a quota is used, and since when.
+    /// The usage of a quota, and the start of its period.
     Quota(Usage),
 }
 
-/// What a batch needs to know of a bucket.
+/// The state of a bucket, as far as a batch depends on it.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -76,7 +76,7 @@ impl Stored {
         }
     }
 
-    /// What a window sees of it: nothing, if the limit had another algorithm.
+    /// Returns the view of a window. It is empty if the limit had another algorithm.
     #[inline]
     pub(crate) fn view_window(&self, window: &Window, now: Timestamp) -> window::View<'_> {
         match self {
@@ -85,7 +85,7 @@ impl Stored {
         }
     }
 
-    /// How much memory it takes beyond its own size, in bytes.
+    /// Returns the memory that it takes beyond its own size, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Tiers(history) => history.heap_bytes(),
@@ -94,7 +94,7 @@ impl Stored {
         }
     }
 
-    /// Writes down what has been decided.
+    /// Stores a decision.
     pub(crate) fn update(
         &mut self,
         action: Action,
@@ -124,7 +124,7 @@ impl Stored {
                 *self = Self::Tiers(history);
             }
             (Algorithm::Window(window), State::Window(figures)) if action.writes() => {
-                self.change_units(window, figures.change, now);
+                self.change_units(window, &figures, now);
             }
             (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() => {
                 self.use_up(quota, usage, now);
@@ -133,15 +133,15 @@ impl Stored {
         }
     }
 
-    fn change_units(&mut self, window: &Window, change: window::Change, now: Timestamp) {
-        if change.units() == 0 {
+    fn change_units(&mut self, window: &Window, figures: &WindowSnapshot, now: Timestamp) {
+        if figures.change.units() == 0 {
             return;
         }
         if !matches!(self, Self::Window(_)) {
             *self = Self::Window(Units::default());
         }
         if let Self::Window(units) = self {
-            units.change(window, now.as_micros(), change);
+            units.change_at(window, now.as_micros(), figures.change, figures.at);
             if units.is_empty() {
                 *self = Self::Nothing;
             }
@@ -165,7 +165,16 @@ impl Stored {
 impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    /// Full, if what is stored is of a limit that had another algorithm.
+    /// Returns whether nothing is stored of the bucket, or nothing of this algorithm.
+    pub(crate) fn is_unused(&self) -> bool {
+        match self {
+            Self::Gcra(tat) => tat.us == 0,
+            Self::Quota(usage) => usage.used == 0,
+            Self::Window(_) | Self::Tiers(_) => false,
+        }
+    }
+
+    /// Returns the TAT. It is that of a full bucket if the limit had another algorithm.
     #[inline(always)]
     pub(super) fn tat(&self) -> Tat {
         match self {
@@ -174,7 +183,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Nothing, if what is stored is of a limit that had no quota.
+    /// Returns the usage. It is nothing if the limit had another algorithm.
     #[inline]
     pub(super) fn usage(&self) -> Usage {
         match self {
@@ -183,7 +192,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// That of a bucket never used, if what is stored is of a limit that had no window.
+    /// Returns the view of a window. It is that of an unused bucket if the limit had another algorithm.
     #[inline]
     pub(super) fn window(&self, now: Timestamp) -> window::View<'_> {
         match self {
@@ -192,7 +201,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Lends the view; that of a bucket never used, if what is stored is of a limit that had none.
+    /// Passes the view of tiers to `look`. It is that of an unused bucket if the limit had another algorithm.
     #[inline(never)]
     pub(super) fn with_view<T>(
         &self,

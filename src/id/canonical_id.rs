@@ -9,7 +9,7 @@ use super::id::Id;
 #[derive(Clone, Debug)]
 pub struct CanonicalId<'a> {
     text: Text<'a>,
-    /// Whether it stands for more than what was written.
+    /// Whether it stands for more than the written text.
     wider: bool,
 }
 
@@ -20,7 +20,7 @@ enum Text<'a> {
 }
 
 impl<'a> CanonicalId<'a> {
-    /// A text that is canonical, or the part of it that is.
+    /// Creates an id from a canonical text, or the canonical part of a text.
     #[inline]
     pub(super) fn same(text: &'a str) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl<'a> CanonicalId<'a> {
         }
     }
 
-    /// What `text` is canonically.
+    /// Creates the canonical form of `text`.
     pub(super) fn canonical(text: &'a str, id: Id) -> Self {
         match id.as_str() == text {
             true => Self::same(text),
@@ -40,7 +40,7 @@ impl<'a> CanonicalId<'a> {
         }
     }
 
-    /// Sets whether it stands for more than what was written.
+    /// Sets whether it stands for more than the written text.
     pub(super) fn wider(mut self, wider: bool) -> Self {
         self.wider = wider;
         self
@@ -60,7 +60,7 @@ impl<'a> CanonicalId<'a> {
         }
     }
 
-    /// The text, for as long as what it was folded from is there, and `room` for what is not in that.
+    /// Returns the text, which borrows from the original text or from `room`.
     #[inline]
     pub(crate) fn keep_in(self, room: &'a mut Option<Id>) -> &'a str {
         match self.text {
@@ -69,7 +69,7 @@ impl<'a> CanonicalId<'a> {
         }
     }
 
-    /// The id, unless it is `written` already.
+    /// Returns the id, unless it equals `written`.
     #[inline]
     pub(crate) fn unless(self, written: &str) -> Option<Id> {
         match self.text {
@@ -109,7 +109,7 @@ impl fmt::Display for CanonicalId<'_> {
     }
 }
 
-/// What is wrong with an id, and what to change.
+/// A mistake in an id, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum IdProblem {
     #[error("it is empty: use the client's id, or leave it out")]

@@ -10,6 +10,14 @@ use super::{
 };
 
 /// The format of a limit's ids. The [module docs](super) compare the formats.
+///
+/// ```
+/// use tollgate::id::IdFormat;
+///
+/// assert_eq!("regId:domain".parse(), Ok(IdFormat::RegIdDomain));
+/// assert_eq!(IdFormat::Domain.to_string(), "domain");
+/// assert!("hostname".parse::<IdFormat>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdFormat {
@@ -45,7 +53,7 @@ impl IdFormat {
         Self::RegIdFqdnSet,
     ];
 
-    /// The name that the format has in files.
+    /// The name of the format in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +68,7 @@ impl IdFormat {
         }
     }
 
-    /// The formats of the two ids that its ids are made of, if they are.
+    /// Returns the formats of the two parts, for a pair.
     pub(crate) fn pair(self) -> Option<(Self, Self)> {
         match self {
             Self::RegIdDomain => Some((Self::RegId, Self::Domain)),
@@ -86,7 +94,7 @@ impl IdFormat {
         }
     }
 
-    /// Whether this is plainly an id that the format leaves as it is.
+    /// Returns whether this is obviously an id that the format leaves unchanged.
     #[inline]
     pub(crate) fn keeps(self, text: &str) -> bool {
         const RESERVED: u8 = Id::MISSING.as_bytes()[0];
@@ -96,9 +104,9 @@ impl IdFormat {
         }
     }
 
-    /// Folds an id that was written down by somebody who means one client: where folding makes
-    /// another client of it, or many, it is refused, with the right one named. [`Id::MISSING`] stands
-    /// for those who have none.
+    /// Folds an id from a file or from code, which means one client. If folding changes
+    /// which client is meant, the id is rejected, and the error names the correct one. [`Id::MISSING`] stands
+    /// for requests without an id.
     pub(crate) fn canonical(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         if text == Id::MISSING {
             return Ok(CanonicalId::same(text));
@@ -163,7 +171,7 @@ pub struct IdError {
 }
 
 impl IdError {
-    /// What is wrong, without the id itself.
+    /// Describes the mistake, without the id itself.
     pub(crate) fn without_id(&self) -> String {
         format!(
             "its value is not an id in the format {}: {}",
@@ -182,7 +190,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// The beginning of a text that anyone may have sent, in one line.
+/// Shortens a text from an untrusted source to its beginning, on one line.
 pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 80;
     let shown = text

@@ -31,7 +31,7 @@ pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     Ok(CanonicalId::canonical(text, hex(&hash.finalize())))
 }
 
-/// A name in lower case, or an address in its canonical form.
+/// Canonicalizes a name to lower case, or an address.
 fn member(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     if let Ok(address) = ip_address::fold(text) {
         return (!address.is_wider()).then_some(address).ok_or(FORM);

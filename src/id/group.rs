@@ -1,4 +1,4 @@
-//! Which ids belong together: the limits of one client, kept side by side in a store of many nodes.
+//! Groups of ids: the limits of one client stay together in a store of many nodes.
 
 use super::{
     format::IdFormat,
@@ -8,8 +8,8 @@ use super::{
 };
 
 impl IdFormat {
-    /// The group of a folded id: an address's IPv6 range, a pair's account, and anything else by itself.
-    /// There is `room` for it, if it is no part of the id.
+    /// Returns the group of a folded id: an address's IPv6 range, a pair's account, or the id itself.
+    /// It is written to `room` if it is not a part of the id.
     pub(crate) fn group<'a>(self, id: &'a str, room: &'a mut Option<Id>) -> &'a str {
         match self {
             Self::IpAddress if id.contains(':') => match ip_address::parse(id) {

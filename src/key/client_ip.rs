@@ -35,7 +35,7 @@ pub struct ClientIp {
     counted: Counted,
 }
 
-/// By which part of an address clients are counted.
+/// The part of an address that identifies a client.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     v4_bits: u8,
@@ -88,19 +88,19 @@ impl ClientIp {
         self
     }
 
-    /// Counts IPv4 addresses by so many bits: with 24, all addresses from `203.0.113.0` to `203.0.113.255` are one client,
-    /// whose id is the first of them. It helps against clients who change their address within a network, and makes
-    /// neighbours share a limit.
+    /// Counts IPv4 addresses by their first `bits` bits: with 24, all addresses from `203.0.113.0` to `203.0.113.255`
+    /// are one client, whose id is the first of them. This stops clients that change their address within a network,
+    /// but makes neighbours share a limit.
     ///
     /// # Panics
     ///
-    /// If `bits` is 0, by which all would be one client ([`Everyone`](super::Everyone) says that), or above 32.
+    /// If `bits` is above 32, or 0, which would count all clients as one (use [`Everyone`](super::Everyone) for that).
     #[must_use]
     #[track_caller]
     pub fn v4_prefix(mut self, bits: u8) -> Self {
         assert!(
             (1..=V4_BITS).contains(&bits),
-            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all are to share a limit"
+            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all clients share a limit"
         );
         self.counted.v4_bits = bits;
         self
@@ -162,7 +162,7 @@ pub struct Within {
     ranges: RangeSource,
 }
 
-/// Where the ranges come from.
+/// The source of the ranges.
 #[derive(Clone, Debug)]
 enum RangeSource {
     Fixed(Ranges),
@@ -196,7 +196,7 @@ impl KeyExtractor for ClientIp {
 }
 
 impl Counted {
-    /// The id of the client with an address.
+    /// Returns the id of the client with an address.
     #[inline]
     fn id(self, ip: IpAddr) -> Id {
         match ip {
@@ -209,7 +209,7 @@ impl Counted {
         }
     }
 
-    /// Whether an id is that of a client.
+    /// Returns whether a client can have this id.
     fn may_find(self, folded: &str) -> bool {
         let ip = folded.parse::<IpAddr>();
         ip.is_ok_and(|ip| self.id(ip.to_canonical()).as_str() == folded)

@@ -76,7 +76,7 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
 
     fn describe(&self) -> Description {
         Description::default().invalid(|error| {
-            // The id is not the client's to read, nor the log's.
+            // Neither the client nor the log should see the id.
             let reason = error.without_id();
             Missing::server(format!("extension `{}`: {reason}", type_name::<T>()))
         })

@@ -29,7 +29,7 @@ impl<T: Into<Id>> From<Option<T>> for Extracted {
     }
 }
 
-/// Why a request has no id although it should have one. The [module](super) has an example.
+/// The reason why a request has no id although it should have one. The [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     fault: Fault,
@@ -84,13 +84,13 @@ impl Missing {
         }
     }
 
-    /// What to change.
+    /// Returns the reason, with the remedy.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// Whether the server is at fault, not the client.
+    /// Returns whether the server is at fault, not the client.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.fault == Fault::Server
@@ -106,7 +106,7 @@ impl Missing {
         }
     }
 
-    /// What the client is asked for by a response with status 401.
+    /// Returns the challenge of a response with status 401.
     pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
         let challenge = self.challenge.as_ref();
         challenge.filter(|_| self.fault == Fault::Client)

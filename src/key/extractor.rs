@@ -12,7 +12,7 @@ use crate::id::{IdError, IdFormat};
 ///
 /// The [module docs](super) list the extractors of this crate, and show how to write one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say who a request is from",
+    message = "`{Self}` does not extract the id of a client",
     note = "a closure does: `|parts: &http::request::Parts| -> Option<String> {{ .. }}`",
     note = "see `tollgate::key` for ready ones, such as `ClientIp::peer()`"
 )]
@@ -74,7 +74,7 @@ type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
 type Finds = dyn Fn(&str) -> bool + Send + Sync;
 type Invalid = dyn Fn(&IdError) -> Missing + Send + Sync;
 
-/// Where a [`KeyExtractor`] finds its ids. [`Description::new`] has an example.
+/// The source of the ids of a [`KeyExtractor`]. [`Description::new`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdSource {
@@ -134,7 +134,7 @@ impl Description {
         self
     }
 
-    /// Where the extractor finds its ids.
+    /// Returns the source of the ids.
     #[must_use]
     pub fn id_source(&self) -> IdSource {
         self.id_source
@@ -156,7 +156,7 @@ impl Description {
         }
     }
 
-    /// The extractors that are tried in turn, if there are several.
+    /// Returns the extractors that are tried in turn, if there are several.
     pub(crate) fn each(&self) -> &[Arc<dyn KeyExtractor>] {
         &self.alternatives
     }

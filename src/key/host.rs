@@ -40,7 +40,7 @@ impl KeyExtractor for Host {
     }
 }
 
-/// The host in lower case, with the port if it is not the scheme's own.
+/// Returns the host in lower case, with the port if it is not the scheme's default.
 pub(crate) fn host_of(uri: &Uri) -> Option<String> {
     let mut host = uri.host()?.to_ascii_lowercase();
     let own = match uri.scheme_str() {

@@ -1,4 +1,4 @@
-//! Addresses in a file that may change while requests run.
+//! Addresses in a file that can change while requests run.
 
 use std::{
     fmt, fs, io,
@@ -24,9 +24,10 @@ use super::address::{RangeError, Ranges, range};
 /// 2001:db8:bad::/48  # until the end of June
 /// ```
 ///
-/// The list can change while requests run. [`Reloader::list`](crate::reload::Reloader::list) reads the file again whenever it
-/// looks at the limits, and [`reload`](Self::reload) reads it immediately. If the file contains a mistake, the list stays as
-/// it was. To replace the file, write the new one under another name and rename it, so that nobody reads half a file.
+/// The list can change while requests run. [`Reloader::list`](crate::reload::Reloader::list) reads the file again
+/// whenever it looks at the limits, and [`reload`](Self::reload) reads it immediately. If the file contains a mistake,
+/// the list stays as it was. To replace the file, write the new one under another name and rename it, so that nobody
+/// reads half a file.
 ///
 /// Clones share one list. A lookup is a binary search over the ranges.
 #[derive(Clone)]
@@ -64,7 +65,7 @@ impl IpList {
         Ok(is_new)
     }
 
-    /// Whether an address is on the list. An IPv4-mapped address counts as the IPv4 address.
+    /// Returns whether an address is on the list. An IPv4-mapped address counts as the IPv4 address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.ranges.load().contains(ip.to_canonical())
@@ -76,7 +77,7 @@ impl IpList {
         self.ranges.load().len()
     }
 
-    /// Whether the list is empty.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -89,7 +90,7 @@ impl IpList {
     }
 }
 
-/// Prints how many ranges there are, and not who is on the list.
+/// Prints the number of ranges, and no addresses.
 impl fmt::Debug for IpList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IpList")
@@ -122,7 +123,8 @@ fn read(path: &Path) -> Result<Ranges, IpListError> {
     ranges.collect()
 }
 
-/// Why a list of addresses cannot be read.
+/// The error for a list of addresses that cannot be read. Returned by [`IpList::from_file`];
+/// [`ClientIp::listed_in`](super::ClientIp::listed_in) has an example.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IpListError {
@@ -131,7 +133,7 @@ pub enum IpListError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// It is not text.
@@ -147,7 +149,7 @@ pub enum IpListError {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong.
+        /// The mistake.
         source: RangeError,
     },
 }

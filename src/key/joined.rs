@@ -46,21 +46,21 @@ joined!(A 0; B 1);
 joined!(A 0, B 1; C 2);
 joined!(A 0, B 1, C 2; D 3);
 
-/// The description of ids that are made of these.
+/// Describes the joined ids.
 fn of_parts<const N: usize>(parts: [Description; N]) -> Description {
     let parts = Arc::new(parts);
     let of_errors = Arc::clone(&parts);
     let source = parts.iter().map(Description::id_source).max();
     Description::new(source.unwrap_or_default())
         .fits(move |format| match (format.pair(), &parts[..]) {
-            // Which part is malformed is not known when one is looked for elsewhere.
+            // With alternatives, it is not known which part is malformed.
             (Some((first, second)), [a, b]) if a.each().is_empty() && b.each().is_empty() => {
                 a.has_format(first) && b.has_format(second)
             }
             _ => format == IdFormat::Opaque,
         })
         .invalid(move |error| {
-            // Nor here: whoever sends one of them should look first.
+            // Here neither. A part that the client sends is reported first.
             let mut all = of_errors.iter().map(|part| part.missing(error));
             let client = all.find(|missing| !missing.is_servers_fault());
             client.unwrap_or_else(|| of_errors[0].missing(error))

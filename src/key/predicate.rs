@@ -19,12 +19,12 @@ use http::request::Parts;
 /// Ready ones are [`paths`](crate::rule::paths), [`methods`](crate::rule::methods) and
 /// [`ClientIp::within`](super::ClientIp::within).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not answer a question about a request",
+    message = "`{Self}` is not a condition on requests",
     note = "a closure does: `|parts: &http::request::Parts| -> bool {{ .. }}`",
     note = "see `tollgate::rule` for ready ones, such as `paths([\"/health\"])`"
 )]
 pub trait Predicate: Send + Sync + 'static {
-    /// Whether the condition holds for a request with this head.
+    /// Returns whether the condition holds for a request with this head.
     fn holds(&self, parts: &Parts) -> bool;
 }
 

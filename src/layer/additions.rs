@@ -5,7 +5,7 @@ use http_body::Body;
 use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement};
 use crate::{response::Fields, rule::Outcome, task::Closing};
 
-/// What a request that proceeds leaves on its response, and what is open until it has ended.
+/// Additions to the response of a request that proceeds, and the charges that are open until it has ended.
 #[derive(Debug, Default)]
 pub(super) struct ResponseAdditions {
     pub(super) assessment: Option<Assessment>,
@@ -14,7 +14,7 @@ pub(super) struct ResponseAdditions {
 }
 
 impl ResponseAdditions {
-    /// Settles what is charged by how the inner service has ended. Returns what has to be waited for.
+    /// Settles charges by the end of the inner service. Returns the corrections that have to be waited for.
     pub(super) fn settle<B, E>(
         &mut self,
         ended: Result<Response<B>, E>,
@@ -58,7 +58,7 @@ impl ResponseAdditions {
         self.put_on(&mut response);
         match self.settlement.take() {
             None => response.map(ResponseBody::inner),
-            // The body ends now, and the connection goes on. When that ends, only the handler sees.
+            // The body ends now, but the connection continues. Only the handler sees its end.
             Some(mut settlement) if becomes_a_tunnel(&settlement, response.status()) => {
                 settlement.leave();
                 response.map(ResponseBody::inner)
@@ -72,7 +72,7 @@ impl ResponseAdditions {
     }
 }
 
-/// Whether the connection, or a stream of it, becomes something else (RFC 9110, sections 9.3.6 and 15.2.2; RFC 8441).
+/// Returns whether the connection, or a stream of it, is upgraded (RFC 9110, sections 9.3.6 and 15.2.2; RFC 8441).
 fn becomes_a_tunnel(settlement: &Settlement, status: StatusCode) -> bool {
     status == StatusCode::SWITCHING_PROTOCOLS || settlement.is_connect() && status.is_success()
 }

@@ -5,7 +5,7 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::request_charges::{Change, Changes, RequestCharges};
+use super::request_charges::{Changes, ChargeChange, RequestCharges};
 use crate::{
     backend::BackendError,
     decision::Decision,
@@ -57,14 +57,14 @@ pub struct Assessed {
     pub decision: Decision,
     /// The limiter that decided.
     pub limiter: Limiter,
-    /// What the decision has taken from the bucket.
+    /// The amount that the decision has charged.
     charged_at_first: u32,
-    /// What is taken as far as this request is concerned, if that was changed.
+    /// The charges of this request, once they have been changed.
     charges: OnceLock<Arc<SharedCharges>>,
 }
 
 impl Assessment {
-    /// A layer's own decisions.
+    /// Creates the assessment of a layer's own decisions.
     pub(super) fn new<'a>(
         limiter: &Limiter,
         rules: &Rules,
@@ -91,7 +91,7 @@ impl Assessment {
         }
     }
 
-    /// The same, added to what layers outside have decided.
+    /// Adds it to the decisions of outer layers.
     pub(super) fn within(mut self, outer: Option<&Self>) -> Self {
         self.outer = outer.cloned().map(Arc::new);
         self
@@ -134,7 +134,7 @@ impl Assessment {
         result
     }
 
-    /// What was decided in a place among a layer's own.
+    /// Returns the decision at an index among the layer's own.
     pub(super) fn own(&self, place: usize) -> &Assessed {
         &self.ours[place]
     }
@@ -149,12 +149,12 @@ impl Assessed {
             .mode(self.mode)
     }
 
-    /// Whether both were charged to one bucket.
+    /// Returns whether both were charged to one bucket.
     pub(super) fn is_same_bucket(&self, other: &Self) -> bool {
         self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 
-    /// How much this request currently charges to the bucket.
+    /// Returns the current charge of this request to the bucket.
     #[must_use]
     pub fn charged(&self) -> u32 {
         let charges = self.charges.get();
@@ -178,7 +178,7 @@ impl Assessed {
         }
     }
 
-    /// Does the same without waiting, or says what is to be waited for: the changes that are left.
+    /// Does the same without waiting, or returns the remaining changes.
     pub(super) fn try_settle(
         &self,
         cost: u32,
@@ -204,7 +204,7 @@ impl Assessed {
         }
     }
 
-    /// What is taken, from when on it is changed.
+    /// Returns the charges, which exist from the first change on.
     fn charges(&self) -> &Arc<SharedCharges> {
         self.charges.get_or_init(|| {
             let charges = RequestCharges::new(self.charged_at_first, self.decision.receipt());
@@ -213,7 +213,7 @@ impl Assessed {
     }
 }
 
-/// What one request has taken, which several may change at the same time.
+/// The charges of one request, which can be changed concurrently.
 #[derive(Debug)]
 struct SharedCharges(Mutex<RequestCharges>);
 
@@ -223,7 +223,7 @@ impl SharedCharges {
     }
 }
 
-/// Changes of what is charged, which may have to be waited for.
+/// Changes of the charges, which may have to wait for the store.
 #[derive(Debug)]
 pub(super) struct Correction {
     limiter: Limiter,
@@ -235,8 +235,8 @@ pub(super) struct Correction {
 }
 
 impl Correction {
-    /// Makes the changes that need no waiting, or answers `None` if one does. An error ends them all: it leaves open what
-    /// the store has done.
+    /// Makes the changes that do not have to wait, or returns `None` if one does. An error ends them all, because it is
+    /// then unknown what the store has done.
     fn try_make(&mut self) -> Option<Result<(), LimiterError>> {
         while let Some(change) = self.changes.first() {
             let (operation, transaction) = self.transaction(change);
@@ -262,18 +262,20 @@ impl Correction {
         Ok(())
     }
 
-    /// Keeps the receipt of what was charged, unless that is to be refunded already. Of what was to be charged, less is if
-    /// tiers grant less, and nothing where the limit is off by now or is not decided without the store.
-    fn made(&mut self, change: &Change, decision: &Decision) {
-        let Change::Charge(cost) = change else { return };
+    /// Keeps the receipt of a charge, unless it is to be refunded already. The charge can be smaller than requested if
+    /// tiers grant less, and zero if the limit is off by now or the store did not decide.
+    fn made(&mut self, change: &ChargeChange, decision: &Decision) {
+        let ChargeChange::Charge(cost) = change else {
+            return;
+        };
         let (granted, receipt) = (decision.granted(), decision.receipt());
         let back = self.charges.lock().charged(*cost, granted, receipt);
-        self.changes.extend(back.map(Change::Refund));
+        self.changes.extend(back.map(ChargeChange::Refund));
     }
 
-    /// Notes what an error leaves open. A store that did not answer may have charged.
-    fn failed(&self, change: &Change, error: LimiterError) -> LimiterError {
-        if let Change::Charge(cost) = change {
+    /// Records the unknown part after an error: a store that did not answer may have charged.
+    fn failed(&self, change: &ChargeChange, error: LimiterError) -> LimiterError {
+        if let ChargeChange::Charge(cost) = change {
             let mut charges = self.charges.lock();
             match error {
                 LimiterError::Backend(BackendError::Unavailable(_)) => charges.unknown(*cost),
@@ -283,19 +285,21 @@ impl Correction {
         error
     }
 
-    fn transaction<'a>(&'a self, change: &'a Change) -> (Operation, Transaction<'a>) {
+    fn transaction<'a>(&'a self, change: &'a ChargeChange) -> (Operation, Transaction<'a>) {
         let transaction = charged(&self.limit, &self.id).correction();
         match change {
-            Change::Refund(receipt) => (
+            ChargeChange::Refund(receipt) => (
                 Operation::Refund,
                 transaction.mode(Mode::Debit).of_receipt(receipt),
             ),
-            Change::Charge(cost) if self.has_tiers => (
+            ChargeChange::Charge(cost) if self.has_tiers => (
                 Operation::Spend,
                 transaction.cost(*cost).mode(Mode::SpendOnly).min_cost(1),
             ),
-            // It may be more than the burst, which may also have become less.
-            Change::Charge(cost) => (Operation::Spend, transaction.cost(*cost).mode(Mode::Debit)),
+            // It can be more than the burst, which may have been lowered in between.
+            ChargeChange::Charge(cost) => {
+                (Operation::Spend, transaction.cost(*cost).mode(Mode::Debit))
+            }
         }
     }
 }

@@ -17,14 +17,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
 pin_project! {
-    #[project = KindProj]
+    #[project = BodyKindProj]
     #[derive(Debug)]
-    enum Kind<B> {
+    enum BodyKind<B> {
         Inner { #[pin] body: B, watch: Option<Box<Watch>> },
         Refusal { bytes: Option<Bytes> },
     }
@@ -33,11 +33,11 @@ pin_project! {
 impl<B> ResponseBody<B> {
     pub(super) fn inner(body: B) -> Self {
         Self {
-            kind: Kind::Inner { body, watch: None },
+            kind: BodyKind::Inner { body, watch: None },
         }
     }
 
-    /// A body whose end settles what the request was charged.
+    /// Creates a body whose end settles the request's charges.
     pub(super) fn watched(body: B, head: Parts, settlement: Settlement) -> Self
     where
         B: Body<Data = Bytes>,
@@ -51,7 +51,7 @@ impl<B> ResponseBody<B> {
             watch.close(true);
         }
         Self {
-            kind: Kind::Inner {
+            kind: BodyKind::Inner {
                 body,
                 watch: Some(Box::new(watch)),
             },
@@ -60,14 +60,14 @@ impl<B> ResponseBody<B> {
 
     pub(super) fn refusal(bytes: Bytes) -> Self {
         Self {
-            kind: Kind::Refusal {
+            kind: BodyKind::Refusal {
                 bytes: Some(bytes).filter(|bytes| !bytes.is_empty()),
             },
         }
     }
 }
 
-/// What waits for a body's end.
+/// The settlement that waits for a body's end.
 #[derive(Debug)]
 struct Watch {
     head: Parts,
@@ -100,10 +100,10 @@ impl Watch {
     }
 }
 
-/// The body was dropped, perhaps half-way.
+/// Settles when the body is dropped, possibly half-way.
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Over HTTP/1, a body with a length is not asked for more once that is sent.
+        // Over HTTP/1, a body with a length is not polled again once that length is sent.
         let length = self.head.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
         let complete = length == Some(self.sent);
@@ -129,28 +129,30 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProj::Inner { mut body, watch } => {
+            BodyKindProj::Inner { mut body, watch } => {
                 let frame = body.as_mut().poll_frame(cx);
                 if let (Some(watch), Poll::Ready(frame)) = (watch, &frame) {
                     watch.see(frame.as_ref(), || body.is_end_stream());
                 }
                 frame
             }
-            KindProj::Refusal { bytes } => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            BodyKindProj::Refusal { bytes } => {
+                Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body, .. } => body.is_end_stream(),
-            Kind::Refusal { bytes } => bytes.is_none(),
+            BodyKind::Inner { body, .. } => body.is_end_stream(),
+            BodyKind::Refusal { bytes } => bytes.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body, .. } => body.size_hint(),
-            Kind::Refusal { bytes } => {
+            BodyKind::Inner { body, .. } => body.size_hint(),
+            BodyKind::Refusal { bytes } => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
         }

@@ -4,6 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{Response, request::Parts};
+use smallvec::SmallVec;
 use tracing::{Span, dispatcher};
 
 use super::{additions::ResponseAdditions, config::LayerConfig, taken::Taken, verdicts::Verdicts};
@@ -12,42 +13,44 @@ use crate::{
     key::Missing,
     limit::Limits,
     limiter::LimiterError,
-    response::{Denial, Denials, Shown},
+    response::{Denial, Shown},
     rule::{Charge, Outcome},
     task::{Closing, detached},
 };
 
-/// What becomes of a request.
+/// The result for a request.
 pub(super) enum Conclusion {
     Proceed,
-    /// Boxed, so that a request that proceeds does not carry the room for it around.
+    /// Boxed, to keep the result small for requests that proceed.
     Refuse(Box<FinalResponse>),
 }
 
-/// The response to a refused request, and what has to be waited for before.
+/// The response to a refused request, and the corrections to wait for before it.
 pub(super) struct FinalResponse {
     pub(super) response: Response<Bytes>,
     pub(super) closing: Option<Closing>,
 }
 
 impl FinalResponse {
-    /// Takes the response out, once what has to be waited for is done.
-    pub(super) fn poll(
-        this: &mut Option<Box<Self>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Response<Bytes>> {
+    #[inline]
+    fn new(response: Response<Bytes>) -> Box<Self> {
+        let closing = None;
+        Box::new(Self { response, closing })
+    }
+
+    /// Takes the response, once what has to be waited for is done.
+    #[inline]
+    pub(super) fn poll(this: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<Box<Self>> {
         if let Some(closing) = this.as_mut().and_then(|this| this.closing.as_mut()) {
             ready!(closing.as_mut().poll(cx));
         }
-        let this = this.take().expect("polled again after it was ready");
-        Poll::Ready(this.response)
+        Poll::Ready(this.take().expect("polled again after it was ready"))
     }
 }
 
 impl Conclusion {
     pub(super) fn refuse(response: Response<Bytes>) -> Self {
-        let closing = None;
-        Self::Refuse(Box::new(FinalResponse { response, closing }))
+        Self::Refuse(FinalResponse::new(response))
     }
 }
 
@@ -76,13 +79,13 @@ impl LayerConfig {
         }
     }
 
-    /// Whether anyone but the layer wants to know what a request has taken.
+    /// Returns whether a handler or an outer layer gets the assessment.
     #[inline]
     pub(super) fn extends(&self, spent: Verdicts<'_>) -> bool {
         self.response_extension || self.request_extension && spent.denied.is_none()
     }
 
-    /// What the response carries. If the request proceeds, it carries the assessment too, for its handler.
+    /// Collects the additions to the response. If the request proceeds, it also gets the assessment, for its handler.
     #[inline(always)]
     fn add(
         &self,
@@ -98,12 +101,14 @@ impl LayerConfig {
             policy: &self.policies[charge.target],
             votes: self.rules.mode(charge).votes(),
         });
-        additions.fields = self.headers.write(shown);
-        additions.settlement = taken.settlement;
-        if let Some(settlement) = &mut additions.settlement {
+        additions.fields = self.headers.write(shown, spent.denied.is_some());
+        if let Some(mut settlement) = taken.settlement {
             settlement.begin(&request.method);
+            additions.settlement = Some(settlement);
         }
-        if let Some(ours) = taken.assessment.filter(|_| self.extends(spent)) {
+        if let Some(ours) = taken.assessment
+            && self.extends(spent)
+        {
             let outer = request.extensions.get();
             if let Some(outer) = outer {
                 self.traffic.look_at_outer(outer, &ours);
@@ -116,7 +121,7 @@ impl LayerConfig {
         }
     }
 
-    /// What becomes of a request that is charged nothing.
+    /// Concludes a request without charges.
     pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
         match missing {
             Some(missing) => {
@@ -127,7 +132,7 @@ impl LayerConfig {
         }
     }
 
-    /// Says on the request's span what was decided, if that has fields for it.
+    /// Records the decision on the request's span, if that has fields for it.
     fn record(&self, spent: Verdicts<'_>) {
         let span = Span::current();
         if span.is_disabled() {
@@ -160,21 +165,30 @@ impl LayerConfig {
         } = spent;
         let denial = |i: usize| {
             let (charge, decision) = (&charges[i], &decisions[i]);
+            let named = self.rules.named(charge, limits);
             let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
-            Denial::new(limits, limit, id, charge.cost, decision)
+            Denial::new(named, limit, id, charge.cost, decision)
         };
-        let denies = |i: &usize| {
-            let votes = self.rules.mode(&charges[*i]).votes() && !decisions[*i].in_shadow();
-            votes && !decisions[*i].allowed()
+        let mut denials: SmallVec<[Denial<'_>; 2]> = SmallVec::new();
+        for i in 0..charges.len() {
+            let votes = self.rules.mode(&charges[i]).votes() && !decisions[i].in_shadow();
+            if votes && !decisions[i].allowed() {
+                denials.push(denial(i));
+            }
+        }
+        let strictest = match &*denials {
+            [only] => *only,
+            _ => denial(strictest),
         };
-        let denials: Denials<'_> = (0..charges.len()).filter(denies).map(denial).collect();
         self.traffic.look_at_refused(request);
-        let mut response = self.responder.denied(request, denial(strictest), denials);
-        additions.put_on(&mut response);
-        Conclusion::refuse(response)
+        let fields = additions.fields.take();
+        let response = self.responder.denied(request, strictest, &denials, fields);
+        let mut refused = FinalResponse::new(response);
+        additions.put_on(&mut refused.response);
+        Conclusion::Refuse(refused)
     }
 
-    /// Refuses a request for which one rule has found no id, whatever the others say. For these it has ended.
+    /// Refuses a request for which one rule has found no id. For the other rules, the request has ended.
     #[cold]
     fn refuse_without_id(
         &self,

@@ -9,7 +9,7 @@ use crate::{
     rule::{Predicates, Rules},
 };
 
-/// What a layer does, shared by its services.
+/// The configuration of a layer, shared by its services.
 #[derive(Clone, Debug)]
 pub(super) struct LayerConfig {
     pub(super) limiter: Limiter,
@@ -22,11 +22,11 @@ pub(super) struct LayerConfig {
     pub(super) request_extension: bool,
     /// Whether responses do.
     pub(super) response_extension: bool,
-    /// Requests that no rule is for.
+    /// The requests that are exempt from all rules.
     pub(super) exempt: Predicates,
-    /// Requests that are not let in.
+    /// The lists of denied requests.
     pub(super) listed: Vec<DenyList>,
-    /// Whether a rule is charged by how requests end.
+    /// Whether a rule charges by outcome.
     pub(super) settles: bool,
     /// Requests that wait in line.
     pub(super) room: Arc<WaitingRoom>,
@@ -34,7 +34,7 @@ pub(super) struct LayerConfig {
     pub(super) traffic: Arc<Traffic>,
 }
 
-/// A list of those who are not let in.
+/// A list of denied requests.
 #[derive(Clone)]
 pub(super) struct DenyList {
     pub(super) name: Arc<str>,
@@ -48,7 +48,7 @@ impl fmt::Debug for DenyList {
 }
 
 impl LayerConfig {
-    /// What is known at start to be a mistake.
+    /// Returns a mistake that is known at startup.
     pub(super) fn mistake(&self) -> Option<Finding> {
         let mut gullible = self.rules.gullible();
         let limit = gullible
@@ -58,7 +58,7 @@ impl LayerConfig {
         Some(Finding::new(Check::EveryoneTrusted, seen))
     }
 
-    /// The same, if it is to be refused.
+    /// Returns a mistake that is known at startup, if checks are strict.
     pub(super) fn refused(&self) -> Option<Finding> {
         self.mistake().filter(|_| self.traffic.checks().is_strict())
     }

@@ -16,19 +16,19 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
-    decision::{BatchDecision, Decisions, OneDecision},
+    decision::{BatchDecision, OneDecision},
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
     rule::{Charge, Charges, undisguised},
-    transaction::{Operation, Transaction},
+    transaction::Operation,
 };
 
 impl LayerConfig {
     /// Decides a request, or begins to if the backend has to wait.
     ///
-    /// Whatever is decided, `additions` is for the response.
+    /// `additions` is for the response in each case.
     pub(super) fn assess(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -43,8 +43,9 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
-        let mut charges = Charges::new();
-        let missing = self.rules.charge(request, &self.limiter, &mut charges);
+        let (mut charges, mut missing) = (Charges::default(), None);
+        self.rules
+            .charge(request, &self.limiter, &mut charges, &mut missing);
         self.traffic
             .look(request, &self.limiter, &self.rules, &charges);
         if charges.is_empty() {
@@ -59,7 +60,7 @@ impl LayerConfig {
         }
     }
 
-    /// The list that a request is on, by its path as it is sent, or as a router may resolve it.
+    /// Returns the deny list that a request is on, by its path as sent, or as a router may resolve it.
     fn listing(&self, request: &Parts) -> Option<&DenyList> {
         let resolved = undisguised(request);
         let holds = |list: &&DenyList| {
@@ -76,18 +77,17 @@ impl LayerConfig {
     fn try_spend(
         self: &Arc<Self>,
         request: &mut Parts,
-        charges: &[Charge],
+        charges: &Charges,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
-        if let [charge] = charges {
+        if let Charges::One(charge) = charges {
             let transaction = self.rules.transaction(charge);
-            let transactions = slice::from_ref(&transaction);
             let mut one = OneDecision::default();
             return self.try_spend_as::<One>(
                 request,
-                charges,
-                transactions,
+                slice::from_ref(charge),
+                &transaction,
                 &mut one,
                 missing,
                 additions,
@@ -110,8 +110,8 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         charges: &[Charge],
-        transactions: &[Transaction<'_>],
-        decisions: &mut impl Decisions,
+        transactions: C::Transactions<'_>,
+        decisions: &mut C::Decisions,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
@@ -152,7 +152,7 @@ impl LayerConfig {
         }
     }
 
-    /// What a request has taken, as far as anyone asks for it. All of it, if the request has to wait.
+    /// Returns the charges of a request, as far as they are needed later. All of it, if the request has to wait.
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         let Some(delay) = spent.delay() else {
             return self.taken_at_once(request, spent);

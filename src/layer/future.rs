@@ -26,19 +26,19 @@ pin_project! {
         S: Service<Request<ReqBody>>,
     {
         #[pin]
-        state: State<S, ReqBody>,
+        state: ResponseState<S, ReqBody>,
     }
 }
 
 pin_project! {
-    #[project = StateProj]
-    enum State<S, ReqBody>
+    #[project = ResponseStateProj]
+    enum ResponseState<S, ReqBody>
     where
         S: Service<Request<ReqBody>>,
     {
         Waiting { held: Option<Box<PendingRequest<S, ReqBody>>> },
         Inner { #[pin] future: S::Future, additions: ResponseAdditions },
-        Closing { closing: Closing, ended: Option<Box<Ended<S::Response, S::Error>>> },
+        Closing { closing: Closing, ended: Option<Box<InnerResult<S::Response, S::Error>>> },
         Refused { refused: Option<Box<FinalResponse>> },
     }
 }
@@ -56,28 +56,28 @@ where
     S: Service<Request<ReqBody>>,
 {
     /// Waits for the decision, and calls the inner service if the request may proceed.
-    fn poll(held: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<State<S, ReqBody>> {
+    fn poll(held: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<ResponseState<S, ReqBody>> {
         let pending = held.as_mut().expect("held until it is decided");
         let Self { parts, waiting, .. } = &mut **pending;
         let mut additions = ResponseAdditions::default();
         let conclusion = ready!(waiting.poll(parts, &mut additions, cx));
         let mut request = held.take().expect("as above");
         Poll::Ready(match conclusion {
-            Conclusion::Proceed => State::Inner {
+            Conclusion::Proceed => ResponseState::Inner {
                 future: request
                     .inner
                     .call(Request::from_parts(request.parts, request.body)),
                 additions,
             },
-            Conclusion::Refuse(refused) => State::Refused {
+            Conclusion::Refuse(refused) => ResponseState::Refused {
                 refused: Some(refused),
             },
         })
     }
 }
 
-/// How the inner service has ended, with what the response is to carry.
-type Ended<R, E> = (Result<R, E>, ResponseAdditions);
+/// The result of the inner service, and the additions to the response.
+type InnerResult<R, E> = (Result<R, E>, ResponseAdditions);
 
 impl<S, ReqBody> ResponseFuture<S, ReqBody>
 where
@@ -86,14 +86,14 @@ where
     #[inline]
     pub(super) fn inner(future: S::Future, additions: ResponseAdditions) -> Self {
         Self {
-            state: State::Inner { future, additions },
+            state: ResponseState::Inner { future, additions },
         }
     }
 
     #[inline]
     pub(super) fn refused(refused: Box<FinalResponse>) -> Self {
         Self {
-            state: State::Refused {
+            state: ResponseState::Refused {
                 refused: Some(refused),
             },
         }
@@ -107,7 +107,7 @@ where
             waiting,
         };
         Self {
-            state: State::Waiting {
+            state: ResponseState::Waiting {
                 held: Some(Box::new(held)),
             },
         }
@@ -126,8 +126,8 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProj::Waiting { held } => ready!(PendingRequest::poll(held, cx)),
-                StateProj::Inner { future, additions } => {
+                ResponseStateProj::Waiting { held } => ready!(PendingRequest::poll(held, cx)),
+                ResponseStateProj::Inner { future, additions } => {
                     let ended = ready!(future.poll(cx));
                     if additions.settlement.is_none() {
                         return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
@@ -136,21 +136,21 @@ where
                     let Some(closing) = closing else {
                         return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                     };
-                    // The client is to be answered when what it did is counted.
-                    State::Closing {
+                    // The client gets its answer when its charge is corrected.
+                    ResponseState::Closing {
                         closing: detached(closing),
                         ended: Some(Box::new((ended, std::mem::take(additions)))),
                     }
                 }
-                StateProj::Closing { closing, ended } => {
+                ResponseStateProj::Closing { closing, ended } => {
                     ready!(closing.as_mut().poll(cx));
                     let (ended, mut additions) =
                         *ended.take().expect("polled again after it was ready");
                     return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                 }
-                StateProj::Refused { refused } => {
-                    let response = ready!(FinalResponse::poll(refused, cx));
-                    return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
+                ResponseStateProj::Refused { refused } => {
+                    let refused = ready!(FinalResponse::poll(refused, cx));
+                    return Poll::Ready(Ok(refused.response.map(ResponseBody::refusal)));
                 }
             };
             state.set(next);

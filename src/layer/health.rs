@@ -9,7 +9,7 @@ use crate::{
     outage_log::{OutageLog, Transition},
 };
 
-/// Whether a layer can decide, so that it is logged when that changes and not on each request.
+/// Remembers whether a layer can decide, so that changes are logged and not each request.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     failing: AtomicBool,
@@ -19,7 +19,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Tells of a layer that does nothing.
+    /// Logs that a layer does nothing.
     pub(super) fn idle(&self) {
         if !self.idle.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -42,7 +42,7 @@ impl Health {
                     self.log(Some(error));
                 }
             }
-            // The client asks for more than can be had, and is told so.
+            // The client asks for more than the limit can admit, and the response says so.
             LimiterError::CostAboveBurst { .. } => {}
             error => {
                 if !self.misused.swap(true, Ordering::Relaxed) {

@@ -348,7 +348,7 @@ impl RateLimitLayer {
         plan.policies
             .resize_with(plan.rules.targets(), Policy::default);
         plan.settles = plan.rules.wait_for_endings();
-        // Those of a clone have other places.
+        // A clone's counters are for other rules.
         plan.traffic = Arc::new(Traffic::new(plan.traffic.checks()));
         plan.refused()
             .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))

@@ -23,19 +23,19 @@
 //!
 //! # Waiting in line
 //!
-//! On a limit with [`max_wait`](crate::Limit::max_wait), a request that does not fit yet waits for its turn instead of being
-//! refused (feature `tokio`, which `axum` brings along; without a tokio runtime it is refused). Requests start in the order in
-//! which they came. A request that waits for several limits waits for the longest.
+//! On a limit with [`max_wait`](crate::Limit::max_wait), a request that does not fit yet waits for its turn instead of
+//! being refused (feature `tokio`, which `axum` brings along; without a tokio runtime it is refused). Requests start in
+//! the order in which they came. A request that waits for several limits waits for the longest.
 //! [`Rule::no_wait`](crate::Rule::no_wait) turns this off for a rule.
 //!
-//! While it waits, the request's body is not read. It holds its head, its connection and the service that was polled ready: a
-//! layer inside that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, belongs outside of this one.
+//! While it waits, the request's body is not read. It holds its head, its connection and the service that was polled
+//! ready. Put a layer that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, outside of this one.
 //! At most [`max_waiting`](RateLimitLayer::max_waiting) requests wait; beyond that, they are refused.
 //!
-//! A client that disconnects leaves the line, and everything that this layer has charged it is given back, except what tiers
-//! have granted. What layers outside have charged is theirs to settle. While others wait behind a request,
-//! [`Rule::refund_if`](crate::Rule::refund_if) and [`Rule::settle_by`](crate::Rule::settle_by) give nothing back: their slots
-//! are fixed, so its whole reservation stays charged.
+//! If a client disconnects, its request leaves the line, and everything that this layer has charged it is refunded,
+//! except grants of tiers. Outer layers settle their own charges. While others wait behind a request,
+//! [`Rule::refund_if`](crate::Rule::refund_if) and [`Rule::settle_by`](crate::Rule::settle_by) refund nothing: the
+//! slots of the others are fixed, so its whole reservation stays charged.
 //!
 //! # In traces
 //!
@@ -77,8 +77,8 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod line;
 mod one_limit;
+mod queued_request;
 mod queueing;
 mod request_charges;
 mod service;

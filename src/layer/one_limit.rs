@@ -6,7 +6,7 @@ use crate::{
     rule::Rule,
 };
 
-/// The name of a limit that got no other.
+/// The default name of the limit.
 const NAME: &str = "requests";
 
 /// The only limit of a layer, and the rule by which requests meet it.
@@ -38,13 +38,13 @@ impl OneLimit {
         self.rule.clone()
     }
 
-    /// A limiter with a memory of its own.
+    /// Creates a limiter with its own memory.
     #[track_caller]
     pub(super) fn in_memory(&self) -> Limiter {
         self.limiter(MemoryBackend::new())
     }
 
-    /// A limiter that keeps the limit's buckets in a backend.
+    /// Creates a limiter that keeps the limit's buckets in a backend.
     #[track_caller]
     pub(super) fn limiter(&self, backend: impl Backend) -> Limiter {
         let limits = Limits::builder().limit(self.name.clone(), self.limit.clone());

@@ -7,7 +7,7 @@ use http::request::Parts;
 use super::{
     additions::ResponseAdditions,
     config::LayerConfig,
-    line::Line,
+    queued_request::QueuedRequest,
     taken::{QueuedCharges, Taken},
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
@@ -46,7 +46,7 @@ impl LayerConfig {
         };
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();
-        let line = Line {
+        let line = QueuedRequest {
             sleep,
             queued: Some(queued),
             additions: std::mem::take(additions),

@@ -2,40 +2,40 @@ use smallvec::SmallVec;
 
 use crate::transaction::Receipt;
 
-/// What one request has taken from one bucket, as the charges that it is made of, so that each refund goes where its
+/// The charges of one request to one bucket, each with its receipt, so that each refund goes where its
 /// charge went.
 #[derive(Debug)]
 pub(super) struct RequestCharges {
-    /// What is charged once all changes have been made.
+    /// The total once all changes have been made.
     total: u32,
-    /// What can be refunded, in the order of the charges.
+    /// The receipts that can be refunded, in the order of the charges.
     receipts: SmallVec<[Receipt; 1]>,
-    /// The charges that are still on their way.
+    /// The charges that are still in flight.
     on_their_way: u32,
-    /// What is to be refunded of these.
+    /// The part of those to refund.
     owed: u32,
-    /// What may have been charged, because the store did not say. It is neither refunded nor charged again.
-    unknown: Unknown,
+    /// The charges with an unknown outcome. They are neither refunded nor repeated.
+    unknown: UnknownCharges,
 }
 
 /// Charges with an unknown outcome.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unknown {
-    /// What is part of the total.
+struct UnknownCharges {
+    /// The part that belongs to the total.
     counted: u32,
-    /// What is not any more, because the total has become less.
+    /// The part that no longer belongs to the total, because the total was lowered.
     spare: u32,
 }
 
-impl Unknown {
-    /// Leaves `cost` out of the total, and returns what was not part of it.
+impl UnknownCharges {
+    /// Removes `cost` from the total, and returns the part that did not belong to it.
     fn leave_out(&mut self, cost: u32) -> u32 {
         let part = cost.min(self.counted);
         (self.counted, self.spare) = (self.counted - part, self.spare + part);
         cost - part
     }
 
-    /// Makes `cost` part of the total, and returns what there is not enough of.
+    /// Adds `cost` to the total, and returns the part that is missing.
     fn count(&mut self, cost: u32) -> u32 {
         let part = cost.min(self.spare);
         (self.counted, self.spare) = (self.counted + part, self.spare - part);
@@ -43,14 +43,14 @@ impl Unknown {
     }
 }
 
-/// What is left to do.
+/// A change to make at the store.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ChargeChange {
     Charge(u32),
     Refund(Receipt),
 }
 
-pub(super) type Changes = SmallVec<[Change; 1]>;
+pub(super) type Changes = SmallVec<[ChargeChange; 1]>;
 
 impl RequestCharges {
     pub(super) fn new(total: u32, receipt: Option<Receipt>) -> Self {
@@ -59,7 +59,7 @@ impl RequestCharges {
             receipts: receipt.into_iter().collect(),
             on_their_way: 0,
             owed: 0,
-            unknown: Unknown::default(),
+            unknown: UnknownCharges::default(),
         }
     }
 
@@ -67,8 +67,8 @@ impl RequestCharges {
         self.total
     }
 
-    /// Notes that `total` is charged, and returns what is left to do for it. What was charged last is refunded first, and
-    /// nothing that is confirmed before what is not.
+    /// Sets the total, and returns the changes for it. The latest charges are refunded first, and
+    /// unconfirmed ones before confirmed ones.
     pub(super) fn settle(&mut self, total: u32) -> Changes {
         let before = std::mem::replace(&mut self.total, total);
         let mut changes = Changes::new();
@@ -78,7 +78,7 @@ impl RequestCharges {
             self.owed -= kept;
             if more > kept {
                 self.on_their_way += more - kept;
-                changes.push(Change::Charge(more - kept));
+                changes.push(ChargeChange::Charge(more - kept));
             }
             return changes;
         }
@@ -94,13 +94,13 @@ impl RequestCharges {
             if last.cost() == 0 {
                 self.receipts.pop();
             }
-            changes.push(Change::Refund(part));
+            changes.push(ChargeChange::Refund(part));
         }
         changes
     }
 
-    /// Notes that a charge of `cost` has come to `granted`, with the receipt if there is one. Returns what is to be refunded
-    /// of it at once.
+    /// Records that a charge of `cost` was granted as `granted`, with its receipt, if any. Returns the part of it to refund
+    /// immediately.
     pub(super) fn charged(
         &mut self,
         cost: u32,
@@ -121,7 +121,7 @@ impl RequestCharges {
         (back.cost() > 0).then_some(back)
     }
 
-    /// Notes that it is not known whether a charge of `cost` was made.
+    /// Records a charge of `cost` with an unknown outcome.
     pub(super) fn unknown(&mut self, cost: u32) {
         self.on_their_way -= cost;
         let owed = cost.min(self.owed);
@@ -150,9 +150,9 @@ mod tests {
 
     fn refunds(changes: &Changes) -> Vec<u32> {
         let changes = changes.iter();
-        let cost = |change: &Change| match change {
-            Change::Refund(receipt) => receipt.cost(),
-            Change::Charge(cost) => panic!("{cost} is charged"),
+        let cost = |change: &ChargeChange| match change {
+            ChargeChange::Refund(receipt) => receipt.cost(),
+            ChargeChange::Charge(cost) => panic!("{cost} is charged"),
         };
         changes.map(cost).collect()
     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn refund_takes_the_last_charges_first() {
         let mut charges = RequestCharges::new(5, Some(receipt(5)));
-        assert_eq!(charges.settle(8).as_slice(), [Change::Charge(3)]);
+        assert_eq!(charges.settle(8).as_slice(), [ChargeChange::Charge(3)]);
         assert_eq!(charges.charged(3, 3, Some(receipt(3))), None);
         assert_eq!(refunds(&charges.settle(4)), [3, 1]);
         assert_eq!(refunds(&charges.settle(0)), [4]);
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn charge_on_its_way_is_refunded_when_it_arrives() {
         let mut charges = RequestCharges::new(0, None);
-        assert_eq!(charges.settle(10).as_slice(), [Change::Charge(10)]);
+        assert_eq!(charges.settle(10).as_slice(), [ChargeChange::Charge(10)]);
         assert!(
             charges.settle(4).is_empty(),
             "nothing is there to refund yet"
@@ -184,29 +184,29 @@ mod tests {
     #[test]
     fn charge_that_is_known_not_to_be_made_leaves_the_others_as_they_are() {
         let mut charges = RequestCharges::new(5, Some(receipt(5)));
-        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(15)]);
+        assert_eq!(charges.settle(20).as_slice(), [ChargeChange::Charge(15)]);
         assert!(charges.charged(15, 0, None).is_none());
         assert_eq!(charges.total(), 5);
-        assert_eq!(charges.settle(8).as_slice(), [Change::Charge(3)]);
+        assert_eq!(charges.settle(8).as_slice(), [ChargeChange::Charge(3)]);
         assert!(charges.charged(3, 3, Some(receipt(3))).is_none());
-        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(12)]);
+        assert_eq!(charges.settle(20).as_slice(), [ChargeChange::Charge(12)]);
         // All of the twelve are to be given back, if they are charged, and four of the others.
         assert_eq!(refunds(&charges.settle(4)), [3, 1]);
         assert!(charges.charged(12, 0, None).is_none());
         assert_eq!(charges.total(), 4);
-        assert_eq!(charges.settle(9).as_slice(), [Change::Charge(5)]);
+        assert_eq!(charges.settle(9).as_slice(), [ChargeChange::Charge(5)]);
     }
 
     #[test]
     fn charge_of_unknown_outcome_is_neither_refunded_nor_made_again() {
         let mut charges = RequestCharges::new(5, Some(receipt(5)));
-        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(15)]);
+        assert_eq!(charges.settle(20).as_slice(), [ChargeChange::Charge(15)]);
         charges.unknown(15);
         assert_eq!(charges.total(), 20);
         // If nothing of the fifteen was charged, four still are.
         assert_eq!(refunds(&charges.settle(4)), [1]);
         assert!(charges.settle(19).is_empty());
-        assert_eq!(charges.settle(20).as_slice(), [Change::Charge(1)]);
+        assert_eq!(charges.settle(20).as_slice(), [ChargeChange::Charge(1)]);
         assert!(charges.charged(1, 1, Some(receipt(1))).is_none());
         assert_eq!(refunds(&charges.settle(2)), [1, 2]);
     }
@@ -214,12 +214,12 @@ mod tests {
     #[test]
     fn charge_of_unknown_outcome_that_is_owed_already_keeps_what_is_left() {
         let mut charges = RequestCharges::new(3, Some(receipt(3)));
-        assert_eq!(charges.settle(10).as_slice(), [Change::Charge(7)]);
+        assert_eq!(charges.settle(10).as_slice(), [ChargeChange::Charge(7)]);
         assert!(charges.settle(6).is_empty(), "four of seven are owed");
         charges.unknown(7);
         assert_eq!(charges.total(), 6);
         assert!(charges.settle(10).is_empty());
-        assert_eq!(charges.settle(12).as_slice(), [Change::Charge(2)]);
+        assert_eq!(charges.settle(12).as_slice(), [ChargeChange::Charge(2)]);
         assert_eq!(refunds(&charges.settle(2)), [1]);
     }
 

@@ -38,7 +38,7 @@ impl<S> RateLimit<S> {
         &mut self.inner
     }
 
-    /// The service that was wrapped.
+    /// Consumes the layer's service, and returns the wrapped one.
     pub fn into_inner(self) -> S {
         self.inner
     }

@@ -1,4 +1,4 @@
-//! What is charged by how a request ends: corrected exactly once, whatever becomes of the request.
+//! Charges by outcome, which are corrected exactly once, however the request ends.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -18,7 +18,7 @@ use crate::{
     task::{Closing, detach},
 };
 
-/// What is open until a request has ended. Dropped, it is closed as abandoned.
+/// The open charges of a request. If it is dropped, the request counts as abandoned.
 #[derive(Debug)]
 pub(super) struct Settlement {
     plan: Arc<LayerConfig>,
@@ -27,11 +27,11 @@ pub(super) struct Settlement {
     open: SmallVec<[OpenCharge; 2]>,
     /// Whether the request asks for a tunnel.
     is_connect: bool,
-    /// Corrections that have to be waited for.
+    /// Corrections that wait for the store.
     left: Vec<Correction>,
 }
 
-/// A charge that is open: its place in the assessment, and its rule.
+/// An open charge: its index in the assessment, and its rule.
 #[derive(Clone, Copy, Debug)]
 struct OpenCharge {
     place: usize,
@@ -39,8 +39,8 @@ struct OpenCharge {
 }
 
 impl Settlement {
-    /// The charges that depend on how the request ends, by their places in the assessment and their rules, if there are
-    /// any.
+    /// Creates the settlement for the charges that depend on the outcome, by their indices in the assessment and their
+    /// rules, if there are any.
     pub(super) fn new(
         plan: &Arc<LayerConfig>,
         assessment: &Assessment,
@@ -60,7 +60,7 @@ impl Settlement {
         })
     }
 
-    /// Notes what the head of the request says about how it ends.
+    /// Records whether the request asks for a tunnel.
     pub(super) fn begin(&mut self, method: &Method) {
         self.is_connect = method == Method::CONNECT;
     }
@@ -69,9 +69,10 @@ impl Settlement {
         self.is_connect
     }
 
-    /// Closes what is charged by the response's head, or, at the end, everything. Returns what has to be waited for.
+    /// Closes the charges that depend on the response's head or, at the end, all of them. Returns the corrections that
+    /// wait for the store.
     pub(super) fn close(&mut self, outcome: Outcome<'_>, is_end: bool) -> Option<Closing> {
-        // One after the other, so that one whose closure panics takes no other along.
+        // One after the other, so that a panic in one closure does not affect the others.
         while let Some(OpenCharge { place, rule }) = self.next(is_end) {
             let ending = Ending::new(&self.request, outcome);
             let assessed = self.assessment.own(place);
@@ -94,25 +95,25 @@ impl Settlement {
         }))
     }
 
-    /// Leaves what is open as it is charged, for the handler to settle.
+    /// Leaves open charges as they are, for the handler to settle.
     pub(super) fn leave(&mut self) {
         self.open.clear();
     }
 
-    /// Takes out the next that is due.
+    /// Takes out the next charge that is due.
     fn next(&mut self, is_end: bool) -> Option<OpenCharge> {
         let is_due = |open: &OpenCharge| is_end || !self.plan.rules.is_by_end(open.rule);
         let next = self.open.iter().position(is_due)?;
         Some(self.open.remove(next))
     }
 
-    /// Whether nothing is open any more.
+    /// Returns whether no charge is open.
     pub(super) fn is_closed(&self) -> bool {
         self.open.is_empty() && self.left.is_empty()
     }
 }
 
-/// The request was abandoned: the client went away, or the service has panicked.
+/// Closes the charges of an abandoned request: the client disconnected, or the service panicked.
 impl Drop for Settlement {
     fn drop(&mut self) {
         while !self.is_closed() {

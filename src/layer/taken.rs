@@ -6,7 +6,7 @@ use super::{
 };
 use crate::task::detach;
 
-/// What a request has taken, for its handler and for how it ends.
+/// The charges of a request, for its handler and for its settlement.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) assessment: Option<Assessment>,
@@ -15,20 +15,20 @@ pub(super) struct Taken {
     pub(super) queued: Option<Box<QueuedCharges>>,
 }
 
-/// What a request is charged that has to wait. Dropped before it is its turn, it gives all of it back.
+/// The charges of a request that has to wait. If they are dropped before its turn, they are refunded.
 pub(super) struct QueuedCharges {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
-    pub(super) turn: Turn,
+    pub(super) turn: StartTime,
 }
 
 impl QueuedCharges {
-    /// What a request has taken that waits for `delay` from now on.
+    /// Creates the charges of a request that waits for `delay` from now on.
     pub(super) fn new(taken: Taken, delay: Duration) -> Self {
         Self {
             assessment: taken.assessment,
             settlement: taken.settlement,
-            turn: Turn::after(delay),
+            turn: StartTime::after(delay),
         }
     }
 
@@ -66,13 +66,13 @@ fn give_back(assessment: &Assessment) {
 
 pub(super) type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// When it is a request's turn, by tokio's clock.
+/// The instant of a request's turn, by tokio's clock.
 #[cfg(feature = "tokio")]
 #[derive(Clone, Copy)]
-pub(super) struct Turn(tokio::time::Instant);
+pub(super) struct StartTime(tokio::time::Instant);
 
 #[cfg(feature = "tokio")]
-impl Turn {
+impl StartTime {
     fn after(delay: Duration) -> Self {
         Self(tokio::time::Instant::now() + delay)
     }
@@ -87,10 +87,10 @@ impl Turn {
 /// Without tokio, nobody can wait.
 #[cfg(not(feature = "tokio"))]
 #[derive(Clone, Copy)]
-pub(super) struct Turn;
+pub(super) struct StartTime;
 
 #[cfg(not(feature = "tokio"))]
-impl Turn {
+impl StartTime {
     fn after(_: Duration) -> Self {
         Self
     }

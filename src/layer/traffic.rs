@@ -1,4 +1,4 @@
-//! A look at the first requests of a layer, for mistakes in how it is put to use.
+//! Examines the first requests of a layer for mistakes in its configuration.
 
 use std::{
     collections::HashSet,
@@ -20,30 +20,30 @@ use crate::{
     rule::{Charge, Rules},
 };
 
-/// So many requests are looked at. If in half of them or more no id comes twice, something is wrong with ids: only a service with
-/// many million clients that come once would be wronged.
+/// The number of requests that are examined. If no id repeats in at least half of them, something is wrong with the
+/// ids. Only a service with many million clients that come once would be a false alarm.
 const REQUESTS: u32 = 10_000;
-/// After so many with one id, by so many agents.
+/// The number of requests with one id, and the number of user agents among them, for a finding.
 const REQUESTS_OF_ONE: u32 = 1_000;
 const AGENTS: usize = 8;
-/// Where proxies say who the client is.
+/// The headers in which proxies name the client.
 const FORWARDING: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
-/// What a layer has seen so far.
+/// The observations of a layer.
 #[derive(Debug)]
 pub(super) struct Traffic {
     reporter: Arc<Reporter>,
     seen: AtomicU32,
-    sample: Mutex<Sample>,
+    sample: Mutex<TrafficSample>,
 }
 
 #[derive(Debug, Default)]
-struct Sample {
+struct TrafficSample {
     hasher: RandomState,
     agents: HashSet<u64>,
     /// For each limit of each rule, the buckets that were charged.
     ids: Vec<Ids>,
-    /// For each rule, whether a request was one that it is for.
+    /// For each rule, whether it has applied to a request.
     met: Vec<bool>,
 }
 
@@ -52,9 +52,9 @@ struct Ids {
     limit: Option<Arc<str>>,
     requests: u32,
     distinct: HashSet<u64>,
-    /// Whether one has come again, so that there are not as many as requests.
+    /// Whether an id has repeated.
     repeated: bool,
-    /// Whether there are several.
+    /// Whether there are several ids.
     several: bool,
 }
 
@@ -80,12 +80,12 @@ impl Traffic {
         self.reporter.checks()
     }
 
-    /// Tells of a mistake that is known at start.
+    /// Reports a mistake that is known at startup.
     pub(super) fn tell(&self, finding: &Finding) {
         self.reporter.tell(finding);
     }
 
-    /// Looks at a request and its charges, as long as there is something to find out.
+    /// Examines a request and its charges, as long as checks are open.
     #[inline]
     pub(super) fn look(
         &self,
@@ -105,7 +105,7 @@ impl Traffic {
         self.seen.load(Ordering::Relaxed) < REQUESTS
     }
 
-    /// A request that another thread is just looking at one is not looked at: nobody waits for this.
+    /// Examines a request, unless another thread is examining one: nobody waits for this.
     #[cold]
     fn look_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
         let mut sample = match self.sample.try_lock() {
@@ -131,7 +131,7 @@ impl Traffic {
             for finding in findings.iter().flatten() {
                 self.reporter.tell(finding);
             }
-            *sample = Sample::default();
+            *sample = TrafficSample::default();
         }
         self.seen.store(seen, Ordering::Relaxed);
     }
@@ -151,7 +151,7 @@ impl Traffic {
         }
     }
 
-    /// Looks whether a refused request is one that a browser makes before another one.
+    /// Reports a refused request if it is a browser's preflight request.
     #[inline]
     pub(super) fn look_at_refused(&self, request: &Parts) {
         if request.method == Method::OPTIONS {
@@ -171,7 +171,7 @@ impl Traffic {
         }
     }
 
-    /// Looks whether what was charged had been charged by an outer layer already.
+    /// Reports a charge that an outer layer has already made.
     #[inline]
     pub(super) fn look_at_outer(&self, outer: &Assessment, ours: &Assessment) {
         const CHECK: Check = Check::ChargedTwice;
@@ -191,8 +191,8 @@ impl Traffic {
     }
 }
 
-impl Sample {
-    /// Adds a request, and says what is to be found in all of them.
+impl TrafficSample {
+    /// Adds a request, and returns a finding about all of them.
     fn add(&mut self, request: &Parts, rules: &Rules, charge: &Charge) -> Option<Finding> {
         if let Some(agent) = request.headers.get(header::USER_AGENT)
             && self.agents.len() < AGENTS
@@ -219,7 +219,7 @@ impl Sample {
         None
     }
 
-    /// What is to be said if no request was one that a rule is for.
+    /// Returns the finding about a rule that has never applied.
     fn without_request(&self, rules: &Rules) -> Option<Finding> {
         let limit = rules.limit_unmet(&self.met)?;
         let seen = format!(
@@ -228,7 +228,7 @@ impl Sample {
         Some(Finding::new(Check::RuleUnmet, seen))
     }
 
-    /// What is to be said if no id of a limit has come twice.
+    /// Returns the finding about a limit whose ids never repeat.
     fn without_repetition(&self) -> Option<Finding> {
         let mut ids = self.ids.iter();
         let ids = ids.find(|ids| !ids.repeated && ids.requests >= REQUESTS / 2)?;

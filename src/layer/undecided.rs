@@ -8,15 +8,15 @@ use crate::{
     transaction::Operation,
 };
 
-/// A decision that the backend has to wait for.
+/// A decision that waits for the backend.
 pub(super) struct Undecided {
     pub(super) plan: Arc<LayerConfig>,
-    /// Why it is refused whatever is decided, if a rule has found no id.
+    /// The reason for the refusal if a rule has found no id, whatever the decision.
     pub(super) missing: Option<Missing>,
     pub(super) deciding: Pin<Box<dyn Future<Output = Decided> + Send>>,
 }
 
-/// What a request was charged for, and what came of it.
+/// The charges of a request, and their decisions.
 pub(super) struct Decided {
     pub(super) charges: Charges,
     pub(super) spent: Result<BatchDecision, LimiterError>,
@@ -31,7 +31,7 @@ impl Undecided {
         missing: Option<Missing>,
     ) -> Self {
         let plan = Arc::clone(plan);
-        // If the client goes away meanwhile, what will have been charged has to be settled, or its place in line left.
+        // If the client disconnects meanwhile, the charge still has to be settled, or the place in line released.
         let outlives = plan.settles || plan.limiter.in_force().has_lines();
         let deciding: Pin<Box<_>> = match outlives {
             true => {

@@ -5,7 +5,7 @@ use crate::{
     rule::Charge,
 };
 
-/// What a request was charged for, the decisions on that, and which of them matters most.
+/// The charges of a request, their decisions, and the strictest one.
 #[derive(Clone, Copy)]
 pub(super) struct Verdicts<'a> {
     pub(super) charges: &'a [Charge],
@@ -27,7 +27,7 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    /// How long the request waits in line, if it has to.
+    /// Returns the wait in line, if there is one.
     #[inline(always)]
     pub(super) fn delay(&self) -> Option<Duration> {
         match self.denied.is_none() && self.decisions.iter().any(Decision::may_wait) {

@@ -5,21 +5,21 @@ use http::request::Parts;
 use super::{
     additions::ResponseAdditions,
     conclusion::Conclusion,
-    line::Line,
+    queued_request::QueuedRequest,
     undecided::{Decided, Undecided},
     verdicts::Verdicts,
 };
 
-/// How far a request has come.
+/// The progress of a request.
 pub(super) enum Progress {
     Decided(Conclusion),
     Waiting(Box<Waiting>),
 }
 
-/// What a request waits for.
+/// The reason for which a request waits.
 pub(super) enum Waiting {
     ForStore(Undecided),
-    InLine(Line),
+    InLine(QueuedRequest),
 }
 
 impl Waiting {
@@ -48,7 +48,7 @@ impl Waiting {
 }
 
 impl Undecided {
-    /// Goes on with a request that the store has decided.
+    /// Continues with a request that the store has decided.
     fn proceed(
         &self,
         decided: Decided,

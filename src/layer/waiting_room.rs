@@ -8,7 +8,7 @@ use std::{
 
 use crate::metrics;
 
-/// All requests of one layer that wait in line, so that they are not too many.
+/// Bounds the number of requests of one layer that wait in line.
 pub(super) struct WaitingRoom {
     max: usize,
     waiting: AtomicUsize,

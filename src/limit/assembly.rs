@@ -15,14 +15,14 @@ use crate::{
     transaction::Algorithm,
 };
 
-/// Limits that are being put together.
+/// Limits under construction.
 pub(super) struct Assembly {
     limits: Limits,
-    /// Who has which number.
+    /// The name of each number.
     numbers: HashMap<u32, String>,
-    /// The names that have got their limits, or that they have none.
+    /// The names whose limit, or lack of one, is already defined.
     defined: HashSet<String>,
-    /// Where names were defined that are not from code.
+    /// The places of names that files define.
     origins: HashMap<String, Origin>,
     /// Whether files may only define names that are declared.
     is_closed: bool,
@@ -200,7 +200,7 @@ impl Assembly {
         }
     }
 
-    /// The name in a file that was probably meant by one that no limit has, and where it is.
+    /// Finds the name in a file that was probably meant by an unknown name, and its place.
     fn other_spelling(&self, name: &str) -> Option<(&str, &Origin)> {
         if self.limits.get(name).is_some() {
             return None;
@@ -210,7 +210,7 @@ impl Assembly {
     }
 }
 
-/// Tells of what is allowed, and yet hardly meant.
+/// Logs values that are allowed but probably a mistake.
 fn warn(name: &str, limit: &Limit) {
     let Some(Algorithm::Tiers(tiers)) = limit.algorithm() else {
         return;
@@ -225,7 +225,7 @@ fn warn(name: &str, limit: &Limit) {
     }
 }
 
-/// A link has to be one.
+/// Checks that the link of a limit is valid.
 fn link(name: &LimitName) -> Result<(), Mistake> {
     match name.documented() {
         Some(docs) if !name.has_good_docs() => Err(Mistake::docs(docs)),
@@ -233,7 +233,7 @@ fn link(name: &LimitName) -> Result<(), Mistake> {
     }
 }
 
-/// What is said of a name's number and format has to be as it was declared.
+/// Checks that a number and a format are the declared ones.
 fn agree(name: &LimitName, number: Option<u32>, format: Option<IdFormat>) -> Result<(), Mistake> {
     let agrees = number.is_none_or(|number| name.number() == Some(number))
         && format.is_none_or(|format| name.format() == format);

@@ -1,4 +1,4 @@
-//! How many requests a limit admits within a span of time, at most.
+//! The bound on the requests that a limit admits within a span of time.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ impl Limit {
     /// | tiers | the sum over the tiers, each entered as often as it can be |
     /// | unlimited, blocked | `u64::MAX`, 0 |
     ///
-    /// Some sequence of requests reaches the bound, with two exceptions: tiers may admit less, because they do not grant from
-    /// all of their tiers at once, and so may an interval T that is not a whole number of microseconds.
+    /// Some sequence of requests reaches the bound, with two exceptions: tiers may admit less, because they do not
+    /// grant from all of their tiers at once, and so may an interval T that is not a whole number of microseconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -83,9 +83,9 @@ fn of_quota(quota: &Quota, us: u128) -> u128 {
     }
 }
 
-/// The most periods that `us` consecutive microseconds touch, where so many whole ones take `span` at least.
+/// Returns the most periods that `us` consecutive microseconds can touch. `span(n)` is the least length of `n` whole ones.
 ///
-/// Those in between are whole, and one microsecond of each at the ends is enough.
+/// The inner periods are whole, and one microsecond of each outer one is enough.
 fn periods_touched(us: u128, span: impl Fn(u128) -> u128) -> u128 {
     if us < 2 {
         return us;
@@ -122,8 +122,8 @@ fn of_tiers(tiers: &Tiers, us: u128) -> u128 {
     spans.map(|(i, span)| of_tier(span, i == 0, us)).sum()
 }
 
-/// Each time that a tier is entered, it grants its limit within each window of which the tier sees the start. The lowest
-/// tier keeps its window when it is entered anew.
+/// On each entry, a tier grants its limit in each window that starts while it is active. The lowest
+/// tier keeps its window when it is entered again.
 fn of_tier(span: &Span, is_lowest: bool, us: u128) -> u128 {
     let closed = |us: u64| match us {
         NEVER => u128::MAX >> 1,
@@ -136,7 +136,7 @@ fn of_tier(span: &Span, is_lowest: bool, us: u128) -> u128 {
         NEVER => u128::MAX >> 1,
         cooldown => active + u128::from(cooldown),
     };
-    // The first entry may have been before the span, of which one microsecond sees the end of the tier.
+    // The first entry can be before the span, whose first microsecond is then the last one of the tier.
     let gap = between - active;
     let entered = match us.checked_sub(gap + 2) {
         None => 1,

@@ -44,7 +44,7 @@ struct CodedOverride {
     limit: Arc<Limit>,
 }
 
-/// Prints how many overrides there are, because their ids may be personal.
+/// Prints the number of overrides only, because their ids can be personal data.
 impl fmt::Debug for LimitsBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitsBuilder")
@@ -183,7 +183,7 @@ impl LimitsBuilder {
         Ok(assembly.finish())
     }
 
-    /// The hash that limits have which are made of these documents.
+    /// Returns the hash of limits from these documents.
     pub(crate) fn digest(&self, documents: &Documents) -> [u8; 32] {
         let mut hash = Sha256::new();
         let Self {
@@ -213,7 +213,7 @@ impl LimitsBuilder {
     }
 }
 
-/// What files held when they were read.
+/// The contents of files when they were read.
 #[derive(Debug)]
 pub(crate) struct Documents {
     defaults: Vec<Document>,

@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Units that Go does not have, for those who write them.
+/// Units that Go does not have, for better error messages.
 const LONG_UNITS: [(&str, u64); 6] = [
     ("d", DAY),
     ("day", DAY),
@@ -33,6 +33,17 @@ const DAY: u64 = 24 * 3_600_000_000_000;
 /// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
 /// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate::limit::{format_duration, parse_duration};
+///
+/// let duration = parse_duration("1h30m")?;
+/// assert_eq!(duration, Duration::from_secs(5400));
+/// assert_eq!(format_duration(duration), "1h30m0s");
+/// # Ok::<_, tollgate::limit::DurationError>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the text is not such a duration, or longer than [`Duration::MAX`].
@@ -47,7 +58,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     })
 }
 
-/// A duration that is written in days or weeks, which Go does not have.
+/// Reads a duration in days or weeks, which Go does not have.
 fn in_days(text: &str) -> Option<Duration> {
     let go = |unit: &str| nanos_of(unit, &UNITS);
     let any = |unit: &str| go(unit).or_else(|| nanos_of(unit.trim(), &LONG_UNITS));
@@ -94,10 +105,10 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// What stands for a duration without an end, where there may be one.
+/// The text for an endless duration, where one is allowed.
 const INFINITE: &str = "infinite";
 
-/// Reads a duration, or one without an end.
+/// Reads a duration, which can be endless.
 pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
     match text {
         INFINITE => Ok(Tier::FOREVER),
@@ -105,7 +116,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Writes a duration, or one without an end.
+/// Writes a duration, which can be endless.
 pub(super) fn format_span(span: Duration) -> String {
     match span {
         Tier::FOREVER => INFINITE.into(),
@@ -122,7 +133,7 @@ fn decimal(nanos: u128, unit: u128, name: &str) -> String {
     }
 }
 
-/// A duration without the parts at its end that are 0, such as `24h`.
+/// Formats a duration without trailing parts that are 0, such as `24h`.
 fn brief(duration: Duration) -> String {
     let text = format_duration(duration);
     let without_seconds = text.strip_suffix("0s").filter(|text| text.ends_with('m'));
@@ -163,7 +174,7 @@ fn parse_part(
     Ok((Duration::new(secs, subsec), rest))
 }
 
-/// The nanoseconds of the decimals `digits` of a unit.
+/// Returns the nanoseconds of the decimals `digits` of a unit.
 fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     let digits = digits.trim_end_matches('0');
     if digits.is_empty() {

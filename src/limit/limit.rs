@@ -9,7 +9,7 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// How much a client may do: the number of requests that can pass at once, and the rate in the long run.
+/// The amount that a client may use: the number of requests that can pass at once, and the rate in the long run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ enum Kind {
 struct Leased {
     /// With the burst or the quota that is left for the store.
     algorithm: Algorithm,
-    /// How many units each process may hold.
+    /// The most units that each process can hold.
     units: u32,
     /// The burst or the quota, which is split between the two.
     whole: u32,
@@ -57,8 +57,9 @@ impl Limit {
 
     /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
-    /// Within a span of time it admits up to burst + ⌈span / T⌉ − 1, where T is the period divided by the count. `1000 per day` with a burst of 1000 admits up to 1999 in a day. For a hard number, use
-    /// a [`window`](Self::window) or a [`quota`](Self::quota); [`most_within`](Self::most_within) says what any limit admits.
+    /// Within a span of time it admits up to burst + ⌈span / T⌉ − 1, where T is the period divided by the count. `1000
+    /// per day` with a burst of 1000 admits up to 1999 in a day. For a hard number, use a [`window`](Self::window) or a
+    /// [`quota`](Self::quota); [`most_within`](Self::most_within) says what any limit admits.
     ///
     /// # Errors
     ///
@@ -268,7 +269,7 @@ impl Limit {
             Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
             Kind::Unlimited | Kind::Blocked => panic!("there is nothing that a burst could be of"),
         };
-        // There is nothing to drop in it, and a `const` may not even seem to.
+        // It contains nothing to drop, but a `const fn` must not drop it either.
         let _ = std::mem::ManuallyDrop::new(self);
         match Gcra::new(burst, gcra.count(), gcra.period()) {
             Ok(other) => Self::built(other.with_max_wait(gcra.max_wait())),
@@ -357,7 +358,7 @@ impl Limit {
         }
     }
 
-    /// Whether nothing passes.
+    /// Returns whether nothing passes.
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
         matches!(self.0, Kind::Blocked)
@@ -365,7 +366,7 @@ impl Limit {
 
     /// The same limit with leases: each process may hold `units`, and the store decides by `burst`, or by a quota of that.
     pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
-        // What is left of a limit makes one if the whole does.
+        // A smaller limit is valid if the whole one is.
         let (left, whole) = match self.algorithm() {
             Some(Algorithm::Gcra(gcra)) => {
                 let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);
@@ -384,12 +385,21 @@ impl Limit {
         }))
     }
 
-    /// How many unspent units a process may hold of a bucket; 0 without leases.
-    #[inline]
-    pub(crate) const fn leased_units(&self) -> u32 {
+    /// Returns the algorithm, and the most unspent units of a bucket that a process can hold: 0 without leases.
+    #[inline(always)]
+    pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, u32)> {
         match &self.0 {
-            Kind::Leased(leased) => leased.units,
-            _ => 0,
+            Kind::By(algorithm) => Some((algorithm, 0)),
+            _ => self.leased_algorithm(),
+        }
+    }
+
+    /// Apart, because a comparison takes less than a jump.
+    #[inline(never)]
+    fn leased_algorithm(&self) -> Option<(&Algorithm, u32)> {
+        match &self.0 {
+            Kind::Leased(leased) => Some((&leased.algorithm, leased.units)),
+            _ => None,
         }
     }
 
@@ -401,7 +411,7 @@ impl Limit {
         }
     }
 
-    /// Whether requests may wait in line.
+    /// Returns whether requests can wait in line.
     pub(crate) fn has_line(&self) -> bool {
         match self.algorithm() {
             Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
@@ -409,7 +419,7 @@ impl Limit {
         }
     }
 
-    /// The highest cost that can ever pass, if it is the cost that decides.
+    /// Returns the highest cost that can ever pass. It is `None` for limits that allow or deny every cost.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {
         match self.algorithm()? {
@@ -420,7 +430,7 @@ impl Limit {
         }
     }
 
-    /// A limit by which buckets are decided so.
+    /// Creates a limit from an algorithm.
     pub(crate) const fn of(algorithm: Algorithm) -> Self {
         Self(Kind::By(algorithm))
     }

@@ -29,7 +29,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     named: IndexMap<Box<str>, NamedLimit, RandomState>,
-    /// Tells the indices of these limits from those of others. A clone has the same.
+    /// Distinguishes the indices of these limits from those of others. A clone has the same generation.
     generation: u64,
     digest: [u8; 32],
     settings: Settings,
@@ -37,7 +37,7 @@ pub struct Limits {
     has_lines: bool,
 }
 
-/// What holds for all limits.
+/// The settings that apply to all limits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settings {
     pub(super) shadow: bool,
@@ -52,7 +52,7 @@ impl Limits {
         self.named.get(name)
     }
 
-    /// The limit that is referred to, by its index where that is known for these limits.
+    /// Finds a limit by its index, if it is known for these limits, or else by its name.
     #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
         let Some(place) = limit.place() else {
@@ -82,40 +82,40 @@ impl Limits {
         names
     }
 
-    /// Whether the limit of this name never refuses, because it or all of them are in shadow mode.
+    /// Returns whether a limit never refuses, because it or all of them are in shadow mode.
     #[must_use]
     #[inline]
     pub fn is_shadow(&self, named: &NamedLimit) -> bool {
         self.settings.shadow || named.name.is_shadow()
     }
 
-    /// Whether all limits are in shadow mode.
+    /// Returns whether all limits are in shadow mode.
     #[must_use]
     pub fn is_all_shadow(&self) -> bool {
         self.settings.shadow
     }
 
-    /// Whether events show ids as hashes.
+    /// Returns whether events show ids as hashes.
     #[must_use]
     #[inline]
     pub fn redacts_ids(&self) -> bool {
         self.settings.redact_ids
     }
 
-    /// A hash of all that they were made of: within one process, equal hashes are of equal limits.
+    /// Returns a hash of all sources. Within one process, limits with the same hash are equal.
     #[doc(hidden)]
     #[must_use]
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 
-    /// Whether any limit, or any override, has a line to wait in.
+    /// Returns whether any limit or override has a line to wait in.
     #[inline]
     pub(crate) fn has_lines(&self) -> bool {
         self.has_lines
     }
 
-    /// Notes what is known once all limits are there.
+    /// Computes properties of the whole once all limits are added.
     pub(super) fn finished(mut self) -> Self {
         let has_lines = self.iter().any(|named| {
             let own = named.overrides().map(|own| own.limit);
@@ -125,14 +125,14 @@ impl Limits {
         self
     }
 
-    /// Begins the counters of all limits at 0.
+    /// Starts the counters of all limits at 0.
     pub(crate) fn begin_counters(&self) {
         for named in self.iter() {
             Meter::begin(named.name.as_str());
         }
     }
 
-    /// Limits that are to be made of what has this hash.
+    /// Creates empty limits for sources with this hash.
     pub(super) fn of(digest: [u8; 32], settings: Settings) -> Self {
         Self {
             generation: GENERATION.fetch_add(1, Ordering::Relaxed),
@@ -142,7 +142,7 @@ impl Limits {
         }
     }
 
-    /// Adds a name that is not limited yet.
+    /// Adds a name without a limit.
     pub(super) fn declare(&mut self, name: LimitName) {
         let key = name.as_str().into();
         let named = NamedLimit {
@@ -158,7 +158,7 @@ impl Limits {
         self.named.insert(key, named);
     }
 
-    /// Gives a name that is there its limit, or says that it has none.
+    /// Sets the limit of a declared name, or that it has none.
     pub(super) fn define(&mut self, said: &LimitName, limit: Option<Limit>) {
         if let Some(named) = self.named.get_mut(said.as_str()) {
             named.name.adopt(said);
@@ -167,14 +167,14 @@ impl Limits {
         }
     }
 
-    /// Says which file defines a name.
+    /// Records which file defines a name.
     pub(super) fn defined_in(&mut self, name: &str, file: &Path) {
         if let Some(named) = self.named.get_mut(name) {
             named.file = Some(file.into());
         }
     }
 
-    /// Gives one client of a name a limit of its own.
+    /// Adds an override for one client of a name.
     pub(super) fn override_for(
         &mut self,
         name: &str,
@@ -206,7 +206,7 @@ impl Limits {
         Ok(())
     }
 
-    /// What to say of a name that is not known.
+    /// Creates the mistake for an unknown name.
     pub(super) fn unknown(&self, name: &str) -> Mistake {
         let hint = did_you_mean(name, &self.names());
         Mistake::UnknownName { hint }
@@ -221,14 +221,14 @@ pub struct NamedLimit {
     pub name: LimitName,
     /// The default, or `None` if only those with an override are limited.
     pub limit: Option<Limit>,
-    /// Whether it was said what the default is, or that there is none.
+    /// Whether the default, or the lack of one, is already defined.
     is_defined: bool,
     /// The file that defines it, if one does.
     file: Option<Arc<Path>>,
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
-    /// The default in words, once it was asked for.
+    /// The default in words, from its first use on.
     words: OnceLock<Box<str>>,
 }
 
@@ -276,13 +276,13 @@ impl NamedLimit {
         (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
     }
 
-    /// The part of fingerprints that all its buckets share.
+    /// Returns the part of fingerprints that all its buckets share.
     #[inline]
     pub(crate) fn seed(&self) -> &LimitSeed {
         &self.seed
     }
 
-    /// Counts what becomes of its transactions.
+    /// Returns the counters of its transactions.
     #[inline]
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter

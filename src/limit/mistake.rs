@@ -19,7 +19,7 @@ use crate::{
     window::WindowError,
 };
 
-/// Why limits cannot be used: file and line if known, the limit, the id, and what to change. The
+/// The error for limits that cannot be used: file and line if known, the limit, the id, and what to change. The
 /// [guide](crate::guide::limits_in_files#mistakes) has examples.
 #[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
@@ -33,7 +33,7 @@ struct LocatedMistake {
     mistake: Mistake,
 }
 
-/// Where limits come from.
+/// The source of limits.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Location {
     #[default]
@@ -91,7 +91,7 @@ impl LimitsError {
         self.0.id.as_deref()
     }
 
-    /// What is wrong, without where it is.
+    /// Describes the mistake, without its place.
     pub(super) fn problem(&self) -> String {
         self.0.mistake.to_string()
     }
@@ -163,7 +163,7 @@ impl StdError for LimitsError {
     }
 }
 
-/// What is wrong, and what to change.
+/// A mistake, with its remedy.
 #[derive(Debug, Error)]
 pub(super) enum Mistake {
     #[error("cannot read it: {0}")]
@@ -278,12 +278,12 @@ pub(super) enum Mistake {
 }
 
 impl Mistake {
-    /// The mistake in a line.
+    /// Creates the error for the mistake in a line.
     pub(super) fn at(self, line: u64) -> LimitsError {
         LimitsError::from(self).at(line)
     }
 
-    /// The mistake of what is found where something else is expected, and what that would be.
+    /// Creates the mistake for an unexpected value, with the expected one.
     pub(super) fn shape(
         expected: &'static str,
         found: &impl fmt::Display,
@@ -353,7 +353,7 @@ fn numbered(name: &LimitName) -> String {
     )
 }
 
-/// Says which word was meant, if one is near, or else which there are.
+/// Suggests a similar word or, if there is none, lists the known ones.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     const SHOWN: usize = 20;
     match nearest(word, known) {
@@ -367,11 +367,11 @@ pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known word that was probably meant.
+/// Returns the known word that was probably meant.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = word.to_ascii_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
-    // Only words of a similar length are near, and some are very long.
+    // Only words of a similar length are similar, and some words are very long.
     let similar = known.iter().filter(|known| word.len() <= 2 * known.len());
     let (distance, near) = similar.map(|known| (distance(known), *known)).min()?;
     (distance <= near.len() / 2).then_some(near)

@@ -34,7 +34,7 @@ pub struct LimitName {
     about: Arc<About>,
 }
 
-/// How messages to clients describe a limit.
+/// The description of a limit in messages to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct About {
     description: Option<Box<str>>,
@@ -83,8 +83,8 @@ impl LimitName {
         self
     }
 
-    /// Sets the part of the burst or the quota that each process may charge in advance: `lease(1, 20)` is a twentieth, 5 %. This needs a
-    /// [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
+    /// Sets the part of the burst or the quota that each process may charge in advance: `lease(1, 20)` is a twentieth,
+    /// 5 %. This needs a [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
     ///
     /// # Panics
     ///
@@ -131,7 +131,7 @@ impl LimitName {
         self.format
     }
 
-    /// Whether the limit is in shadow mode.
+    /// Returns whether the limit is in shadow mode.
     #[must_use]
     #[inline]
     pub fn is_shadow(&self) -> bool {
@@ -156,7 +156,7 @@ impl LimitName {
         self.about.docs.as_deref()
     }
 
-    /// Whether a link can stand in a header and be followed.
+    /// Returns whether a link is valid in a header and has a scheme.
     pub(super) fn has_good_docs(&self) -> bool {
         let uri = |docs: &str| docs.parse::<http::Uri>().ok();
         let good = |docs: &str| uri(docs).is_some_and(|uri| uri.scheme().is_some());
@@ -170,7 +170,7 @@ impl LimitName {
         self.on_failure
     }
 
-    /// Says what a file says beyond number and format.
+    /// Sets the properties that a file gives beyond number and format.
     pub(super) fn say(
         mut self,
         shadow: Option<bool>,
@@ -186,7 +186,7 @@ impl LimitName {
         self
     }
 
-    /// Takes over what `said` says beyond number and format.
+    /// Copies the properties of `said` beyond number and format.
     pub(super) fn adopt(&mut self, said: &Self) {
         self.on_failure = said.on_failure.or(self.on_failure);
         self.shadow = said.shadow.or(self.shadow);
@@ -199,7 +199,7 @@ impl LimitName {
         }
     }
 
-    /// What stands for the name in bucket keys.
+    /// Returns the part of bucket keys that stands for the name.
     #[must_use]
     #[inline]
     pub fn key(&self) -> LimitKey<'_> {
@@ -207,7 +207,7 @@ impl LimitName {
             .map_or(LimitKey::Name(&self.name), LimitKey::Number)
     }
 
-    /// Whether it is a name alone, which says nothing of number and format.
+    /// Returns whether it is a bare name, without number and format.
     pub(super) fn is_bare(&self) -> bool {
         self.number.is_none() && self.format == IdFormat::default()
     }

@@ -123,7 +123,7 @@ fn word<'a>(text: &'a str, word: &str) -> Result<&'a str, LimitProblem> {
         .ok_or(LimitProblem::Form)
 }
 
-/// The values of a limit that is written in one line.
+/// Reads a limit that is written in one line.
 pub(super) fn token_bucket(text: &str) -> Option<Gcra> {
     match text.parse::<Limit>().ok()?.algorithm()? {
         Algorithm::Gcra(gcra) => Some(*gcra),
@@ -131,7 +131,7 @@ pub(super) fn token_bucket(text: &str) -> Option<Gcra> {
     }
 }
 
-/// The error of a text that is no limit.
+/// The error for a text that is not a limit. Returned by [`Limit`]'s [`FromStr`](Limit#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a limit: {problem}")]
 pub struct ParseLimitError {

@@ -16,7 +16,7 @@ pub struct Override<'a> {
     pub folded: &'a str,
     /// The limit.
     pub limit: &'a Limit,
-    /// Why it has it, for those who read the file.
+    /// The comment in the file.
     pub comment: Option<&'a str>,
 }
 
@@ -30,13 +30,13 @@ pub(super) struct Overrides {
 #[derive(Clone)]
 pub(super) struct StoredOverride {
     limit: Arc<Limit>,
-    /// The id as it was written, unless that is how it is folded.
+    /// The id as written, if it differs from the folded one.
     written: Option<Box<str>>,
     comment: Option<Box<str>>,
 }
 
 impl Overrides {
-    /// The limit of a client, if it has one of its own.
+    /// Returns the limit of a client with an override.
     #[inline(always)]
     pub(super) fn limit_of(&self, folded: &str) -> Option<&Limit> {
         match self.map.is_empty() {
@@ -61,7 +61,7 @@ impl Overrides {
         self.map.iter().map(|(folded, stored)| stored.show(folded))
     }
 
-    /// Adds an override, or returns the one that the client has already.
+    /// Adds an override, or returns the existing one of the client.
     pub(super) fn add(&mut self, new: Override<'_>, limit: Arc<Limit>) -> Result<(), Override<'_>> {
         let hash = self.hash(new.folded);
         match self.map.entry(new.folded.into()) {
@@ -99,7 +99,7 @@ impl Overrides {
     }
 }
 
-/// Prints how many there are: files may hold very many, and their ids may be personal.
+/// Prints the number of overrides only, because there can be many, and their ids can be personal data.
 impl fmt::Debug for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Overrides")
@@ -120,7 +120,7 @@ impl StoredOverride {
 }
 
 /// A Bloom filter in front of the map, of 8 to 16 bits for each override, two of which are set in one
-/// word. Most ids have no override, and to miss them in a big map takes several cache lines.
+/// word. Most ids have no override, and a failed lookup in a big map takes several cache lines.
 #[derive(Clone, Default)]
 struct Filter(Box<[u64]>);
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Limits {
-    /// What a file of defaults that says the same would hold.
+    /// Returns the defaults in the form of a file.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};
@@ -31,7 +31,7 @@ impl Limits {
         WrittenDefaults(self)
     }
 
-    /// What a file of overrides that says the same would hold, in the list form.
+    /// Returns the overrides in the list form of a file.
     #[must_use]
     pub fn as_overrides(&self) -> impl Serialize {
         WrittenOverrides(self)
@@ -39,7 +39,7 @@ impl Limits {
 }
 
 impl Limit {
-    /// The values that a file has for such a limit.
+    /// Returns the values of the limit in the form of a file.
     ///
     /// ```
     /// use tollgate::{Limit, quota::Per};
@@ -200,7 +200,7 @@ impl Serialize for WrittenOverrides<'_> {
     }
 }
 
-/// A name's overrides, those that follow each other and are the same together.
+/// Returns a name's overrides. Equal ones that follow each other are one item.
 fn items(named: &NamedLimit) -> impl Iterator<Item = Item<'_>> {
     let mut rest = named.overrides().peekable();
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Whether a backend can keep the buckets of some limits, and how it keeps them.
+//! The check that a backend can keep the buckets of limits, and their split for leases.
 
 use super::{recorder::shown, reload_error::ReloadError};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     limit::{LimitName, Limits},
 };
 
-/// Splits the bursts of limits with leases as the backend says, and refuses limits with buckets that it cannot keep.
+/// Splits limits with leases by the backend's terms, and rejects limits whose buckets it cannot keep.
 pub(super) fn fitted(mut limits: Limits, backend: &dyn Backend) -> Result<Limits, ReloadError> {
     let split = limits.replace_leased(|name, id, share, limit| {
         let Some(algorithm) = limit.algorithm() else {
@@ -29,7 +29,7 @@ pub(super) fn fitted(mut limits: Limits, backend: &dyn Backend) -> Result<Limits
     Ok(limits)
 }
 
-/// Warns of a default, and not of each override.
+/// Logs a warning for a default, but not for each override.
 fn warn_of_no_leases(name: &LimitName, id: Option<&str>) {
     if id.is_none() {
         tracing::warn!(
@@ -39,7 +39,7 @@ fn warn_of_no_leases(name: &LimitName, id: Option<&str>) {
     }
 }
 
-/// Refuses limits with buckets that the backend cannot keep.
+/// Rejects limits whose buckets the backend cannot keep.
 fn admitted(limits: &Limits, backend: &dyn Backend) -> Result<(), ReloadError> {
     for named in limits.iter() {
         let default = named.limit.iter().map(|limit| (None, limit));

@@ -1,10 +1,57 @@
+//! One transaction, or several: where their parts are kept on the way from a transaction to its decision.
+
+use std::{iter, slice};
+
 use smallvec::SmallVec;
 
-/// How many transactions are decided together. It says where their parts are kept, so that a single one costs no more than
-/// it needs, and both take the same path.
-pub(crate) trait Capacity {
-    /// A list of one thing for each transaction.
-    type List<T>: List<T>;
+use super::{
+    limiter_error::LimiterError,
+    prepare::{Lookups, NoMember, refuse_duplicates},
+    recorder::Recorded,
+};
+use crate::{
+    decision::{BatchDecision, Decision, Decisions, OneDecision, Outcome},
+    id::Id,
+    transaction::{Batch, Member, Transaction},
+};
+
+/// The number of transactions that are decided together: one or many. Both take the same path, and a single one costs
+/// no more than necessary.
+///
+/// Members are kept apart from everything else. They are lent to the backend, and the compiler has to assume that it
+/// changes whatever is beside them.
+pub(crate) trait Capacity: 'static {
+    /// The transactions.
+    type Transactions<'a>: Transactions<'a>;
+
+    /// Room for the canonical forms of ids that were written otherwise.
+    type Ids: Default + 'static;
+
+    /// The batch for the backend.
+    type Members<'a>: Default;
+
+    /// The transactions about which no backend is asked, beside others about which one is.
+    type Others;
+
+    /// The decisions.
+    type Decisions: Decisions + Default;
+
+    /// Looks transactions up. Returns the members for the backend. If the backend is not needed, all are decided.
+    fn prepare<'a, 'm, 't: 'a>(
+        lookups: Lookups<'a>,
+        transactions: Self::Transactions<'t>,
+        ids: &'a mut Self::Ids,
+        members: &'m mut Self::Members<'a>,
+        decisions: &mut Self::Decisions,
+    ) -> Result<Option<(&'m [Member<'a>], Self::Others)>, Box<LimiterError>>;
+
+    /// Gathers the decisions that follow from what the backend has answered, in the order of the transactions.
+    fn gather(
+        batch: &Batch<'_>,
+        outcome: &Outcome,
+        others: &Self::Others,
+        decisions: &mut Self::Decisions,
+    );
 }
 
 /// One transaction.
@@ -14,53 +61,119 @@ pub(crate) enum One {}
 pub(crate) enum Many {}
 
 impl Capacity for One {
-    type List<T> = Option<T>;
+    type Transactions<'a> = &'a Transaction<'a>;
+    type Ids = Option<Id>;
+    type Members<'a> = Option<Member<'a>>;
+    type Others = ();
+    type Decisions = OneDecision;
+
+    #[inline(always)]
+    fn prepare<'a, 'm, 't: 'a>(
+        lookups: Lookups<'a>,
+        transaction: &'t Transaction<'t>,
+        room: &'a mut Option<Id>,
+        members: &'m mut Option<Member<'a>>,
+        decisions: &mut OneDecision,
+    ) -> Result<Option<(&'m [Member<'a>], ())>, Box<LimiterError>> {
+        match lookups.look_up(transaction, room, members)? {
+            Ok(member) => Ok(Some((slice::from_ref(member), ()))),
+            Err(other) => {
+                other.push(lookups.operation, decisions);
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &(), decisions: &mut OneDecision) {
+        outcome.show_one(batch, decisions);
+    }
 }
 
 impl Capacity for Many {
-    type List<T> = SmallVec<[T; 4]>;
+    type Transactions<'a> = &'a [Transaction<'a>];
+    type Ids = SmallVec<[Option<Id>; 4]>;
+    type Members<'a> = SmallVec<[Member<'a>; 4]>;
+    /// Each with its place.
+    type Others = SmallVec<[(usize, NoMember); 4]>;
+    type Decisions = BatchDecision;
+
+    fn prepare<'a, 'm, 't: 'a>(
+        lookups: Lookups<'a>,
+        transactions: &'t [Transaction<'t>],
+        ids: &'a mut Self::Ids,
+        members: &'m mut Self::Members<'a>,
+        decisions: &mut BatchDecision,
+    ) -> Result<Option<(&'m [Member<'a>], Self::Others)>, Box<LimiterError>> {
+        ids.resize_with(transactions.len(), || None);
+        let mut others = Self::Others::new();
+        for (place, (transaction, room)) in transactions.iter().zip(ids).enumerate() {
+            if let Err(other) = lookups.look_up(transaction, room, members)? {
+                others.push((place, other));
+            }
+        }
+        refuse_duplicates(members)?;
+        let mut refused = others.iter();
+        let is_refused = refused.any(|(_, other)| other.refuses(lookups.operation));
+        if is_refused || members.is_empty() {
+            in_order(members.len(), &others, |part| match part {
+                Ok(_) => decisions.push(Decision::NOT_LIMITED, false),
+                Err(other) => other.push(lookups.operation, decisions),
+            });
+            return Ok(None);
+        }
+        Ok(Some((members, others)))
+    }
+
+    fn gather(
+        batch: &Batch<'_>,
+        outcome: &Outcome,
+        others: &Self::Others,
+        decisions: &mut BatchDecision,
+    ) {
+        let passes = outcome.passes(batch);
+        in_order(batch.members.len(), others, |part| match part {
+            Ok(member) => outcome.show(batch, member, passes, decisions),
+            Err(other) => other.push(batch.operation, decisions),
+        });
+    }
 }
 
-/// A list with room for as many things as there are transactions.
-pub(crate) trait List<T>: Default {
-    fn push(&mut self, item: T);
-
-    fn as_slice(&self) -> &[T];
-
-    fn as_mut_slice(&mut self) -> &mut [T];
-}
-
-impl<T> List<T> for Option<T> {
-    #[inline(always)]
-    fn push(&mut self, item: T) {
-        debug_assert!(self.is_none(), "there is room for one");
-        *self = Some(item);
-    }
-
-    #[inline(always)]
-    fn as_slice(&self) -> &[T] {
-        self.as_slice()
-    }
-
-    #[inline(always)]
-    fn as_mut_slice(&mut self) -> &mut [T] {
-        self.as_mut_slice()
+/// Takes members, by their numbers, and others in the order of their transactions.
+fn in_order(
+    members: usize,
+    others: &[(usize, NoMember)],
+    mut take: impl FnMut(Result<usize, NoMember>),
+) {
+    let mut next = others.iter().peekable();
+    let mut left_out = 0;
+    for place in 0..members + others.len() {
+        match next.next_if(|(at, _)| *at == place) {
+            Some((_, other)) => {
+                take(Err(*other));
+                left_out += 1;
+            }
+            None => take(Ok(place - left_out)),
+        }
     }
 }
 
-impl<T> List<T> for SmallVec<[T; 4]> {
-    #[inline]
-    fn push(&mut self, item: T) {
-        self.push(item);
-    }
+/// Transactions that are decided together.
+pub(crate) trait Transactions<'a>: Copy {
+    /// The recorded parts of the transactions.
+    fn recorded(self) -> impl Iterator<Item = Recorded<'a>>;
+}
 
-    #[inline]
-    fn as_slice(&self) -> &[T] {
-        self
+impl<'a> Transactions<'a> for &Transaction<'a> {
+    #[inline(always)]
+    fn recorded(self) -> impl Iterator<Item = Recorded<'a>> {
+        iter::once(Recorded::from(self))
     }
+}
 
+impl<'a> Transactions<'a> for &'a [Transaction<'a>] {
     #[inline]
-    fn as_mut_slice(&mut self) -> &mut [T] {
-        self
+    fn recorded(self) -> impl Iterator<Item = Recorded<'a>> {
+        self.iter().map(Recorded::from)
     }
 }

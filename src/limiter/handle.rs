@@ -35,7 +35,7 @@ pub struct LimitHandle {
     no_wait: bool,
 }
 
-/// What the clones of a handle share.
+/// The part of a handle that its clones share.
 struct NamedHandle {
     limiter: Limiter,
     name: Box<str>,
@@ -118,7 +118,7 @@ impl LimitHandle {
 
     /// A transaction of the client with this id, for a batch.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn transaction<'a>(&'a self, id: &'a str) -> Transaction<'a> {
         let mut transaction = Transaction::new(self, id).cost(self.cost).mode(self.mode);
         transaction.min_cost = self.min_cost;
@@ -206,7 +206,7 @@ impl LimitHandle {
     #[must_use = "`None` means that nothing has been decided"]
     pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
         self.limiter()
-            .try_decide_one(Operation::Spend, &self.transaction(id))
+            .try_decide_inlined(Operation::Spend, &self.transaction(id))
     }
 }
 
@@ -217,14 +217,14 @@ impl<'a> From<&'a LimitHandle> for LimitRef<'a> {
     }
 }
 
-/// For rules, which are bound to the limit of this name when the layer is built.
+/// The limit's name, for rules, which look it up when the layer is built.
 impl From<&LimitHandle> for Arc<str> {
     fn from(handle: &LimitHandle) -> Self {
         handle.name().into()
     }
 }
 
-/// As of a reference.
+/// The limit's name.
 impl From<LimitHandle> for Arc<str> {
     fn from(handle: LimitHandle) -> Self {
         handle.name().into()

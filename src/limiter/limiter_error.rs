@@ -9,7 +9,8 @@ use crate::{
     window::Window,
 };
 
-/// Why a transaction was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
+/// The error for a transaction that was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
+/// [`Limiter`](super::Limiter) has an example.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LimiterError {
@@ -26,7 +27,7 @@ pub enum LimiterError {
     InvalidId {
         /// The limit.
         limit: String,
-        /// What is wrong with the id.
+        /// The mistake in the id.
         source: IdError,
     },
     /// The cost could never pass.
@@ -41,9 +42,9 @@ pub enum LimiterError {
         id: Option<String>,
         /// The cost.
         cost: u32,
-        /// The limit's burst, or what else it admits at once.
+        /// The limit's burst, or the most that it admits at once.
         burst: u32,
-        /// What it is that the cost is above, in words: `burst`, `units per window`, `quota`.
+        /// The exceeded measure, in words: `burst`, `units per window`, `quota`.
         measure: &'static str,
     },
     /// A group request for a limit without tiers.
@@ -97,7 +98,7 @@ pub enum LimiterError {
     },
     /// A receipt belongs to another bucket, or a text is not a receipt.
     #[error(
-        "the receipt does not belong to limit `{limit}` and this id: refund it to the bucket that was charged, as it was written"
+        "the receipt does not belong to limit `{limit}` and this id: use the limit and the id that were charged"
     )]
     ForeignReceipt {
         /// The limit.
@@ -153,7 +154,7 @@ impl LimiterError {
         Self::NotWithTiers { limit, verb }
     }
 
-    /// The error of a cost for the client with this folded id, which has a limit.
+    /// Creates the error for a cost that is too high for the client with this canonical id.
     #[cold]
     pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
         let in_force = named.in_force(folded);
@@ -176,7 +177,7 @@ impl From<BackendError> for LimiterError {
     }
 }
 
-/// What bounds the cost of one request, in words.
+/// Returns the measure that bounds the cost of one request, in words.
 pub(super) fn measure(limit: &Limit) -> &'static str {
     match limit.algorithm() {
         Some(Algorithm::Window(_)) => "units per window",

@@ -44,8 +44,8 @@ impl Limiter {
     ///
     /// # Time
     ///
-    /// The store decides when it is whose turn. The wait itself is measured by tokio's clock from the store's answer, so a
-    /// caller starts late by the time that the answer takes, and never early.
+    /// The store decides when the turn of each caller comes. The wait itself is measured by tokio's clock from the
+    /// store's answer, so a caller starts late by the time that the answer takes, and never early.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Limiter {
         let place = match self.try_spend(transaction) {
             Some(Ok(decision)) if decision.delay().is_zero() => return Ok(decision),
             Some(decided) => place().taken(decided?),
-            // The task goes on if nobody waits for it any more, and drops the place then.
+            // If the caller leaves, the task continues and drops the place.
             None => detached(place().take()).await?,
         };
         if let Some(turn) = place.turn {
@@ -69,16 +69,16 @@ impl Limiter {
     }
 }
 
-/// A place in line. Dropped, it refunds what was charged for it.
+/// A place in line. It refunds its charge when it is dropped.
 struct Place {
     limiter: Limiter,
     limit: Box<str>,
     id: Box<str>,
-    /// The transaction without its names.
+    /// The transaction without its limit and id.
     asked: Transaction<'static>,
     decision: Decision,
     receipt: Option<Receipt>,
-    /// When the caller starts, if it has to wait.
+    /// The instant at which the caller starts, if it has to wait.
     turn: Option<Instant>,
 }
 
@@ -112,7 +112,7 @@ impl Place {
         self
     }
 
-    /// It is the caller's turn: the charge stays.
+    /// Ends the wait: it is the caller's turn, so the charge stays.
     fn start(mut self) -> Decision {
         self.receipt = None;
         std::mem::replace(&mut self.decision, Decision::NOT_LIMITED)

@@ -1,275 +1,236 @@
-//! From transactions to a batch, and from its outcome to decisions.
+//! From transactions to the members of a batch.
 
 use std::collections::HashSet;
 
 use ahash::RandomState;
+use smallvec::SmallVec;
 
-use super::{
-    capacity::{Capacity, List},
-    limiter_error::LimiterError,
-};
+use super::limiter_error::LimiterError;
 use crate::{
-    backend::BackendError,
-    clock::Timestamp,
-    decision::{Decision, Decisions, Outcome},
+    decision::{Decision, Decisions},
     id::Id,
     limit::{Limits, NamedLimit},
-    transaction::{Algorithm, Batch, BucketKey, Member, Mode, OnFailure, Operation, Transaction},
+    transaction::{
+        Algorithm, BucketKey, Fingerprint, LimitRef, Member, Mode, OnFailure, Operation, Receipt,
+        Transaction,
+    },
 };
 
-/// Transactions that have been looked up: what remains is to ask the backend.
+/// Looks transactions up: their limits, their buckets, and what the backend is asked about them.
 ///
-/// It is large, so it is filled and read where it is, and never moved.
-pub(super) struct Prepared<'a, C: Capacity> {
-    operation: Operation,
-    members: C::List<Member<'a>>,
-    lookups: C::List<Lookup>,
+/// Errors are boxed here, so that what passes does not carry the room for them around. A transaction is passed on by its
+/// parts, so that the compiler does not have to put it together.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookups<'a> {
+    pub(super) limits: &'a Limits,
+    pub(super) operation: Operation,
 }
 
-/// What a transaction has come to.
+/// The result of a transaction without the backend.
 #[derive(Clone, Copy)]
-pub(super) enum Lookup {
-    /// The next member.
-    Member { votes: bool },
+pub(crate) enum NoMember {
     /// No limit is configured.
     Off,
-    /// It cannot pass, whatever is stored.
+    /// It cannot pass, in any state.
     Refused { votes: bool, shadow: bool },
 }
 
-/// Room for the canonical forms of ids that were written otherwise.
-pub(super) struct CanonicalIds<C: Capacity>(C::List<Option<Id>>);
+/// Where members go.
+pub(super) trait MemberList<'a> {
+    fn add(&mut self, member: Member<'a>) -> &Member<'a>;
+}
 
-impl<C: Capacity> CanonicalIds<C> {
+impl<'a> MemberList<'a> for Option<Member<'a>> {
     #[inline(always)]
-    pub(super) fn new(len: usize) -> Self {
-        let mut ids = C::List::default();
-        for _ in 0..len {
-            ids.push(None);
-        }
-        Self(ids)
+    fn add(&mut self, member: Member<'a>) -> &Member<'a> {
+        self.insert(member)
     }
 }
 
-impl<'a, C: Capacity> Prepared<'a, C> {
-    #[inline(always)]
-    pub(super) fn new(operation: Operation) -> Self {
-        Self {
-            operation,
-            members: C::List::default(),
-            lookups: C::List::default(),
-        }
+impl<'a> MemberList<'a> for SmallVec<[Member<'a>; 4]> {
+    #[inline]
+    fn add(&mut self, member: Member<'a>) -> &Member<'a> {
+        let place = self.len();
+        self.push(member);
+        &self[place]
     }
+}
 
+impl<'a> Lookups<'a> {
+    /// Looks one transaction up. Adds it to `members`, or returns its result if the backend need not decide it.
     #[inline(always)]
-    pub(super) fn fill(
-        &mut self,
-        limits: &'a Limits,
-        transactions: &'a [Transaction<'a>],
-        ids: &'a mut CanonicalIds<C>,
-    ) -> Result<(), LimiterError> {
-        for (transaction, id) in transactions.iter().zip(ids.0.as_mut_slice()) {
-            self.add(limits, transaction, id)?;
-        }
-        self.refuse_duplicates()
-    }
-
-    #[inline(always)]
-    fn add(
-        &mut self,
-        limits: &'a Limits,
-        transaction: &'a Transaction<'a>,
+    pub(super) fn look_up<'m>(
+        self,
+        transaction: &Transaction<'a>,
         room: &'a mut Option<Id>,
-    ) -> Result<(), LimiterError> {
-        let Some(named) = limits.find(transaction.limit) else {
-            return Err(LimiterError::unknown_limit(
-                transaction.limit.as_str(),
-                limits,
-            ));
+        members: &'m mut impl MemberList<'a>,
+    ) -> Result<Result<&'m Member<'a>, NoMember>, Box<LimiterError>> {
+        let Some(named) = self.limits.find(transaction.limit) else {
+            return Err(unknown_limit(transaction.limit.as_str(), self.limits));
         };
-        let id = canonical(named, transaction, room)?;
-        let Some(limit) = named.in_force(id) else {
-            self.lookups.push(Lookup::Off);
-            return Ok(());
+        let id = canonical(named, transaction.id, transaction.is_canonical(), room)?;
+        let shadow = self.limits.is_shadow(named);
+        let (algorithm, leased) = match self.terms(named, id, transaction, shadow)? {
+            Ok(terms) => terms,
+            Err(other) => return Ok(Err(other)),
         };
-        let shadow = limits.is_shadow(named);
-        let refused = Lookup::Refused {
-            votes: transaction.mode.votes() && !shadow,
+        let (fingerprint, receipt) = self.bucket(named, id, transaction)?;
+        Ok(Ok(members.add(Member {
+            key: BucketKey::new(named.name.key(), id),
+            algorithm,
+            cost: transaction.cost,
+            min_cost: transaction.min_cost.unwrap_or(transaction.cost),
+            mode: match shadow {
+                true => transaction.mode.silent(),
+                false => transaction.mode,
+            },
+            format: named.name.format(),
+            on_failure: on_failure(transaction, named),
+            floor: transaction.floor(),
             shadow,
+            leased,
+            fingerprint,
+            receipt,
+            saturates: shadow || transaction.is_correction(),
+            no_wait: transaction.declines_to_wait(),
+            ago_us: 0,
+        })))
+    }
+
+    /// The algorithm for a client, and how many units a process may hold.
+    #[inline(always)]
+    fn terms(
+        self,
+        named: &'a NamedLimit,
+        id: &str,
+        transaction: &Transaction<'_>,
+        shadow: bool,
+    ) -> Result<Result<(&'a Algorithm, u32), NoMember>, Box<LimiterError>> {
+        let Some(limit) = named.in_force(id) else {
+            return Ok(Err(NoMember::Off));
         };
-        let Some(algorithm) = limit.algorithm() else {
+        let votes = transaction.mode.votes() && !shadow;
+        let refused = NoMember::Refused { votes, shadow };
+        let Some((algorithm, leased)) = limit.algorithm_and_lease() else {
             let is_refused = limit.is_blocked() && self.operation != Operation::Reset;
-            self.lookups
-                .push(if is_refused { refused } else { Lookup::Off });
-            return Ok(());
+            return Ok(Err(if is_refused { refused } else { NoMember::Off }));
         };
-        if !permits(algorithm, self.operation, transaction)? {
-            if !shadow && !transaction.is_lenient() {
-                return Err(LimiterError::cost_above_burst(named, id, transaction.cost));
-            }
-            self.lookups.push(refused);
-            return Ok(());
+        if permits(algorithm, self.operation, transaction)? {
+            return Ok(Ok((algorithm, leased)));
         }
-        let mut member = member_of(self.operation, named, algorithm, transaction, id, shadow)?;
-        member.leased = limit.leased_units();
-        let votes = member.mode.votes();
-        self.members.push(member);
-        self.lookups.push(Lookup::Member { votes });
-        Ok(())
+        match shadow || transaction.is_lenient() {
+            true => Ok(Err(refused)),
+            false => Err(cost_above_burst(named, id, transaction.cost)),
+        }
     }
 
-    /// What the backend is asked.
+    /// The fingerprint of a client's bucket, and the receipt of the charge that is refunded there.
     #[inline(always)]
-    pub(super) fn batch(&self, now: Option<Timestamp>) -> Batch<'_> {
-        Batch::new(self.operation, self.members.as_slice()).at(now)
+    fn bucket(
+        self,
+        named: &NamedLimit,
+        id: &str,
+        transaction: &Transaction<'a>,
+    ) -> Result<(Fingerprint, Option<&'a Receipt>), Box<LimiterError>> {
+        let known = transaction.fingerprint();
+        let fingerprint = known.unwrap_or_else(|| named.seed().bucket(id));
+        let receipt = transaction.receipt();
+        let receipt = receipt.filter(|_| self.operation == Operation::Refund);
+        match receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
+            true => Err(foreign_receipt(transaction.limit)),
+            false => Ok((fingerprint, receipt)),
+        }
+    }
+}
+
+impl NoMember {
+    /// Returns whether it denies the batch that it is in.
+    pub(super) fn refuses(self, operation: Operation) -> bool {
+        let asks = matches!(operation, Operation::Check | Operation::Spend);
+        asks && matches!(self, Self::Refused { votes: true, .. })
     }
 
-    /// Whether it takes a backend: not if nobody is limited, or somebody is blocked.
-    #[inline(always)]
-    pub(super) fn needs_backend(&self) -> bool {
-        let asks = matches!(self.operation, Operation::Check | Operation::Spend);
-        let refuses = |lookup: &Lookup| matches!(lookup, Lookup::Refused { votes: true, .. });
-        let (members, lookups) = (self.members.as_slice(), self.lookups.as_slice());
-        let is_refused = asks && lookups.len() > members.len() && lookups.iter().any(refuses);
-        !is_refused && !members.is_empty()
-    }
-
-    /// Gathers the decisions where no backend is asked.
+    /// Adds its decision.
     #[cold]
-    pub(super) fn finish_alone(&self, decisions: &mut impl Decisions) {
-        self.gather(|_| Decision::NOT_LIMITED, decisions);
-    }
-
-    /// Gathers the decisions that follow from the backend's outcome. A backend that breaks its contract is an error, and
-    /// never lets a request through.
-    #[inline(always)]
-    pub(super) fn finish(
-        &self,
-        batch: &Batch<'_>,
-        outcome: &Outcome,
-        decisions: &mut impl Decisions,
-    ) -> Result<(), LimiterError> {
-        let (members, answers) = (batch.members.len(), outcome.answers().len());
-        if members != answers {
-            return Err(broken_contract(members, answers));
-        }
-        if let Some(member) = outcome.no_room().and_then(|i| batch.members.get(i)) {
-            return Err(LimiterError::no_room(member));
-        }
-        let passes = outcome.passes(batch);
-        self.gather(|i| outcome.decision(batch, i, passes), decisions);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn gather(&self, member: impl Fn(usize) -> Decision, decisions: &mut impl Decisions) {
-        let mut members = 0;
-        for lookup in self.lookups.as_slice() {
-            match *lookup {
-                Lookup::Member { votes } => {
-                    decisions.push(member(members), votes);
-                    members += 1;
-                }
-                Lookup::Off => decisions.push(Decision::NOT_LIMITED, false),
-                Lookup::Refused { votes, shadow } => {
-                    decisions.push(Decision::refused(self.operation, shadow), votes);
-                }
+    pub(super) fn push(self, operation: Operation, decisions: &mut impl Decisions) {
+        match self {
+            Self::Off => decisions.push(Decision::NOT_LIMITED, false),
+            Self::Refused { votes, shadow } => {
+                decisions.push(Decision::refused(operation, shadow), votes);
             }
         }
-    }
-
-    #[inline(always)]
-    fn refuse_duplicates(&self) -> Result<(), LimiterError> {
-        match self.members.as_slice().len() {
-            0 | 1 => Ok(()),
-            _ => self.duplicate().map_or(Ok(()), |key| {
-                let key = key.to_string();
-                Err(LimiterError::DuplicateBucket { key })
-            }),
-        }
-    }
-
-    fn duplicate(&self) -> Option<BucketKey<'a>> {
-        const FEW: usize = 16;
-        let members = self.members.as_slice();
-        if members.len() <= FEW {
-            let repeats = |(i, member): &(usize, &Member<'a>)| {
-                members[..*i].iter().any(|earlier| {
-                    earlier.fingerprint == member.fingerprint && earlier.key == member.key
-                })
-            };
-            let mut numbered = members.iter().enumerate();
-            return numbered.find(repeats).map(|(_, member)| member.key);
-        }
-        let mut seen = HashSet::with_capacity_and_hasher(members.len(), RandomState::new());
-        let mut keys = members.iter().map(|member| member.key);
-        keys.find(|key| !seen.insert(*key))
     }
 }
 
 #[cold]
-fn broken_contract(members: usize, answers: usize) -> LimiterError {
-    let broken = format!("the backend gave {answers} answers for {members} members");
-    BackendError::unavailable(broken).into()
+fn unknown_limit(name: &str, limits: &Limits) -> Box<LimiterError> {
+    Box::new(LimiterError::unknown_limit(name, limits))
 }
 
-/// What the backend is asked about a bucket.
-#[inline(always)]
-fn member_of<'a>(
-    operation: Operation,
-    named: &'a NamedLimit,
-    algorithm: &'a Algorithm,
-    transaction: &'a Transaction<'a>,
-    id: &'a str,
-    shadow: bool,
-) -> Result<Member<'a>, LimiterError> {
-    let fingerprint = transaction
-        .fingerprint()
-        .unwrap_or_else(|| named.seed().bucket(id));
-    let receipt = transaction
-        .receipt()
-        .filter(|_| operation == Operation::Refund);
-    if receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
-        return Err(LimiterError::foreign_receipt(transaction.limit));
-    }
-    Ok(Member {
-        key: BucketKey::new(named.name.key(), id),
-        algorithm,
-        cost: transaction.cost,
-        min_cost: transaction.min_cost.unwrap_or(transaction.cost),
-        mode: match shadow {
-            true => transaction.mode.silent(),
-            false => transaction.mode,
-        },
-        format: named.name.format(),
-        on_failure: on_failure(transaction, named),
-        floor: transaction.floor(),
-        shadow,
-        leased: 0,
-        fingerprint,
-        receipt,
-        saturates: shadow || transaction.is_correction(),
-        no_wait: transaction.declines_to_wait(),
+#[cold]
+fn cost_above_burst(named: &NamedLimit, id: &str, cost: u32) -> Box<LimiterError> {
+    Box::new(LimiterError::cost_above_burst(named, id, cost))
+}
+
+#[cold]
+fn foreign_receipt(limit: LimitRef<'_>) -> Box<LimiterError> {
+    Box::new(LimiterError::foreign_receipt(limit))
+}
+
+/// Refuses two members for one bucket.
+pub(super) fn refuse_duplicates(members: &[Member<'_>]) -> Result<(), Box<LimiterError>> {
+    duplicate(members).map_or(Ok(()), |key| {
+        let key = key.to_string();
+        Err(Box::new(LimiterError::DuplicateBucket { key }))
     })
 }
 
-/// The id in the form that its bucket is kept under.
+fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
+    const FEW: usize = 16;
+    if members.len() <= FEW {
+        let repeats = |(i, member): &(usize, &Member<'a>)| {
+            members[..*i].iter().any(|earlier| {
+                earlier.fingerprint == member.fingerprint && earlier.key == member.key
+            })
+        };
+        let mut numbered = members.iter().enumerate();
+        return numbered.find(repeats).map(|(_, member)| member.key);
+    }
+    let mut seen = HashSet::with_capacity_and_hasher(members.len(), RandomState::new());
+    let mut keys = members.iter().map(|member| member.key);
+    keys.find(|key| !seen.insert(*key))
+}
+
+/// Returns the canonical form of the id.
 #[inline(always)]
 pub(super) fn canonical<'a>(
     named: &NamedLimit,
-    transaction: &Transaction<'a>,
+    id: &'a str,
+    is_canonical: bool,
     room: &'a mut Option<Id>,
-) -> Result<&'a str, LimiterError> {
-    if transaction.is_canonical() {
-        return Ok(transaction.id);
-    }
-    match named.name.format().fold(transaction.id) {
-        Ok(folded) => Ok(folded.keep_in(room)),
-        Err(error) => Err(LimiterError::invalid_id(named.name.as_str(), error)),
+) -> Result<&'a str, Box<LimiterError>> {
+    match is_canonical || named.name.format().keeps(id) {
+        true => Ok(id),
+        false => fold(named, id, room),
     }
 }
 
-/// What is decided while the store does not answer, if the transaction or its limit says so.
+#[inline(never)]
+fn fold<'a>(
+    named: &NamedLimit,
+    id: &'a str,
+    room: &'a mut Option<Id>,
+) -> Result<&'a str, Box<LimiterError>> {
+    match named.name.format().fold(id) {
+        Ok(folded) => Ok(folded.keep_in(room)),
+        Err(error) => {
+            let error = LimiterError::invalid_id(named.name.as_str(), error);
+            Err(Box::new(error))
+        }
+    }
+}
+
+/// Returns the failure policy of the transaction or of its limit, if there is one.
 #[inline(always)]
 fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFailure> {
     let stricter = |own: OnFailure| transaction.floor().map_or(own, |floor| floor.stricter(own));
@@ -277,41 +238,70 @@ fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFai
     transaction.on_failure.or_else(of_limit)
 }
 
-/// Refuses what an algorithm cannot do, and says whether it could ever grant the cost.
+/// Rejects what an algorithm cannot do, and returns whether it could ever grant the cost.
 #[inline(always)]
 fn permits(
     algorithm: &Algorithm,
     operation: Operation,
     transaction: &Transaction<'_>,
-) -> Result<bool, LimiterError> {
+) -> Result<bool, Box<LimiterError>> {
+    let Transaction { cost, min_cost, .. } = *transaction;
     match algorithm {
-        _ if operation == Operation::Reset => Ok(true),
-        _ if operation == Operation::Refund && transaction.receipt().is_some() => Ok(true),
-        Algorithm::Tiers(_) => permits_tiers(operation, transaction).map(|()| true),
-        _ if transaction.min_cost.is_some() => {
-            Err(LimiterError::no_tiers(transaction.limit.as_str()))
+        // A cost within the burst is good for anything.
+        Algorithm::Gcra(gcra) if min_cost.is_none() && cost <= gcra.burst() => Ok(true),
+        _ => {
+            let asked = Asked {
+                operation,
+                mode: transaction.mode,
+                cost,
+                min_cost,
+                has_receipt: transaction.receipt().is_some(),
+            };
+            let is_permitted = asked.is_permitted(algorithm, transaction.limit.as_str());
+            is_permitted.map_err(Box::new)
         }
-        _ if transaction.mode == Mode::Debit => Ok(true),
-        Algorithm::Gcra(gcra) => Ok(transaction.cost <= gcra.burst()),
-        _ if operation == Operation::Refund => Ok(true),
-        Algorithm::Window(window) => Ok(transaction.cost <= window.limit()),
-        Algorithm::Quota(quota) => Ok(transaction.cost <= quota.quota()),
     }
 }
 
-/// Refuses what cannot be done to tiers. A cost above all their limits is denied, for ever.
-fn permits_tiers(operation: Operation, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
-    let limit = transaction.limit.as_str();
-    let cost = transaction.cost;
-    let least = transaction.min_cost.unwrap_or(cost);
-    match (operation, transaction.mode) {
-        (Operation::Refund, _) => Err(LimiterError::not_with_tiers(limit, "refunded")),
-        (_, Mode::Debit) => Err(LimiterError::not_with_tiers(limit, "debited")),
-        _ if least == 0 || least > cost => Err(LimiterError::NoSuchGroup {
-            limit: limit.into(),
-            cost,
-            least,
-        }),
-        _ => Ok(()),
+/// A question to an algorithm.
+#[derive(Clone, Copy)]
+struct Asked {
+    operation: Operation,
+    mode: Mode,
+    cost: u32,
+    min_cost: Option<u32>,
+    has_receipt: bool,
+}
+
+impl Asked {
+    #[inline(never)]
+    fn is_permitted(self, algorithm: &Algorithm, limit: &str) -> Result<bool, LimiterError> {
+        match algorithm {
+            _ if self.operation == Operation::Reset => Ok(true),
+            _ if self.operation == Operation::Refund && self.has_receipt => Ok(true),
+            Algorithm::Tiers(_) => self.is_permitted_by_tiers(limit).map(|()| true),
+            _ if self.min_cost.is_some() => Err(LimiterError::no_tiers(limit)),
+            _ if self.mode == Mode::Debit => Ok(true),
+            Algorithm::Gcra(gcra) => Ok(self.cost <= gcra.burst()),
+            _ if self.operation == Operation::Refund => Ok(true),
+            Algorithm::Window(window) => Ok(self.cost <= window.limit()),
+            Algorithm::Quota(quota) => Ok(self.cost <= quota.quota()),
+        }
+    }
+
+    /// Rejects what cannot be done to tiers. A cost above all their limits is always denied.
+    fn is_permitted_by_tiers(self, limit: &str) -> Result<(), LimiterError> {
+        let cost = self.cost;
+        let least = self.min_cost.unwrap_or(cost);
+        match (self.operation, self.mode) {
+            (Operation::Refund, _) => Err(LimiterError::not_with_tiers(limit, "refunded")),
+            (_, Mode::Debit) => Err(LimiterError::not_with_tiers(limit, "debited")),
+            _ if least == 0 || least > cost => Err(LimiterError::NoSuchGroup {
+                limit: limit.into(),
+                cost,
+                least,
+            }),
+            _ => Ok(()),
+        }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::{
 
 use crate::check::{Check, Finding, Reporter};
 
-/// So many limiters in a row that have served one request.
+/// The number of consecutive limiters that served one request each.
 const LIMITERS: u32 = 100;
 
 static REBUILT: AtomicU32 = AtomicU32::new(0);
 
-/// How often layers have put a limiter to use: none, once, or more often. One that was used once was perhaps built for the
+/// Counts the uses of a limiter by layers: none, one, or more. A limiter that was used once may have been built for that
 /// request.
 #[derive(Default)]
 pub(super) struct RebuildDetector {
@@ -19,7 +19,7 @@ pub(super) struct RebuildDetector {
 }
 
 impl RebuildDetector {
-    /// Notes a request to a layer.
+    /// Counts a request to a layer.
     #[inline]
     pub(super) fn note(&self, reporter: &Arc<Reporter>) {
         if self.requests.load(Ordering::Relaxed) < 2 {

@@ -62,7 +62,7 @@ impl Limiter {
         })
     }
 
-    /// Looks up the bucket of a client, and what `look` finds of it.
+    /// Looks up the bucket of a client, and passes it to `look`.
     fn with_bucket<T>(
         &self,
         limit: LimitRef<'_>,

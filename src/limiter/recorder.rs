@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 use ahash::RandomState;
 use tracing::Level;
 
-use super::{limiter_error::LimiterError, prepare::canonical};
+use super::{capacity::Transactions, limiter_error::LimiterError, prepare::canonical};
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
     id::Id,
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
-    transaction::{Operation, Transaction},
+    transaction::{LimitRef, Mode, Operation, Transaction},
 };
 
-/// Records what is decided, and how long that takes. Only spends are counted, not what is given back.
+/// Records decisions and their duration. Only spends are counted, not refunds.
 pub(super) struct DecisionRecorder<'a> {
     durations: &'a Durations,
     limits: &'a Limits,
@@ -37,75 +37,122 @@ impl<'a> DecisionRecorder<'a> {
         }
     }
 
-    /// Records how long a backend took.
+    /// Records the duration of the backend's answer.
     #[inline(always)]
     pub(super) fn applied(&self) {
         self.durations.record(self.operation, self.since);
     }
 
+    /// Records what was decided.
     #[inline(always)]
-    pub(super) fn record(
+    pub(super) fn record<'t>(
         &self,
-        transactions: &[Transaction<'_>],
-        decided: &Result<(), LimiterError>,
+        transactions: impl Transactions<'t>,
         decisions: &impl Decisions,
     ) {
-        let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
-        if !listens || self.operation != Operation::Spend {
-            return;
-        }
-        match decided {
-            Ok(()) => {
-                for (transaction, decision) in transactions.iter().zip(decisions.members()) {
-                    self.tell(transaction, decision, decisions.allowed());
-                }
-            }
-            Err(error) => self.fail(transactions, error),
+        if self.listens() {
+            record_spend(self.limits, transactions.recorded(), decisions);
         }
     }
 
-    #[inline]
-    fn tell(&self, transaction: &Transaction<'_>, decision: &Decision, passes: bool) {
-        if transaction.is_correction() {
-            return;
+    /// Records that nothing was decided, and returns why.
+    #[inline(always)]
+    pub(super) fn failed<'t>(
+        &self,
+        transactions: impl Transactions<'t>,
+        error: Box<LimiterError>,
+    ) -> Box<LimiterError> {
+        if self.listens() && matches!(*error, LimiterError::Backend(_)) {
+            record_failure(self.limits, transactions.recorded(), &error);
         }
-        let fate = ResultLabel::of(decision, transaction.mode, passes);
-        let Some((fate, named)) = fate.zip(self.limits.find(transaction.limit)) else {
-            return;
+        error
+    }
+
+    #[inline(always)]
+    fn listens(&self) -> bool {
+        let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
+        listens && self.operation == Operation::Spend
+    }
+}
+
+/// Takes no more of the recorder than it needs, so that the compiler does not have to put that together.
+#[inline(never)]
+fn record_spend<'t>(
+    limits: &Limits,
+    transactions: impl Iterator<Item = Recorded<'t>>,
+    decisions: &impl Decisions,
+) {
+    for (transaction, decision) in transactions.zip(decisions.members()) {
+        if transaction.is_correction {
+            continue;
+        }
+        let fate = ResultLabel::of(decision, transaction.mode, decisions.allowed());
+        let Some((fate, named)) = fate.zip(limits.find(transaction.limit)) else {
+            continue;
         };
         named.meter().decided(transaction.limit.as_str(), fate);
         if cfg!(feature = "metrics") && named.overrides().len() > 0 {
-            utilization(named, transaction, decision);
+            utilization(named, &transaction, decision);
         }
-        tell(self.limits, named, transaction, decision, fate);
+        tell(limits, named, &transaction, decision, fate);
     }
+}
 
-    #[cold]
-    fn fail(&self, transactions: &[Transaction<'_>], error: &LimiterError) {
-        if !matches!(error, LimiterError::Backend(_)) {
-            return;
-        }
-        for transaction in transactions {
-            if let Some(named) = self.limits.find(transaction.limit) {
-                named
-                    .meter()
-                    .decided(transaction.limit.as_str(), ResultLabel::Error);
-                let (limit, result) = (transaction.limit.as_str(), ResultLabel::Error.as_str());
-                tracing::debug!(limit, result, %error, "not decided");
-            }
+#[cold]
+fn record_failure<'t>(
+    limits: &Limits,
+    transactions: impl Iterator<Item = Recorded<'t>>,
+    error: &LimiterError,
+) {
+    for transaction in transactions {
+        if let Some(named) = limits.find(transaction.limit) {
+            let (limit, result) = (transaction.limit.as_str(), ResultLabel::Error);
+            named.meter().decided(limit, result);
+            tracing::debug!(limit, result = result.as_str(), %error, "not decided");
         }
     }
 }
 
-/// What is decided locally may be by a share of the limit, and what is leased is a part of it: what remains says nothing of
+/// The recorded part of a transaction.
+pub(crate) struct Recorded<'t> {
+    limit: LimitRef<'t>,
+    id: &'t str,
+    is_canonical: bool,
+    is_correction: bool,
+    cost: u32,
+    mode: Mode,
+}
+
+impl<'t> From<&Transaction<'t>> for Recorded<'t> {
+    #[inline(always)]
+    fn from(transaction: &Transaction<'t>) -> Self {
+        Self {
+            limit: transaction.limit,
+            id: transaction.id,
+            is_canonical: transaction.is_canonical(),
+            is_correction: transaction.is_correction(),
+            cost: transaction.cost,
+            mode: transaction.mode,
+        }
+    }
+}
+
+impl<'a> Recorded<'a> {
+    /// The id in the form that its bucket is kept under; `None` if it has none.
+    fn canonical(&self, named: &NamedLimit, room: &'a mut Option<Id>) -> Option<&'a str> {
+        canonical(named, self.id, self.is_canonical, room).ok()
+    }
+}
+
+/// A local decision can use a share of the limit, and a lease holds a part of it, so their `remaining` says nothing about
 /// the limit.
-fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Decision) {
+fn utilization(named: &NamedLimit, transaction: &Recorded<'_>, decision: &Decision) {
     if matches!(decision.source(), Source::Local | Source::Lease) {
         return;
     }
     let mut room = None;
-    let id = canonical(named, transaction, &mut room);
-    let own = id.ok().and_then(|id| named.own(id));
+    let id = transaction.canonical(named, &mut room);
+    let own = id.and_then(|id| named.own(id));
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
         named
@@ -118,7 +165,7 @@ fn utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Dec
 fn tell(
     limits: &Limits,
     named: &NamedLimit,
-    transaction: &Transaction<'_>,
+    transaction: &Recorded<'_>,
     decision: &Decision,
     fate: ResultLabel,
 ) {
@@ -126,7 +173,7 @@ fn tell(
     let result = fate.as_str();
     let id = || {
         let mut room = None;
-        let id = canonical(named, transaction, &mut room);
+        let id = transaction.canonical(named, &mut room);
         shown(limits, id.unwrap_or(transaction.id))
     };
     if matches!(fate, ResultLabel::Acquired) {
@@ -152,7 +199,7 @@ fn tell(
     }
 }
 
-/// An id as events show it. One that is redacted is the same each time within a process, and cannot be found out from it.
+/// Returns an id for events. A redacted id is stable within a process, and does not reveal the original.
 pub(super) fn shown(limits: &Limits, id: &str) -> Id {
     static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     match limits.redacts_ids() && id != Id::MISSING {

@@ -1,4 +1,4 @@
-//! Other limits while requests run.
+//! Reloading of limits while requests run.
 
 use std::{
     collections::HashMap,
@@ -25,9 +25,10 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if
-    /// the number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot
-    /// keep the buckets of a limit ([`Backend::admits`](crate::backend::Backend::admits)). The old limits then stay in force.
+    /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if the
+    /// number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot keep
+    /// the buckets of a limit ([`Backend::admits`](crate::backend::Backend::admits)). The old limits then stay in
+    /// force.
     pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
         let reloaded = self.put_in_force(limits);
         metrics::reloaded(match reloaded {
@@ -53,7 +54,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// Holds the limits to what a rule takes for granted, for as long as the claim is kept.
+    /// Checks a rule's assumptions about the limits, now and on each reload for as long as the claim exists.
     pub(crate) fn claim(
         &self,
         claim: RuleRequirement,
@@ -62,7 +63,7 @@ impl Limiter {
         let limits = self.shared.limits.load();
         claim.check(&limits)?;
         claim.warn(&limits);
-        // Whenever there is no more room, those of dropped layers make some.
+        // When the list is full, the claims of dropped layers are removed first.
         if claims.len() == claims.capacity() {
             claims.retain(|claim| claim.strong_count() > 0);
         }
@@ -72,7 +73,7 @@ impl Limiter {
     }
 }
 
-/// Refuses limits by which what is kept under a name or a number would be lost, or read wrongly.
+/// Rejects limits that would lose the buckets of a name or a number, or misread them.
 fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
     let by_key: HashMap<_, _> = limits
         .iter()

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::limiter_error::LimiterError;
 use crate::{backend::NotAdmitted, limit::LimitName};
 
-/// Why new limits were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
+/// The error for new limits that were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReloadError {
@@ -14,7 +14,7 @@ pub enum ReloadError {
     Rule(#[source] LimiterError),
     /// A limit that a rule uses was removed from the file that defined it.
     #[error(
-        "limit `{limit}`, which a rule uses, is not in {file} any more: put it back, or write `{limit}: {{}}` to turn it off \
+        "limit `{limit}`, which a rule uses, is no longer in {file}: put it back, or write `{limit}: {{}}` to turn it off \
            ({hint})", file = .file.display()
     )]
     Removed {
@@ -22,12 +22,12 @@ pub enum ReloadError {
         limit: String,
         /// The file that defined it.
         file: PathBuf,
-        /// What it may be called now.
+        /// The suggested new name.
         hint: String,
     },
     /// A limit that a rule uses no longer has values.
     #[error(
-        "limit `{limit}` has no values any more{}, and a rule uses it: give it some, or write \
+        "limit `{limit}` no longer has values{}, and a rule uses it: add values, or write \
          `{limit}: {{}}` to turn it off",
         In(file)
     )]
@@ -62,7 +62,7 @@ pub enum ReloadError {
     },
 }
 
-/// Says whose override it is.
+/// Writes the id of an override.
 struct Of<'a>(&'a Option<String>);
 
 impl fmt::Display for Of<'_> {
@@ -74,7 +74,7 @@ impl fmt::Display for Of<'_> {
     }
 }
 
-/// Says which file it is about.
+/// Writes the file.
 struct In<'a>(&'a Option<PathBuf>);
 
 impl fmt::Display for In<'_> {
@@ -86,7 +86,7 @@ impl fmt::Display for In<'_> {
     }
 }
 
-/// Says what buckets are kept under.
+/// Writes the number and the id format of a name.
 pub(super) struct Key<'a>(&'a LimitName);
 
 impl fmt::Display for Key<'_> {

@@ -1,4 +1,4 @@
-//! What rules take for granted about the limits, for as long as their layers live.
+//! Assumptions of rules about the limits, for as long as their layers live.
 
 use std::{
     fmt,
@@ -15,17 +15,17 @@ use crate::{
     transaction::{Algorithm, Mode},
 };
 
-/// What a rule takes for granted: that there is a limit of this name, and that this cost can pass.
+/// The assumptions of a rule: its limit exists, and its cost can pass.
 pub(crate) struct RuleRequirement {
     limit: Arc<str>,
     cost: u32,
     mode: Mode,
-    /// Whether what is charged may be corrected later, which tiers cannot do.
+    /// Whether the charge can be corrected later, which tiers do not support.
     corrects: bool,
     meets: Box<Meets>,
 }
 
-/// Says whether a rule can meet the client with a folded id.
+/// Returns whether a rule can meet the client with a canonical id.
 type Meets = dyn Fn(&str) -> bool + Send + Sync;
 
 impl RuleRequirement {
@@ -80,7 +80,7 @@ impl RuleRequirement {
         }
     }
 
-    /// Refuses limits from whose files the name was removed.
+    /// Rejects limits whose files no longer contain the name.
     pub(super) fn check_presence(
         &self,
         before: &Limits,
@@ -97,7 +97,7 @@ impl RuleRequirement {
         }
     }
 
-    /// Refuses limits in which the default has vanished. One that is to be off says so.
+    /// Rejects limits without the default. To turn a limit off, its entry must be empty.
     pub(super) fn check_against(
         &self,
         before: &Limits,
@@ -119,7 +119,7 @@ impl RuleRequirement {
         }
     }
 
-    /// Tells of overrides for clients that the rule never meets. Others may.
+    /// Logs overrides for clients that the rule never meets. Other rules may meet them.
     pub(super) fn warn(&self, limits: &Limits) {
         let overrides = limits
             .get(&self.limit)
@@ -133,7 +133,7 @@ impl RuleRequirement {
             let limit = &*self.limit;
             tracing::warn!(
                 limit,
-                "the limit has no values, so its rule limits nobody: give it some, or write `{limit}: {{}}`"
+                "the limit has no values, so its rule limits nobody: add values, or write `{limit}: {{}}`"
             );
         }
         let mut unmet = overrides.filter(|own| !(self.meets)(own.folded));
@@ -158,7 +158,7 @@ impl fmt::Debug for RuleRequirement {
     }
 }
 
-/// The claims of all rules that there are. Its lock also orders reloads.
+/// The claims of all rules. Its lock also orders reloads.
 #[derive(Default)]
 pub(super) struct Claims(Mutex<Vec<Weak<RuleRequirement>>>);
 

@@ -1,4 +1,4 @@
-//! What the feature `metrics` would count: nothing without it.
+//! Stand-ins for the metrics, which count nothing without the feature `metrics`.
 
 use crate::{decision::ResultLabel, transaction::Operation};
 

@@ -32,7 +32,7 @@ impl<B> PacedBody<B> {
     }
 }
 
-/// Whose trailers a body reads.
+/// Records the trailers of a response for its server.
 #[derive(Debug)]
 pub(super) struct TrailerReader {
     pub(super) origin: Arc<Origin>,

@@ -12,7 +12,8 @@ use super::field::{Left, whole};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// The least that remains and, of what is exhausted, the longest wait. A field that is no such list is ignored as a whole.
+/// Reads the lowest remaining number and, among exhausted policies, the longest wait. A malformed field is ignored as a
+/// whole.
 pub(super) fn read(headers: &HeaderMap) -> Option<Left> {
     let mut all: Option<Left> = None;
     for line in headers.get_all(&RATELIMIT) {
@@ -78,7 +79,7 @@ fn name(text: &str) -> Option<&str> {
     (end > 0).then(|| &text[end..])
 }
 
-/// Where the value of a parameter ends.
+/// Finds the end of a parameter's value.
 fn value_end(text: &str) -> Option<usize> {
     match text.starts_with('"') {
         true => string_end(text),
@@ -86,7 +87,7 @@ fn value_end(text: &str) -> Option<usize> {
     }
 }
 
-/// Where a string ends that begins with a quote.
+/// Finds the end of a quoted string.
 fn string_end(text: &str) -> Option<usize> {
     let mut escaped = false;
     let quote = text.bytes().skip(1).position(|byte| {

@@ -1,10 +1,10 @@
-//! What single fields of a response say.
+//! Single header fields of a response.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
 
-/// What a refusal says.
+/// The content of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Come back, after a wait if that is known.
@@ -13,11 +13,11 @@ pub(super) enum Refusal {
     Final,
 }
 
-/// What the fields say that any response may have.
+/// The content of the fields that any response can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) remaining: u64,
-    /// If nothing remains, how long until something does.
+    /// If nothing remains, the time until something does.
     pub(super) wait: Option<Duration>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
     lines.next().is_none().then(|| line.trim())
 }
 
-/// A whole number in digits only. One beyond all integers is the largest.
+/// Reads a whole number of digits only. Larger numbers than `u64::MAX` become that.
 pub(super) fn whole(text: &str) -> Option<u64> {
     let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_whole.then(|| text.parse().unwrap_or(u64::MAX))

@@ -16,7 +16,7 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
     let status = single(headers, &STATUS)?;
     let pushback = single(headers, &PUSHBACK);
-    // One that is no number tells a client not to retry, as a negative one does.
+    // A pushback that is not a number means no retry, like a negative one.
     let ms = pushback.map(|text| whole(text).map(Duration::from_millis));
     let wait = retry_info(headers).or(ms.flatten());
     match (status, ms) {
@@ -29,7 +29,7 @@ pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
     }
 }
 
-/// Whether the status of a response comes in its trailers. (gRPC-Web has it in the body.)
+/// Returns whether the status of a response is in its trailers. (gRPC-Web has it in the body.)
 pub(super) fn has_trailers(head: &HeaderMap) -> bool {
     let content_type = head.get(header::CONTENT_TYPE);
     let is_grpc = content_type.is_some_and(|value| {

@@ -5,7 +5,7 @@ use super::{
     resend::{Cloned, Never},
 };
 
-/// Holds requests back until their servers have room for them, by what responses say.
+/// Holds requests back until their servers have room for them, according to their responses.
 ///
 /// All services that one layer or its clones wrap share what they have learned. See the [module docs](crate::pace) for an
 /// example.
@@ -20,7 +20,7 @@ impl PaceLayer {
     /// The default of [`max_wait`](Self::max_wait).
     pub const DEFAULT_MAX_WAIT: Duration = Duration::from_secs(60);
 
-    /// A layer that holds no request back for longer than a minute, and sends each of them once.
+    /// Creates a layer that holds requests back for at most a minute, and sends each of them once.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -32,8 +32,8 @@ impl PaceLayer {
 }
 
 impl<R> PaceLayer<R> {
-    /// Sets for how long a request is held back at most, over all of its retries. Then it is sent, whatever the server has
-    /// said. More than a year counts as a year.
+    /// Sets the longest time for which a request is held back, over all of its retries. It is then sent, whatever the
+    /// server has said. More than a year counts as a year.
     #[must_use]
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -41,18 +41,18 @@ impl<R> PaceLayer<R> {
         self
     }
 
-    /// Sends a request that was refused up to so many times more, each time when the server has room again. The body must
+    /// Sends a refused request again, up to `times` times, each time when the server has room again. The body must
     /// be [`Clone`], as `Full<Bytes>` is. For others, see [`retry_with`](Self::retry_with).
     ///
-    /// Only a refusal is retried: the server has not begun with such a request, so this is safe for any method. It is not
-    /// retried if the server says that it is in vain, or asks for a longer wait than [`max_wait`](Self::max_wait) leaves.
-    /// Then the caller gets the refusal.
+    /// Only refusals are retried. A server has not processed a refused request, so this is safe for any method. A
+    /// refusal is not retried if the server says that retrying is pointless, or asks for a longer wait than
+    /// [`max_wait`](Self::max_wait) leaves. Then the caller gets the refusal.
     #[must_use]
     pub fn retry(self, times: u32) -> PaceLayer<Cloned> {
         self.retry_with(Cloned::times(times))
     }
 
-    /// The same with another way to copy a request.
+    /// Does the same with another way to copy a request.
     #[must_use]
     pub fn retry_with<T>(self, resend: T) -> PaceLayer<T> {
         PaceLayer {

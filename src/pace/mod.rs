@@ -1,9 +1,9 @@
-//! The client side: a layer that follows what servers say about their rate limits.
+//! The client side: a layer that follows the rate limits in servers' responses.
 //!
 //! [`PaceLayer`] wraps a client: hyper-util's, tonic's channel, or any other tower service over `http`. It reads from
-//! each response how much more the server takes, and holds further requests to that server back until it has room
-//! again. So a client that would be refused waits instead. The first request to a server goes alone, and the others
-//! follow once its response has said how many may.
+//! each response how many more requests the server accepts, and holds further requests to that server back until it has room
+//! again. So a client waits instead of being refused. The first request to a server is sent alone, and the others
+//! follow after its response.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,7 +24,7 @@
 //!
 //! # What it reads
 //!
-//! | from | what |
+//! | source | values |
 //! |---|---|
 //! | any response | `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10: the least `r` of all items and, of those at 0, the longest `t` |
 //! | else | `X-RateLimit-Remaining` and `X-RateLimit-Reset`, this in seconds from now or since 1970 (also in milliseconds) |
@@ -38,13 +38,14 @@
 //! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
 //! back, and the call is not retried.
 //!
-//! # Bounds
+//! # Untrusted values
 //!
-//! No request is held back for longer than [`max_wait`](PaceLayer::max_wait), whatever responses say. Then it is sent.
-//! Values that cannot be read are ignored. If fields contradict each other, the one that the table names first counts. If
-//! the items of `RateLimit` do, or responses that arrive at the same time, the least that remains and the longest wait count.
+//! Values from a server have a bounded effect: no request is held back for longer than
+//! [`max_wait`](PaceLayer::max_wait), and is then sent. Values that cannot be read are ignored. If fields contradict each other,
+//! the one that the table names first counts. If the items of `RateLimit` contradict each other, or responses that arrive at
+//! the same time, the least that remains and the longest wait count.
 //!
-//! State is kept for each authority of a URI, for up to 1024 of them. Requests whose URI has none share one state, as
+//! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such as
 //! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to
 //! further servers are sent immediately.
 

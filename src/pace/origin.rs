@@ -1,4 +1,4 @@
-//! One server: how many more requests it takes, and from when on.
+//! One server: how many more requests it accepts, and from when on.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,24 +18,24 @@ pub(super) struct Origin {
     /// Held by the request that is the first in line.
     first: sync::Mutex<()>,
     room: Mutex<Room>,
-    /// Tells the first in line that there may be room.
+    /// Wakes the first in line when there may be room.
     changed: Notify,
 }
 
-/// How much room a server has.
+/// The room that a server has.
 #[derive(Debug)]
 struct Room {
-    /// The server asks for no request before.
+    /// The instant before which the server wants no request.
     held_until: Option<Instant>,
-    /// How many requests may be sent before a response says more; `None` if the server does not say.
+    /// The number of requests that can be sent before the next response; `None` if the server does not limit them.
     budget: Option<u64>,
-    /// The least that responses have said remains, since no request was on its way.
+    /// The lowest remaining number in responses since no request was in flight.
     least: Option<u64>,
     /// Requests that have not been answered.
     in_flight: u64,
 }
 
-/// Whether a request may be sent.
+/// The answer to whether a request can be sent.
 enum Admission {
     Now,
     /// Not before.
@@ -71,13 +71,13 @@ impl Origin {
         }
     }
 
-    /// Takes note of what comes behind the head of a response.
+    /// Records the trailers of a response.
     pub(super) fn heard_more(&self, reading: &Reading, max_wait: Duration) {
         self.room().note(reading, Instant::now(), max_wait);
         self.changed.notify_one();
     }
 
-    /// Whether the server asks for no request now.
+    /// Returns whether the server wants no request now.
     pub(super) fn is_held(&self) -> bool {
         let until = self.room().held_until;
         until.is_some_and(|until| until > Instant::now())
@@ -105,7 +105,7 @@ impl Room {
         match self.held_until {
             Some(until) if now < until => return Admission::At(until),
             Some(_) => {
-                // There is room for one at least, whose response says for how many more.
+                // There is room for at least one request, whose response tells the rest.
                 self.held_until = None;
                 self.budget = Some(1);
                 self.least = None;
@@ -120,7 +120,7 @@ impl Room {
         Admission::Now
     }
 
-    /// Takes note of a response.
+    /// Records a response.
     fn hear(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.note(reading, now, max_wait);
@@ -132,7 +132,7 @@ impl Room {
             self.held_until = self.held_until.max(Some(until));
         }
         match reading.remaining {
-            // A server that has said nothing ever does not limit, as far as anybody can tell.
+            // A server that never sends a number is treated as unlimited.
             None if self.least.is_none() && self.in_flight == 0 && !reading.is_outdated => {
                 self.budget = None;
             }
@@ -142,8 +142,8 @@ impl Room {
         self.when_quiet();
     }
 
-    /// Responses may overtake each other, and what is on its way may not have been counted yet. So the least counts that
-    /// has been said, until nothing is on its way.
+    /// Responses can overtake each other, and requests in flight may not be counted yet. So the lowest number counts
+    /// until nothing is in flight.
     fn learn(&mut self, remaining: u64) {
         let least = self.least.map_or(remaining, |least| least.min(remaining));
         self.least = Some(least);
@@ -154,7 +154,7 @@ impl Room {
         };
     }
 
-    /// If nothing is on its way that could say more, one request finds out.
+    /// If nothing is in flight, lets one request find out.
     fn when_quiet(&mut self) {
         if self.in_flight == 0 {
             self.least = None;
@@ -163,7 +163,7 @@ impl Room {
     }
 }
 
-/// A request that is on its way. Dropped, it got no response.
+/// A request in flight. If it is dropped, it got no response.
 #[derive(Debug)]
 pub(super) struct Turn {
     origin: Arc<Origin>,
@@ -178,7 +178,7 @@ impl Turn {
         }
     }
 
-    /// Takes note of the response, and returns when there is room again.
+    /// Records the response, and returns the instant from which there is room again.
     pub(super) fn heard(mut self, reading: &Reading, max_wait: Duration) -> Instant {
         self.is_heard = true;
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What is known of each server.
+//! The state of each server.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use http::Uri;
 use super::origin::Origin;
 use crate::key::host_of;
 
-/// So many servers are remembered.
+/// The most servers that are remembered.
 const MOST: usize = 1024;
 
 /// The longest name of a server that is remembered. A longer one than DNS allows is no server's, and shares a state with
@@ -24,8 +24,8 @@ const LONGEST_NAME: usize = 260;
 pub(super) struct Origins(Mutex<HashMap<String, Arc<Origin>, RandomState>>);
 
 impl Origins {
-    /// The server of a URI. Those that nobody uses and that ask for no wait are forgotten if there are too many; if that does
-    /// not help, a new one is not remembered.
+    /// Returns the server of a URI. If there are too many, unused servers without a wait are forgotten. If that does
+    /// not help, the new one is not remembered.
     pub(super) fn of(&self, uri: &Uri) -> Arc<Origin> {
         let name = host_of(uri).filter(|name| name.len() <= LONGEST_NAME);
         let name = name.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a response says of how much more its server takes.
+//! The rate limit in a response.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,23 +10,23 @@ use super::{
     grpc, retry_after, x_ratelimit,
 };
 
-/// The wait after a refusal that says nothing.
+/// The wait after a refusal without a time.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
-/// What one response says.
+/// The values of one response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     refusal: Option<Refusal>,
-    /// How many more requests there is room for, if it says.
+    /// The number of requests that the server still accepts, if the response has it.
     pub(super) remaining: Option<u64>,
-    /// Whether it only says how many there was room for when a cache stored it.
+    /// Whether the number is that of the time when a cache stored the response.
     pub(super) is_outdated: bool,
-    /// How long until there is room for one more, if there is none.
+    /// The time until there is room again, if there is none now.
     pub(super) wait: Option<Duration>,
 }
 
 impl Reading {
-    /// Reads the head of a response that has come at `now`.
+    /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
         let left = draft10::read(headers).or_else(|| x_ratelimit::read(headers, now));
@@ -37,7 +37,7 @@ impl Reading {
         let (remaining, wait) = match refusal {
             None => (left.map(|left| left.remaining), wait),
             Some(Refusal::Later(said)) => (Some(0), said.or(wait).or(Some(DEFAULT_WAIT))),
-            // It is about this request, and says nothing of others.
+            // It concerns this request only.
             Some(Refusal::Final) => (left.map(|left| left.remaining), None),
         };
         Self {
@@ -61,20 +61,20 @@ impl Reading {
         }
     }
 
-    /// Whether the request was refused, and may pass later.
+    /// Returns whether the request was refused, and can pass later.
     pub(super) fn asks_to_retry(&self) -> bool {
         matches!(self.refusal, Some(Refusal::Later(_)))
     }
 }
 
-/// Whether the response comes from a cache, so that it says what remained then.
+/// Returns whether the response comes from a cache, so that its figures are outdated.
 fn is_stored(headers: &HeaderMap) -> bool {
     single(headers, &header::AGE)
         .and_then(whole)
         .is_some_and(|age| age > 0)
 }
 
-/// 429, and 503 if it says when to come back: other failures have nothing to do with rates.
+/// Returns the refusal of a 429, or of a 503 with a time. Other failures are not about rates.
 fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
     let wait = retry_after::read(headers, now);
     match status {

@@ -1,8 +1,9 @@
 use http::Request;
 
-/// Whether a request can be sent again if it is refused. [`PaceLayer::retry`](super::PaceLayer::retry) chooses one.
+/// The policy for sending refused requests again. [`PaceLayer::retry`](super::PaceLayer::retry) sets one.
+/// The [module docs](super) have an example.
 pub trait Resend<B>: Send + Sync {
-    /// The most times that a request is sent again.
+    /// Returns the most times that a request is sent again.
     fn times(&self) -> u32;
 
     /// Copies a request before it is sent, or returns `None` if that is not possible.
@@ -10,6 +11,7 @@ pub trait Resend<B>: Send + Sync {
 }
 
 /// Sends each request once, which is the default of [`PaceLayer`](super::PaceLayer).
+/// The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Never;
 
@@ -24,13 +26,14 @@ impl<B> Resend<B> for Never {
 }
 
 /// Sends a refused request again, if its body can be cloned. Set by [`PaceLayer::retry`](super::PaceLayer::retry).
+/// The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Cloned {
     times: u32,
 }
 
 impl Cloned {
-    /// Sends it so many times more.
+    /// Sends a refused request again, up to `times` times.
     #[must_use]
     pub const fn times(times: u32) -> Self {
         Self { times }

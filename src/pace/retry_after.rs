@@ -8,7 +8,7 @@ use super::field::{single, whole};
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
-/// The wait, the more exact field first.
+/// Reads the wait, from the more exact field first.
 pub(super) fn read(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let exact = single(headers, &RETRY_AFTER_MS).and_then(whole);
     exact

@@ -51,7 +51,7 @@ impl<S, R> Pace<S, R> {
         &mut self.inner
     }
 
-    /// The service that was wrapped.
+    /// Consumes the layer's service, and returns the wrapped one.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -107,7 +107,7 @@ where
         match copy {
             Some(copy) if reading.asks_to_retry() && room_at <= deadline => request = copy,
             _ => {
-                let reader = grpc::has_trailers(response.headers()).then(|| TrailerReader {
+                let reader = grpc::has_trailers(response.headers()).then_some(TrailerReader {
                     origin,
                     max_wait: layer.max_wait,
                 });

@@ -34,7 +34,7 @@ pub struct Per(Kind);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Calendar(CalendarUnit, UtcOffset),
-    /// So many microseconds.
+    /// A length in microseconds.
     FirstUse(u64),
 }
 
@@ -149,12 +149,12 @@ impl Per {
         }
     }
 
-    /// Whether periods have different lengths.
+    /// Returns whether periods have different lengths.
     pub(crate) const fn is_month(self) -> bool {
         matches!(self.0, Kind::Calendar(CalendarUnit::Month, _))
     }
 
-    /// The most that a period takes, in µs.
+    /// Returns the longest length of a period, in µs.
     pub(crate) const fn longest(self) -> u64 {
         match self.0 {
             Kind::Calendar(unit, _) => unit.longest(),
@@ -162,7 +162,7 @@ impl Per {
         }
     }
 
-    /// When a period starts that is entered at `now` (µs since the epoch): one that began before 1970 starts then.
+    /// Returns the start of the period that contains `now` (µs since the epoch), which is at least 0.
     #[inline]
     pub(crate) fn start(self, now: u64) -> u64 {
         match self.0 {
@@ -171,7 +171,7 @@ impl Per {
         }
     }
 
-    /// When the period ends that contains `start` (µs since the epoch).
+    /// Returns the end of the period that contains `start` (µs since the epoch).
     #[inline]
     pub(crate) fn end(self, start: u64) -> u64 {
         match self.0 {
@@ -180,7 +180,7 @@ impl Per {
         }
     }
 
-    /// How long the period is that contains `start`, in µs.
+    /// Returns the length of the period that contains `start`, in µs.
     pub(crate) fn length(self, start: u64) -> u64 {
         match self.0 {
             Kind::Calendar(CalendarUnit::Month, offset) => {
@@ -193,7 +193,7 @@ impl Per {
 }
 
 impl CalendarUnit {
-    /// The most that it takes, in µs.
+    /// Returns the longest length, in µs.
     pub(crate) const fn longest(self) -> u64 {
         match self {
             Self::Hour => HOUR_US,
@@ -203,7 +203,7 @@ impl CalendarUnit {
         }
     }
 
-    /// When the period starts and ends that contains an instant.
+    /// Returns the start and the end of the period that contains an instant.
     #[inline]
     fn bounds(self, offset: UtcOffset, at: u64) -> (u64, u64) {
         /// The epoch was a Thursday: three days after a Monday.
@@ -228,14 +228,14 @@ impl CalendarUnit {
     }
 }
 
-/// Beyond every instant that is decided at.
+/// An instant after every decision.
 const LATEST: u64 = Instant::END.as_micros();
 
 const fn micros(us: i64) -> u64 {
     if us < 0 { 0 } else { us.cast_unsigned() }
 }
 
-/// When the month that contains an instant starts, and when the next one does.
+/// Returns the starts of the month that contains an instant, and of the next one.
 #[inline]
 fn months(offset: UtcOffset, at: u64) -> [i64; 2] {
     /// A 4800th of 400 years, in which the calendar repeats itself.
@@ -244,7 +244,7 @@ fn months(offset: UtcOffset, at: u64) -> [i64; 2] {
     let local = at.min(LATEST).cast_signed() + offset.micros();
     let since = (local - starts[0]).max(0) / AVERAGE_US;
     let mut month = usize::try_from(since).unwrap_or(0);
-    // No month is far from where it would be if all were as long.
+    // The estimate assumes equally long months, so it is off by little.
     while starts[month] > local {
         month -= 1;
     }
@@ -254,8 +254,8 @@ fn months(offset: UtcOffset, at: u64) -> [i64; 2] {
     [starts[month], starts[month + 1]].map(|start| start - offset.micros())
 }
 
-/// When each month starts in local time, from the one before the epoch on: a division and a look are faster than the
-/// library, which decides hot buckets at half the speed.
+/// The start of each month in local time, beginning with the month before the epoch. A division and a lookup are faster
+/// than the library, which would halve the speed on hot buckets.
 static MONTHS: LazyLock<Box<[i64]>> = LazyLock::new(|| {
     let first = Date::constant(1969, 12, 1);
     let months = first.series(1.month());
@@ -284,7 +284,7 @@ impl fmt::Display for CalendarUnit {
     }
 }
 
-/// Why a length is not a valid period. Returned by [`Per::checked_first_use`].
+/// The error for a length that is not a valid period. Returned by [`Per::checked_first_use`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PerError {
@@ -327,7 +327,7 @@ mod tests {
         offset.to_timestamp(at).unwrap().as_microsecond()
     }
 
-    /// What the library makes of it, by other means than the code.
+    /// Computes the bounds with the library, independently of the code.
     fn expected(unit: CalendarUnit, offset: UtcOffset, at: u64) -> (u64, u64) {
         let local = local(offset, at);
         let floor = |unit| {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// A fixed offset from UTC, in whole minutes, from `-23:59` to `+23:59`.
 ///
-/// It is not a time zone: it knows no daylight saving time.
+/// It is not a time zone, so it ignores daylight saving time.
 ///
 /// ```
 /// use tollgate::quota::UtcOffset;
@@ -23,7 +23,7 @@ impl UtcOffset {
 
     const END: i16 = 24 * 60;
 
-    /// So many minutes ahead of UTC or, if negative, behind it.
+    /// Creates an offset of `minutes` ahead of UTC or, if negative, behind it.
     ///
     /// # Panics
     ///
@@ -38,7 +38,7 @@ impl UtcOffset {
         Self { minutes }
     }
 
-    /// So many hours ahead of UTC or, if negative, behind it.
+    /// Creates an offset of `hours` ahead of UTC or, if negative, behind it.
     ///
     /// # Panics
     ///
@@ -49,7 +49,7 @@ impl UtcOffset {
         Self::minutes(hours as i16 * 60)
     }
 
-    /// How many minutes it is ahead of UTC; negative if it is behind.
+    /// Returns the minutes ahead of UTC; negative if it is behind.
     #[must_use]
     pub const fn as_minutes(self) -> i16 {
         self.minutes

@@ -1,12 +1,12 @@
-//! What a client accepts (RFC 9110, section 12.5.1).
+//! The `Accept` header (RFC 9110, section 12.5.1).
 
 use http::{HeaderMap, header};
 
-/// How many media ranges are looked at.
+/// The most media ranges that are read.
 const MOST: usize = 32;
 
-/// The first of these media types that the client likes best, by its place; the first of all if it accepts none of them, or
-/// does not say.
+/// Returns the index of the media type that the client prefers. Returns 0 if it accepts none of them, or
+/// has no preference.
 pub(super) fn preferred(headers: &HeaderMap, types: &[&str]) -> usize {
     if !headers.contains_key(header::ACCEPT) {
         return 0;
@@ -17,7 +17,7 @@ pub(super) fn preferred(headers: &HeaderMap, types: &[&str]) -> usize {
     best.map_or(0, |(i, _)| i)
 }
 
-/// How much a client likes a media type, in thousandths. The most specific range that it is in decides.
+/// Returns the weight of a media type in thousandths, by the most specific range that contains it.
 fn weight(headers: &HeaderMap, media_type: &str) -> u16 {
     let lines = headers.get_all(header::ACCEPT).iter();
     let ranges = lines.filter_map(|line| line.to_str().ok());
@@ -42,7 +42,7 @@ fn specificity(range: &str, media_type: &str) -> Option<u8> {
     }
 }
 
-/// The weight among a range's parameters: 1 if there is none, and nothing for one that is not a weight.
+/// Returns the weight in a range's parameters: 1 if there is none, and `None` if it is malformed.
 fn quality(parameters: &str) -> Option<u16> {
     let mut parameters = parameters.split(';').filter_map(|one| one.split_once('='));
     let Some((_, weight)) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
@@ -83,7 +83,7 @@ mod tests {
                 "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
                 0,
             ),
-            // Nothing that there is, and nothing that makes sense.
+            // Unknown types, and malformed headers.
             ("image/png", 0),
             ("text/plain;q=2", 0),
             ("text/plain;q=0.1234", 0),

@@ -1,4 +1,4 @@
-//! Refusals from whatever axum turns into a response.
+//! Refusals from any type that axum converts into a response.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ use super::{
     refusal::Refusal,
 };
 
-/// Says that a closure returns what axum turns into a response.
+/// Marks closures that return a type that axum converts into a response.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct ViaAxum;
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// The bytes of a body that is there already.
+/// Returns the bytes of a body that is complete already.
 fn whole(body: Body) -> Option<Bytes> {
     let mut body = pin!(body);
     let mut context = Context::from_waker(Waker::noop());
@@ -66,7 +66,7 @@ fn whole(body: Body) -> Option<Bytes> {
         match body.as_mut().poll_frame(&mut context) {
             Poll::Ready(None) => return Some(whole.freeze()),
             Poll::Ready(Some(Ok(frame))) => {
-                // Trailers say nothing that a refusal needs.
+                // A refusal needs no trailers.
                 if let Ok(data) = frame.into_data() {
                     whole.extend_from_slice(&data);
                 }

@@ -1,5 +1,6 @@
 use std::{fmt, time::Duration};
 
+use super::message::Message;
 use crate::{
     decision::{Decision, Source},
     id::Id,
@@ -15,11 +16,11 @@ pub struct Denial<'a> {
     /// The id of the client. It is [`Id::MISSING`] if requests without an id share a bucket: show
     /// [`client`](Self::client) instead.
     pub id: &'a str,
-    /// What the request would have cost.
+    /// The cost of the request.
     pub cost: u32,
-    /// What is limited, in words, if the limit's name says it.
+    /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
-    /// Where clients can read about the limit, if its name says it.
+    /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
     /// The decision on it.
     pub decision: &'a Decision,
@@ -29,13 +30,12 @@ pub struct Denial<'a> {
 
 impl<'a> Denial<'a> {
     pub(crate) fn new(
-        limits: &'a Limits,
+        named: Option<&'a NamedLimit>,
         limit: &'a str,
         id: &'a str,
         cost: u32,
         decision: &'a Decision,
     ) -> Self {
-        let named = limits.get(limit);
         let name = named.map(|named| &named.name);
         Self {
             named,
@@ -54,28 +54,28 @@ impl<'a> Denial<'a> {
         Some(self.id).filter(|id| *id != Id::MISSING)
     }
 
-    /// How long until this limit would admit the same request; [`Decision::NEVER`] if it never will.
+    /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
-        let next_token = self.decision.next_token_after();
-        // Tiers say it themselves, and a client that may wait is told when there is room in the line.
-        match self.decision.has_tiers() || self.decision.may_wait() {
+        // A cost waits at least for the next token, except for 0, which is denied in debt. Tiers say it themselves, and a
+        // client that may wait is told when there is room in the line.
+        match self.cost > 0 || self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
-            false => wait.max(next_token.unwrap_or_default()),
+            false => wait.max(self.decision.next_token_after().unwrap_or_default()),
         }
     }
 
-    /// The most that passes at once, if the request costs more.
+    /// Returns the most that passes at once, if the request costs more.
     pub(super) fn exceeded(&self) -> Option<u32> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
-            // A share of the limit is less than what passes once the store answers again.
+            // The share of a local decision is less than the whole limit, which applies once the store answers again.
             (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
             (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
 
-    /// The limit of this client.
+    /// Returns the limit of this client.
     fn in_force(&self) -> Option<&'a Limit> {
         let named = self.named?;
         match self.client() {
@@ -84,41 +84,45 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// Writes the limit as it was in force for this client. Most have the default, whose words are known.
-    fn write_limit(&self, text: &mut impl fmt::Write) -> fmt::Result {
+    /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.
+    fn write_limit(&self, message: &mut impl Message) {
         let Some(algorithm) = self.decision.algorithm() else {
-            return Ok(());
+            return;
         };
-        if let Some(words) = self.named.and_then(|named| named.words(&algorithm)) {
-            return write_all(text, &[" (", words, ")"]);
+        message.words(" (");
+        match self.named.and_then(|named| named.words(&algorithm)) {
+            Some(words) => message.words(words),
+            None => message.words(&Limit::of(algorithm).to_string()),
         }
-        write!(text, " ({})", Limit::of(algorithm))
+        message.words(")");
     }
 
-    /// Writes what [`Display`](fmt::Display) says, without the machinery of formatting: this is on the path of a denial.
-    pub(super) fn write(&self, text: &mut impl fmt::Write) -> fmt::Result {
+    /// Writes what [`Display`](fmt::Display) shows.
+    pub(super) fn write(&self, message: &mut impl Message) {
         let what = self.description.unwrap_or(self.limit);
-        if self.decision.blocked() {
-            write_all(text, &[what, " are blocked"])?;
-            return self
-                .client()
-                .map_or(Ok(()), |id| write_all(text, &[" for ", id]));
+        let of_client = if self.decision.blocked() {
+            message.text(what);
+            message.words(" are blocked");
+            " for "
+        } else {
+            message.words("too many ");
+            message.text(what);
+            self.write_limit(message);
+            " from "
+        };
+        if let Some(id) = self.client() {
+            message.words(of_client);
+            message.text(id);
         }
-        write_all(text, &["too many ", what])?;
-        self.write_limit(text)?;
-        self.client()
-            .map_or(Ok(()), |id| write_all(text, &[" from ", id]))
     }
-}
-
-pub(super) fn write_all(text: &mut impl fmt::Write, parts: &[&str]) -> fmt::Result {
-    parts.iter().try_for_each(|part| text.write_str(part))
 }
 
 impl fmt::Display for Denial<'_> {
     /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f)
+        let mut text = String::new();
+        self.write(&mut text);
+        f.write_str(&text)
     }
 }
 
@@ -129,13 +133,13 @@ impl fmt::Display for Denial<'_> {
 pub struct Excess<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// What the request would have cost.
+    /// The cost of the request.
     pub cost: u32,
     /// The most that passes at once.
     pub most: u32,
-    /// What is limited, in words, if the limit's name says it.
+    /// The description of the limit, if its name has one.
     pub description: Option<&'a str>,
-    /// Where clients can read about the limit, if its name says it.
+    /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
 }
 

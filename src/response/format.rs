@@ -1,7 +1,7 @@
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::Response;
 
-use super::refusal::Refusal;
+use super::{refusal::Refusal, refusal_body::RefusalBody};
 
 /// Builds the response to a refused request that is not gRPC.
 ///
@@ -32,7 +32,7 @@ use super::refusal::Refusal;
 /// # let _ = layer;
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how refusals look",
+    message = "`{Self}` is not a format of refusals",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
 )]
@@ -43,6 +43,14 @@ pub trait ResponseFormat: Send + Sync + 'static {
     /// The media type of its responses. If this returns `Some`, a client whose `Accept` prefers a problem document or
     /// plain text gets that instead.
     fn media_type(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Builds only the body, for the layer to add the status and all header fields but the content type. The formats of
+    /// this crate implement it.
+    #[doc(hidden)]
+    fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
+        let _ = refusal;
         None
     }
 }
@@ -59,9 +67,9 @@ where
 /// The argument of [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with): a [`ResponseFormat`] or,
 /// with the feature `axum`, a closure that returns anything that implements `IntoResponse`.
 ///
-/// `Kind` only tells these apart. You never need to write it.
+/// `Kind` only distinguishes these. You never need to write it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how refusals look",
+    message = "`{Self}` is not a format of refusals",
     note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
     note = "with the feature `axum`, it may return anything that implements `IntoResponse`",
     note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
@@ -71,7 +79,7 @@ pub trait IntoFormat<Kind> {
     fn into_format(self) -> impl ResponseFormat;
 }
 
-/// Says that it is a format as it is.
+/// Marks types that are formats themselves.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AsItIs;
@@ -80,19 +88,4 @@ impl<F: ResponseFormat> IntoFormat<AsItIs> for F {
     fn into_format(self) -> impl ResponseFormat {
         self
     }
-}
-
-pub(super) fn respond(
-    status: StatusCode,
-    content_type: HeaderValue,
-    body: Bytes,
-) -> Response<Bytes> {
-    // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more would take a table of
-    // twice the size.
-    let mut headers = HeaderMap::with_capacity(6);
-    headers.insert(header::CONTENT_TYPE, content_type);
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
 }

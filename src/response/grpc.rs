@@ -9,23 +9,23 @@ use http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
-    format::respond,
     refusal::{Reason, Refusal},
+    refusal_body::RefusalBody,
 };
 
 const GRPC: &str = "application/grpc";
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-/// What the gRPC protocol lets stand in a message: printable ASCII but `%`.
+/// The characters to escape in a gRPC message: all but printable ASCII, and `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Selects the requests that are refused with HTTP 200 and a `grpc-status`.
 /// [`RateLimitLayer::grpc`](crate::RateLimitLayer::grpc) has an example.
 ///
 /// Use [`Never`](Self::Never) behind a proxy that asks this server over HTTP whether to admit a request: nginx's
-/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would take the status 200 for
-/// a yes.
+/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would treat the status 200 as
+/// approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grpc {
@@ -41,7 +41,7 @@ pub enum Grpc {
 }
 
 impl Grpc {
-    /// Whether a request is refused as gRPC is.
+    /// Returns whether a request is refused with a gRPC status.
     pub(super) fn is(self, request: &Parts) -> bool {
         match self {
             Self::Auto => is_grpc(request),
@@ -53,25 +53,25 @@ impl Grpc {
 
 fn is_grpc(request: &Parts) -> bool {
     request.method == Method::POST
-        && match kind(request) {
-            Some(Kind::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
-            Some(Kind::Web) => true,
+        && match protocol(request) {
+            Some(Protocol::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
+            Some(Protocol::Web) => true,
             None => false,
         }
 }
 
 /// The two protocols that have content types of their own.
-enum Kind {
+enum Protocol {
     Grpc,
     Web,
 }
 
-fn kind(request: &Parts) -> Option<Kind> {
+fn protocol(request: &Parts) -> Option<Protocol> {
     let content_type = request.headers.get(header::CONTENT_TYPE)?.as_bytes();
     let end = content_type.iter().position(|byte| b"+;".contains(byte));
     match &content_type[..end.unwrap_or(content_type.len())] {
-        b"application/grpc" => Some(Kind::Grpc),
-        b"application/grpc-web" | b"application/grpc-web-text" => Some(Kind::Web),
+        b"application/grpc" => Some(Protocol::Grpc),
+        b"application/grpc-web" | b"application/grpc-web-text" => Some(Protocol::Web),
         _ => None,
     }
 }
@@ -84,11 +84,11 @@ fn takes_trailers(request: &Parts) -> bool {
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
-    let mut response = respond(StatusCode::OK, HeaderValue::from_static(GRPC), Bytes::new());
+    let mut response = RefusalBody::new(GRPC, Bytes::new()).respond(StatusCode::OK);
     let headers = response.headers_mut();
     // gRPC-Web has types of its own, and a client expects the one that it sent.
     let own = refusal.request.headers.get(header::CONTENT_TYPE);
-    if let Some(own) = own.filter(|_| kind(refusal.request).is_some()) {
+    if let Some(own) = own.filter(|_| protocol(refusal.request).is_some()) {
         headers.insert(header::CONTENT_TYPE, own.clone());
     }
     #[cfg(feature = "tonic")]
@@ -112,7 +112,7 @@ fn code(reason: &Reason<'_>) -> i32 {
     }
 }
 
-/// The milliseconds after which a client may retry, rounded up; -1 tells it not to.
+/// Returns the milliseconds after which a client may retry, rounded up; -1 means never.
 fn pushback(wait: Option<Duration>) -> i32 {
     let Some(wait) = wait else {
         return -1;

@@ -1,18 +1,18 @@
-//! Waits that vary, so that clients who were refused together do not come back together.
+//! Random waits, so that clients that were refused together do not return together.
 
 use std::{
     hash::{BuildHasher, RandomState},
     time::Duration,
 };
 
-/// A random number from 0 to `most`.
+/// Returns a random number from 0 to `most`.
 pub(super) fn random(most: u64) -> u64 {
     let random = RandomState::new().hash_one(0_u8);
     most.checked_add(1)
         .map_or(random, |choices| random % choices)
 }
 
-/// A random wait of whole microseconds up to `most`, which is taken for at most 500,000 years.
+/// Returns a random wait of whole microseconds up to `most`, which is capped at 500,000 years.
 pub(super) fn varied(most: Duration) -> Duration {
     let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
     Duration::from_micros(if most == 0 { 0 } else { random(most) })

@@ -17,11 +17,14 @@ mod any_response;
 mod denial;
 mod format;
 mod grpc;
+mod head;
 mod headers;
 mod jitter;
+mod message;
 mod plain_text;
 mod problem;
 mod refusal;
+mod refusal_body;
 mod registry;
 mod responder;
 mod seconds;
@@ -40,6 +43,5 @@ pub use self::{
 };
 pub(crate) use self::{
     headers::{Fields, Policy, Shown},
-    refusal::Denials,
     responder::Responder,
 };

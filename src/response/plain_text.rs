@@ -1,10 +1,7 @@
 use bytes::Bytes;
-use http::{HeaderValue, Response};
+use http::Response;
 
-use super::{
-    format::{ResponseFormat, respond},
-    refusal::Refusal,
-};
+use super::{format::ResponseFormat, refusal::Refusal, refusal_body::RefusalBody};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain";
 
@@ -15,12 +12,18 @@ pub struct PlainText;
 
 impl ResponseFormat for PlainText {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let body = refusal.message() + "\n";
-        let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-        respond(refusal.status, content_type, body.into())
+        body(refusal).respond(refusal.status)
+    }
+
+    fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
+        Some(body(refusal))
     }
 
     fn media_type(&self) -> Option<&'static str> {
         Some(MEDIA_TYPE)
     }
+}
+
+fn body(refusal: &Refusal<'_>) -> RefusalBody {
+    RefusalBody::new("text/plain; charset=utf-8", refusal.message() + "\n")
 }

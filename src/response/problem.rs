@@ -1,18 +1,18 @@
-use std::fmt;
-
+use arrayvec::ArrayVec;
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 
 use super::{
-    format::{ResponseFormat, respond},
+    format::ResponseFormat,
+    message::Message,
     refusal::{Reason, Refusal},
+    refusal_body::RefusalBody,
 };
 
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
-const CONTENT_TYPE: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), with the types that the `RateLimit` draft
-/// registers (the default) or with those of ACME.
+/// registers (the default) or with those of ACME. The [guide](crate::guide::responses#formats) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Problem {
     types: Types,
@@ -43,35 +43,35 @@ impl Problem {
     pub const fn acme() -> Self {
         Self { types: Types::Acme }
     }
+
+    fn write(self, refusal: &Refusal<'_>) -> RefusalBody {
+        let (opening, title) = match self.types {
+            Types::Registered => registered(refusal),
+            Types::Acme => acme(refusal),
+        };
+        // Written by hand, for this is on the path of a denial.
+        let mut body = Json::default();
+        body.words(opening);
+        body.words(title);
+        body.words("\",\"status\":");
+        body.words(refusal.status.as_str());
+        body.words(",\"detail\":\"");
+        refusal.write_message(&mut body);
+        match refusal.denial() {
+            Some(_) => body.add_violated(refusal),
+            None => body.words("\"}"),
+        }
+        RefusalBody::new(MEDIA_TYPE, body.to_bytes())
+    }
 }
 
 impl ResponseFormat for Problem {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let (r#type, title) = match self.types {
-            Types::Registered => registered(refusal),
-            Types::Acme => acme(refusal),
-        };
-        let status = refusal.status.as_u16();
-        // Written by hand: this is on the path of a denial, and only the detail can hold anything to be escaped.
-        let mut body = Vec::with_capacity(384);
-        let mut digits = itoa::Buffer::new();
-        let head = [
-            "{\"type\":\"",
-            r#type,
-            "\",\"title\":\"",
-            title,
-            "\",\"status\":",
-            digits.format(status),
-            ",\"detail\":",
-        ];
-        head.iter()
-            .for_each(|part| body.extend_from_slice(part.as_bytes()));
-        push_message(&mut body, refusal);
-        if refusal.denial().is_some() {
-            push_violated(&mut body, refusal);
-        }
-        body.push(b'}');
-        respond(refusal.status, CONTENT_TYPE, body.into())
+        self.write(refusal).respond(refusal.status)
+    }
+
+    fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
+        Some(self.write(refusal))
     }
 
     fn media_type(&self) -> Option<&'static str> {
@@ -79,72 +79,103 @@ impl ResponseFormat for Problem {
     }
 }
 
-/// The names of the limits that deny, which need no escaping.
-fn push_violated(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
-    body.extend_from_slice(b",\"violated-policies\":[");
-    for (i, denial) in refusal.denials().enumerate() {
-        body.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
-        body.extend_from_slice(denial.limit.as_bytes());
-        body.push(b'"');
-    }
-    body.push(b']');
+/// The text of a JSON document, which rarely needs an allocation.
+#[derive(Default)]
+struct Json {
+    short: ArrayVec<u8, 512>,
+    /// The whole text, if that is longer.
+    long: Vec<u8>,
 }
 
-/// Writes text as it is.
-struct Plain<'a>(&'a mut Vec<u8>);
+impl Json {
+    /// Ends the message, and adds the names of the limits that deny, which need no escaping.
+    fn add_violated(&mut self, refusal: &Refusal<'_>) {
+        self.words("\",\"violated-policies\":[");
+        for (i, denial) in refusal.denials().enumerate() {
+            if i > 0 {
+                self.words(",");
+            }
+            self.words("\"");
+            self.words(denial.limit);
+            self.words("\"");
+        }
+        self.words("]}");
+    }
 
-impl fmt::Write for Plain<'_> {
+    fn to_bytes(&self) -> Bytes {
+        let is_short = self.long.is_empty();
+        Bytes::copy_from_slice(if is_short { &self.short } else { &self.long })
+    }
+
+    #[cold]
+    fn lengthen(&mut self, words: &str) {
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short);
+        }
+        self.long.extend_from_slice(words.as_bytes());
+    }
+
+    #[cold]
+    fn escaped(&mut self, text: &str) {
+        let quoted = serde_json::to_string(text).expect("text is always JSON");
+        self.words(&quoted[1..quoted.len() - 1]);
+    }
+}
+
+/// Within a string.
+impl Message for Json {
+    #[inline(always)]
+    fn words(&mut self, words: &str) {
+        let fits = self.short.try_extend_from_slice(words.as_bytes()).is_ok();
+        if !fits || !self.long.is_empty() {
+            self.lengthen(words);
+        }
+    }
+
     #[inline]
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
+    fn text(&mut self, text: &str) {
+        let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+        // Without an early end, which would take longer for most texts.
+        let bytes = text.bytes();
+        match bytes.fold(true, |plain, byte| plain & is_plain(byte)) {
+            true => self.words(text),
+            false => self.escaped(text),
+        }
     }
 }
 
-/// Writes the message as a JSON string. It is looked at once it is there, since it hardly ever has to be escaped.
-fn push_message(body: &mut Vec<u8>, refusal: &Refusal<'_>) {
-    body.push(b'"');
-    let begin = body.len();
-    // A Vec takes all that is written.
-    let _ = refusal.write_message(&mut Plain(body));
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    let bytes = body[begin..].iter();
-    if bytes.fold(true, |plain, byte| plain & is_plain(*byte)) {
-        body.push(b'"');
-        return;
-    }
-    body.truncate(begin - 1);
-    serde_json::to_writer(body, &refusal.message()).expect("a Vec takes all that is written");
-}
-
-/// The type and its title.
+/// The type, up to where the title begins, and that.
 fn registered(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
     match refusal.reason {
         Reason::OverLimit(_) => (
-            "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":""#,
             "Quota Exceeded",
         ),
         Reason::Blocked(_) => (
-            "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+            r#"{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":""#,
             "Abnormal Usage Detected",
         ),
         Reason::Unavailable => (
-            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+            r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":""#,
             "Temporary Reduced Capacity",
         ),
-        _ => ("about:blank", phrase(refusal.status)),
+        _ => (r#"{"type":"about:blank","title":""#, phrase(refusal.status)),
     }
 }
 
-/// The type, and the status's own words, for ACME has no titles.
+/// The same with the status's own words, for ACME has no titles.
 fn acme(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
-    let r#type = match refusal.reason {
-        Reason::OverLimit(_) | Reason::Blocked(_) => "urn:ietf:params:acme:error:rateLimited",
-        Reason::Listed { .. } => "urn:ietf:params:acme:error:unauthorized",
-        _ if refusal.status.is_client_error() => "urn:ietf:params:acme:error:malformed",
-        _ => "urn:ietf:params:acme:error:serverInternal",
+    let opening = match refusal.reason {
+        Reason::OverLimit(_) | Reason::Blocked(_) => {
+            r#"{"type":"urn:ietf:params:acme:error:rateLimited","title":""#
+        }
+        Reason::Listed { .. } => r#"{"type":"urn:ietf:params:acme:error:unauthorized","title":""#,
+        _ if refusal.status.is_client_error() => {
+            r#"{"type":"urn:ietf:params:acme:error:malformed","title":""#
+        }
+        _ => r#"{"type":"urn:ietf:params:acme:error:serverInternal","title":""#,
     };
-    (r#type, phrase(refusal.status))
+    (opening, phrase(refusal.status))
 }
 
 fn phrase(status: StatusCode) -> &'static str {

@@ -1,10 +1,10 @@
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use http::{StatusCode, request::Parts};
-use smallvec::SmallVec;
 
 use super::{
-    denial::{Denial, Excess, write_all},
+    denial::{Denial, Excess},
+    message::Message,
     seconds::ceil_secs,
 };
 use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
@@ -15,15 +15,15 @@ use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterErr
 pub struct Refusal<'a> {
     /// The HTTP status for the reason.
     pub status: StatusCode,
-    /// Why the request is refused.
+    /// The reason for the refusal.
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
-    denials: Denials<'a>,
+    denials: &'a [Denial<'a>],
     wait: Option<Duration>,
 }
 
-/// Why a request is refused. The [guide](crate::guide::responses) lists the status for each.
+/// The reason for a refusal. The [guide](crate::guide::responses) lists the status for each.
 /// [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -47,10 +47,8 @@ pub enum Reason<'a> {
     Misconfigured,
 }
 
-pub(crate) type Denials<'a> = SmallVec<[Denial<'a>; 2]>;
-
 impl Reason<'_> {
-    /// The reason in the words that operators read.
+    /// Returns the reason in the words of the metrics.
     pub(crate) const fn as_str(&self) -> &'static str {
         match self {
             Self::OverLimit(_) => "over_limit",
@@ -67,7 +65,6 @@ impl Reason<'_> {
 impl<'a> Refusal<'a> {
     pub(super) fn new(reason: Reason<'a>, request: &'a Parts) -> Self {
         let wait = match &reason {
-            Reason::OverLimit(denial) => Some(denial.wait()),
             Reason::Unavailable => Some(Duration::from_secs(1)),
             _ => None,
         };
@@ -75,31 +72,41 @@ impl<'a> Refusal<'a> {
             status: reason.status(),
             reason,
             request,
-            denials: Denials::new(),
-            wait: wait.filter(|wait| *wait != Decision::NEVER),
+            denials: &[],
+            wait,
         }
     }
 
-    /// The refusal by all limits that deny, of which the strictest is the reason.
-    pub(super) fn denied(strictest: Denial<'a>, denials: Denials<'a>, request: &'a Parts) -> Self {
-        let mut refusal = Self::new(Reason::denied(strictest), request);
+    /// Creates the refusal by all limits that deny. The strictest is the reason.
+    pub(super) fn denied(
+        strictest: Denial<'a>,
+        denials: &'a [Denial<'a>],
+        request: &'a Parts,
+    ) -> Self {
+        let own = strictest.wait();
+        let reason = Reason::denied(strictest, own);
         // A limit that denies alone is the strictest.
-        if denials.len() > 1 {
-            let longest = denials.iter().map(Denial::wait).max();
-            let wait = refusal.wait.map(|wait| wait.max(longest.unwrap_or(wait)));
-            refusal.wait = wait.filter(|wait| *wait != Decision::NEVER);
+        let wait = match denials.len() {
+            0 | 1 => own,
+            _ => denials.iter().map(Denial::wait).fold(own, Duration::max),
+        };
+        let ends = wait != Decision::NEVER && matches!(reason, Reason::OverLimit(_));
+        Self {
+            status: reason.status(),
+            reason,
+            request,
+            denials,
+            wait: ends.then_some(wait),
         }
-        refusal.denials = denials;
-        refusal
     }
 
-    /// Makes the wait, if there is one, longer.
+    /// Lengthens the wait, if there is one.
     pub(super) fn delay(&mut self, by: Duration) {
         self.wait = self.wait.map(|wait| wait.saturating_add(by));
     }
 
-    /// How long the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the same on
-    /// each call, and in gRPC's `RetryInfo`.
+    /// Returns the time that the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the
+    /// same on each call, and in gRPC's `RetryInfo`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.wait
@@ -141,45 +148,47 @@ impl<'a> Refusal<'a> {
     #[must_use]
     pub fn message(&self) -> String {
         let mut text = String::with_capacity(160);
-        // A String takes all that is written.
-        let _ = self.write_message(&mut text);
+        self.write_message(&mut text);
         text
     }
 
-    pub(super) fn write_message(&self, text: &mut impl fmt::Write) -> fmt::Result {
+    pub(super) fn write_message(&self, message: &mut impl Message) {
         match &self.reason {
             Reason::OverLimit(denial) => {
-                denial.write(text)?;
+                denial.write(message);
                 match self.retry_after_secs() {
                     Some(secs) => {
-                        let mut digits = itoa::Buffer::new();
-                        write_all(text, &[": retry in ", digits.format(secs), " s"])?;
+                        message.words(": retry in ");
+                        message.words(itoa::Buffer::new().format(secs));
+                        message.words(" s");
                     }
-                    None => text.write_str(": no more can pass")?,
+                    None => message.words(": no more can pass"),
                 }
             }
-            Reason::Blocked(denial) => denial.write(text)?,
-            reason => text.write_str(&reason.message())?,
+            Reason::Blocked(denial) => denial.write(message),
+            reason => message.text(&reason.message()),
         }
-        match self.docs() {
-            Some(docs) => write_all(text, &[", see ", docs]),
-            None => Ok(()),
+        if let Some(docs) = self.docs() {
+            message.words(", see ");
+            message.text(docs);
         }
     }
 }
 
 impl<'a> Reason<'a> {
-    fn denied(denial: Denial<'a>) -> Self {
-        match denial.exceeded() {
-            _ if denial.decision.blocked() => Self::Blocked(denial),
-            Some(most) if denial.wait() == Decision::NEVER => {
-                Self::TooCostly(Excess::of(&denial, most))
-            }
-            _ => Self::OverLimit(denial),
+    /// A limit that denies, with the wait for it.
+    fn denied(denial: Denial<'a>, wait: Duration) -> Self {
+        if denial.decision.blocked() {
+            return Self::Blocked(denial);
+        }
+        let never = wait == Decision::NEVER;
+        match never.then(|| denial.exceeded()).flatten() {
+            Some(most) => Self::TooCostly(Excess::of(&denial, most)),
+            None => Self::OverLimit(denial),
         }
     }
 
-    /// Why a request could not be decided.
+    /// Returns the reason for a request that could not be decided.
     pub(super) fn failed(error: &'a LimiterError, limits: &'a Limits) -> Self {
         match error {
             LimiterError::Backend(_) => Self::Unavailable,
@@ -207,11 +216,11 @@ impl<'a> Reason<'a> {
             Self::TooCostly(excess) => excess.to_string(),
             Self::Listed { list } => format!("access is denied by the list `{list}`"),
             Self::NoId(missing) if missing.is_servers_fault() => {
-                "the server cannot tell who is asking".into()
+                "the server cannot identify the client".into()
             }
             Self::NoId(missing) => missing.reason().into(),
             Self::Unavailable => "the rate limit cannot be checked right now".into(),
-            Self::Misconfigured => "the rate limit is not set up rightly".into(),
+            Self::Misconfigured => "the rate limit is misconfigured".into(),
         }
     }
 }

@@ -1,10 +1,11 @@
 use bytes::Bytes;
-use http::{HeaderValue, Response};
+use http::Response;
 use serde::Serialize;
 
 use super::{
-    format::{ResponseFormat, respond},
+    format::ResponseFormat,
     refusal::{Reason, Refusal},
+    refusal_body::RefusalBody,
 };
 
 const JSON: &str = "application/json";
@@ -15,7 +16,7 @@ const JSON: &str = "application/json";
 pub struct Registry;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct Errors<'a> {
     errors: [Error<'a>; 1],
 }
 
@@ -36,30 +37,38 @@ struct Detail<'a> {
 
 impl ResponseFormat for Registry {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let code = code(&refusal.reason);
-        let error = match refusal.denial() {
-            Some(denial) => Error {
-                code,
-                message: "too many requests",
-                detail: Some(Detail {
-                    limiter: denial.limit,
-                    entity: denial.client(),
-                }),
-            },
-            None => Error {
-                code,
-                message: &refusal.message(),
-                detail: None,
-            },
-        };
-        let body = serde_json::to_vec(&Document { errors: [error] });
-        let body = body.expect("text is always JSON");
-        respond(refusal.status, HeaderValue::from_static(JSON), body.into())
+        body(refusal).respond(refusal.status)
+    }
+
+    fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
+        Some(body(refusal))
     }
 
     fn media_type(&self) -> Option<&'static str> {
         Some(JSON)
     }
+}
+
+fn body(refusal: &Refusal<'_>) -> RefusalBody {
+    let code = code(&refusal.reason);
+    let error = match refusal.denial() {
+        Some(denial) => Error {
+            code,
+            message: "too many requests",
+            detail: Some(Detail {
+                limiter: denial.limit,
+                entity: denial.client(),
+            }),
+        },
+        None => Error {
+            code,
+            message: &refusal.message(),
+            detail: None,
+        },
+    };
+    let body = serde_json::to_vec(&Errors { errors: [error] });
+    let body = body.expect("text is always JSON");
+    RefusalBody::new(JSON, body)
 }
 
 fn code(reason: &Reason<'_>) -> &'static str {

@@ -1,18 +1,20 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, header, request::Parts};
-use tracing::Span;
+use http::{Response, request::Parts};
+use tracing::{Span, dispatcher};
 
 use super::{
     accept,
     denial::Denial,
     format::ResponseFormat,
     grpc::{self, Grpc},
+    head::{self, Convention},
+    headers::Fields,
     jitter,
     plain_text::{self, PlainText},
     problem::{self, Problem},
-    refusal::{Denials, Reason, Refusal},
+    refusal::{Reason, Refusal},
 };
 use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
 
@@ -25,22 +27,23 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
-    /// The response to a request that limits deny.
+    /// The response to a request that limits deny, with the fields that show how much is left.
     pub(crate) fn denied<'a>(
         &self,
         request: &'a Parts,
         strictest: Denial<'a>,
-        denials: Denials<'a>,
+        denials: &'a [Denial<'a>],
+        fields: Option<Fields>,
     ) -> Response<Bytes> {
-        self.respond(Refusal::denied(strictest, denials, request))
+        self.respond(Refusal::denied(strictest, denials, request), fields)
     }
 
-    /// The response to a request that should have an id and has none.
+    /// Builds the response to a request without a required id.
     pub(crate) fn missing(&self, request: &Parts, missing: &Missing) -> Response<Bytes> {
         self.refused(request, Reason::NoId(missing))
     }
 
-    /// The response to a request that could not be decided.
+    /// Builds the response to a request that could not be decided.
     pub(crate) fn failed(
         &self,
         request: &Parts,
@@ -50,12 +53,12 @@ impl Responder {
         self.refused(request, Reason::failed(error, limits))
     }
 
-    /// The response to a request that is refused for a reason that is no limit.
+    /// Builds the response to a request that is refused for another reason than a limit.
     pub(crate) fn refused<'a>(&self, request: &'a Parts, reason: Reason<'a>) -> Response<Bytes> {
-        self.respond(Refusal::new(reason, request))
+        self.respond(Refusal::new(reason, request), None)
     }
 
-    /// The format that the client likes best of those that there are.
+    /// Returns the format that the client prefers.
     fn format_for(&self, request: &Parts) -> &dyn ResponseFormat {
         const PROBLEM: &Problem = &Problem::new();
         let Some(own) = self.format.media_type() else {
@@ -69,38 +72,27 @@ impl Responder {
         }
     }
 
-    fn respond(&self, mut refusal: Refusal<'_>) -> Response<Bytes> {
+    fn respond(&self, mut refusal: Refusal<'_>, fields: Option<Fields>) -> Response<Bytes> {
         let reason = refusal.reason.as_str();
         metrics::refused(reason);
-        Span::current().record("rate_limiting.refusal", reason);
+        if dispatcher::has_been_set() {
+            Span::current().record("rate_limiting.refusal", reason);
+        }
         if !self.jitter.is_zero() {
             refusal.delay(jitter::varied(self.jitter));
         }
-        let is_grpc = self.grpc.is(refusal.request);
-        let mut response = match is_grpc {
-            true => grpc::refused(&refusal),
-            false => self.format_for(refusal.request).respond(&refusal),
-        };
-        if is_grpc {
+        if self.grpc.is(refusal.request) {
+            let mut response = grpc::refused(&refusal);
+            head::complete(response.headers_mut(), &refusal, fields, Convention::Grpc);
             response.extensions_mut().insert(Refused(refusal.status));
+            return response;
         }
-        let headers = response.headers_mut();
-        if let Some(secs) = refusal.retry_after_secs() {
-            headers
-                .entry(header::RETRY_AFTER)
-                .or_insert_with(|| decimal(secs));
+        let format = self.format_for(refusal.request);
+        if let Some(body) = format.body(&refusal) {
+            return head::with_body(body, &refusal, fields);
         }
-        if let Reason::NoId(missing) = &refusal.reason
-            && let Some(challenge) = missing.challenge().filter(|_| !is_grpc)
-        {
-            headers
-                .entry(header::WWW_AUTHENTICATE)
-                .or_insert_with(|| challenge.clone());
-        }
-        if let Some(link) = refusal.docs().filter(|_| !is_grpc).and_then(help) {
-            headers.entry(header::LINK).or_insert(link);
-        }
-        headers.entry(header::CACHE_CONTROL).or_insert(NO_STORE);
+        let mut response = format.respond(&refusal);
+        head::complete(response.headers_mut(), &refusal, fields, Convention::Http);
         response
     }
 }
@@ -122,17 +114,4 @@ impl fmt::Debug for Responder {
             .field("jitter", &self.jitter)
             .finish_non_exhaustive()
     }
-}
-
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-
-/// A link to where clients can read about a limit.
-fn help(docs: &str) -> Option<HeaderValue> {
-    HeaderValue::try_from(format!("<{docs}>;rel=\"help\"")).ok()
-}
-
-/// A number, in one allocation of its size.
-fn decimal(number: u64) -> HeaderValue {
-    let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
-    digits.expect("digits are ASCII")
 }

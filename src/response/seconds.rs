@@ -1,4 +1,4 @@
-//! Seconds, as headers have them.
+//! Whole seconds for headers.
 
 use std::time::Duration;
 

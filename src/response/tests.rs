@@ -16,7 +16,7 @@ use crate::{
     limit::{Limit, LimitName, Limits},
     limiter::{Limiter, LimiterError},
     tiers::Tier,
-    transaction::Transaction,
+    transaction::{Mode, Transaction},
 };
 
 const DOCS: &str = "https://example.com/limits";
@@ -66,8 +66,8 @@ fn denied(
 ) -> Response<Bytes> {
     let limits = limits(limit);
     let decision = second(&limits, id, cost);
-    let denial = Denial::new(&limits, "orders", id, cost, &decision);
-    responder.denied(parts, denial, Denials::from_slice(&[denial]))
+    let denial = Denial::new(limits.get("orders"), "orders", id, cost, &decision);
+    responder.denied(parts, denial, &[denial], None)
 }
 
 fn hourly() -> Limit {
@@ -110,9 +110,9 @@ const MESSAGES: [&str; 8] = [
     "too many new orders at once: the request costs 5, and at most 1 can pass, see https://example.com/limits",
     "access is denied by the list `bots`",
     "send a token",
-    "the server cannot tell who is asking",
+    "the server cannot identify the client",
     "the rate limit cannot be checked right now",
-    "the rate limit is not set up rightly",
+    "the rate limit is misconfigured",
 ];
 
 fn responder(format: impl ResponseFormat) -> Responder {
@@ -377,10 +377,88 @@ fn wait_is_the_longest_of_all_that_deny() {
         second(&limits, "alice", 1),
         second(&self::limits(hourly()), "alice", 1),
     ];
-    let denials: Denials<'_> = decisions
+    let denials: Vec<_> = decisions
         .iter()
-        .map(|decision| Denial::new(&limits, "orders", "alice", 1, decision))
+        .map(|decision| Denial::new(limits.get("orders"), "orders", "alice", 1, decision))
         .collect();
-    let refusal = Refusal::denied(denials[0], denials, &parts);
+    let refusal = Refusal::denied(denials[0], &denials, &parts);
     assert_eq!(refusal.retry_after_secs(), Some(3600));
+}
+
+#[test]
+fn client_in_debt_waits_for_the_next_token_whatever_its_cost() {
+    let limits = limits(hourly());
+    let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
+    let spend = |cost, mode| {
+        let transaction = Transaction::new("orders", "alice").cost(cost).mode(mode);
+        limiter.try_spend(&transaction).unwrap().unwrap()
+    };
+    spend(3, Mode::Debit);
+    for cost in [0, 1] {
+        let decision = spend(cost, Mode::CheckAndSpend);
+        let named = limits.get("orders");
+        let denials = [Denial::new(named, "orders", "alice", cost, &decision)];
+        let parts = http();
+        let refusal = Refusal::denied(denials[0], &denials, &parts);
+        assert_eq!(refusal.retry_after_secs(), Some(3 * 3600), "cost {cost}");
+    }
+}
+
+#[test]
+fn head_is_the_same_whoever_writes_it() {
+    let limits = Limits::builder().limit("orders", hourly());
+    let limits = limits.build().unwrap();
+    let decision = second(&limits, "alice", 1);
+    let denial = Denial::new(limits.get("orders"), "orders", "alice", 1, &decision);
+    let refused = |responder: &Responder, headers: Headers| {
+        let shown = Shown {
+            limit: "orders",
+            decision: &decision,
+            policy: &Policy::default(),
+            votes: true,
+        };
+        let fields = headers.write(std::iter::once(shown), true);
+        let (head, body) = responder
+            .denied(&http(), denial, &[denial], fields)
+            .into_parts();
+        let fields = head.headers.iter();
+        let fields: Vec<_> = fields
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        (head.status, fields, body)
+    };
+    let ours = responder(Problem::new());
+    let theirs = responder(|refusal: &Refusal<'_>| Problem::new().respond(refusal));
+    let known = [
+        "content-type: application/problem+json",
+        "retry-after: 3600",
+        "cache-control: no-store",
+    ];
+    let draft10 = [
+        "ratelimit-policy: \"orders\";q=1;w=3600",
+        "ratelimit: \"orders\";r=0;t=3600",
+    ];
+    for (headers, added) in [(Headers::Draft10, &draft10[..]), (Headers::None, &[])] {
+        let response = refused(&ours, headers);
+        assert_eq!(response.1, [&known, added].concat());
+        assert_eq!(response, refused(&theirs, headers));
+    }
+}
+
+#[test]
+fn problem_is_whole_however_long_its_texts() {
+    for times in [1, 60, 200] {
+        let words = "\"new\"\\\n".repeat(times);
+        let name = LimitName::from("orders").description(&words);
+        let limits = Limits::builder().limit(name, hourly()).build().unwrap();
+        let decision = second(&limits, "alice", 1);
+        let denial = Denial::new(limits.get("orders"), "orders", "alice", 1, &decision);
+        let response = responder(Problem::new()).denied(&http(), denial, &[denial], None);
+        let message =
+            format!("too many {words} (1 per 1h0m0s, 1 at once) from alice: retry in 3600 s");
+        let document = json(&response);
+        assert_eq!(document["detail"], message);
+        assert_eq!(document["violated-policies"], json!(["orders"]));
+    }
 }

@@ -1,39 +1,38 @@
-//! What one request is charged.
-
-use smallvec::SmallVec;
+//! The charges of one request.
 
 use super::source::ClientId;
 use crate::{
     id::Id,
+    one_or_many::OneOrMany,
     transaction::{Fingerprint, OnFailure, Transaction},
 };
 
-pub(crate) type Charges = SmallVec<[Charge; 4]>;
+pub(crate) type Charges = OneOrMany<Charge>;
 
-/// What one request is charged in one bucket.
+/// The charge of one request to one bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
-    /// The first rule that met there.
+    /// The first rule for this bucket.
     pub(crate) rule: usize,
     /// The limit, among those of all rules.
     pub(crate) target: usize,
-    /// Which of the rule's extractors has found the id.
+    /// The extractor of the rule that has found the id.
     pub(super) source: usize,
     pub(crate) id: ClientId,
-    /// Of the bucket.
+    /// The fingerprint of the bucket.
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u32,
     pub(super) on_failure: Meanwhile,
-    /// Whether a rule that met there does not wait in line.
+    /// Whether a rule for this bucket declines to wait in line.
     pub(super) no_wait: bool,
 }
 
-/// What the rules of one bucket say is decided while the store does not answer.
+/// The failure policy of the rules for one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meanwhile {
-    /// Each of them says something, of which this is the strictest.
+    /// Each rule has a policy, and this is the strictest.
     Said(OnFailure),
-    /// One leaves it to the limit or, if that does not say, to the backend. What others say is the least.
+    /// One rule leaves it to the limit or, if that has no policy, to the backend. The others' policies are the minimum.
     Limits { floor: Option<OnFailure> },
 }
 
@@ -42,7 +41,7 @@ impl Meanwhile {
         on_failure.map_or(Self::Limits { floor: None }, Self::Said)
     }
 
-    /// What holds if another rule says this, or nothing.
+    /// Adds the policy of another rule, if it has one.
     pub(super) fn with(self, other: Option<OnFailure>) -> Self {
         let (Self::Said(said) | Self::Limits { floor: Some(said) }) = self else {
             return Self::Limits { floor: other };
@@ -56,7 +55,7 @@ impl Meanwhile {
         }
     }
 
-    /// What it comes to, if that is known without the backend.
+    /// Returns the resulting policy, if it does not depend on the backend.
     pub(super) fn known(self, of_limit: Option<OnFailure>) -> Option<OnFailure> {
         match (self, of_limit) {
             (Self::Said(said), _) => Some(said),
@@ -73,7 +72,7 @@ impl Meanwhile {
     }
 }
 
-/// The transaction of an id that a rule has found.
+/// Creates the transaction for an id that a rule has found.
 pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
     match id.as_str() {
         Id::MISSING => Transaction::missing(limit),

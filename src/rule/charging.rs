@@ -1,4 +1,4 @@
-//! When a rule charges: before, or by how a request has ended.
+//! The time at which a rule charges: before a request, or after its end.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use http::{Extensions, StatusCode, response::Parts};
 
 use crate::transaction::Mode;
 
-/// How a request ended, for rules that charge by it. [`Rule::settle_by`](super::Rule::settle_by) has an example.
+/// The end of a request, for rules that charge by outcome. [`Rule::settle_by`](super::Rule::settle_by) has an example.
 ///
 /// A request ends once, in one of three ways: with a [response](Self::response), with an error of the service
 /// ([`failed`](Self::failed)), or [abandoned](Self::is_abandoned), because the client disconnected before there was a
@@ -17,14 +17,14 @@ pub struct Ending<'a> {
     outcome: Outcome<'a>,
 }
 
-/// Stands among the extensions of a refusal that does not have its status: gRPC's have 200.
+/// The status of a gRPC refusal, in the response's extensions. The response itself has 200.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused(pub(crate) StatusCode);
 
-/// In which of the ways.
+/// The kind of end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome<'a> {
-    /// With a response: the bytes of its body that were taken, and whether those are all.
+    /// A response, the number of bytes that were taken from its body, and whether the body was complete.
     Response(&'a Parts, u64, bool),
     Failed,
     Abandoned,
@@ -69,13 +69,13 @@ impl<'a> Ending<'a> {
         status.to_str().ok()?.parse().ok()
     }
 
-    /// Whether the service returned an error instead of a response.
+    /// Returns whether the service returned an error instead of a response.
     #[must_use]
     pub fn failed(&self) -> bool {
         matches!(self.outcome, Outcome::Failed)
     }
 
-    /// Whether there was neither a response nor an error.
+    /// Returns whether there was neither a response nor an error.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         matches!(self.outcome, Outcome::Abandoned)
@@ -91,7 +91,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Whether the whole response body was sent.
+    /// Returns whether the whole response body was sent.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         matches!(self.outcome, Outcome::Response(_, _, true))
@@ -101,37 +101,37 @@ impl<'a> Ending<'a> {
 type Judge = dyn Fn(&Ending<'_>) -> bool + Send + Sync;
 type Price = dyn Fn(&Ending<'_>) -> Option<u32> + Send + Sync;
 
-/// When a rule charges.
+/// The time at which a rule charges.
 #[derive(Clone, Default)]
 pub(super) enum Charging {
     /// Before the request goes on.
     #[default]
     Before,
-    /// After the response's head, if this says so. Before, it is checked.
+    /// After the response's head, if the closure returns true. The limit is checked before the request.
     After(Arc<Judge>),
-    /// Before, and given back after the response's head if this says so.
+    /// Before the request, and refunded after the response's head if the closure returns true.
     GivenBack(Arc<Judge>),
-    /// Before, and corrected to what this says after the response's end.
+    /// Before the request, and corrected after the response's end to the cost that the closure returns.
     Settled(Arc<Price>),
 }
 
 impl Charging {
-    /// Whether it is done once the request goes on.
+    /// Returns whether charging is complete before the request proceeds.
     pub(super) fn is_before(&self) -> bool {
         matches!(self, Self::Before)
     }
 
-    /// Whether it may give something back, or charge more than was asked for.
+    /// Returns whether it can refund, or charge more than the cost.
     pub(super) fn corrects(&self) -> bool {
         matches!(self, Self::GivenBack(_) | Self::Settled(_))
     }
 
-    /// Whether it waits for the end of the response's body.
+    /// Returns whether it waits for the end of the response's body.
     pub(super) fn is_by_end(&self) -> bool {
         matches!(self, Self::Settled(_))
     }
 
-    /// The mode in which a request is decided.
+    /// Returns the mode in which a request is decided.
     pub(super) fn mode(&self, mode: Mode) -> Mode {
         match (self, mode) {
             (Self::After(_), Mode::CheckAndSpend) => Mode::CheckOnly,
@@ -140,12 +140,12 @@ impl Charging {
         }
     }
 
-    /// Whether it only looks before.
+    /// Returns whether it only checks before the request.
     pub(super) fn is_after(&self) -> bool {
         matches!(self, Self::After(_))
     }
 
-    /// What is to be charged in the end, if that is to change.
+    /// Returns the final cost, if it differs from the initial one.
     pub(super) fn due(&self, cost: u32, ending: &Ending<'_>) -> Option<u32> {
         match self {
             Self::Before => None,

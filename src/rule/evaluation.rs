@@ -1,4 +1,4 @@
-//! What a rule makes of one request: whether it applies, its cost, and whose bucket it is.
+//! The evaluation of a rule for one request: whether it applies, the cost, and the bucket.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -11,7 +11,7 @@ use super::{
 use crate::{id::Id, key::Missing, limiter::RuleRequirement};
 
 impl Rule {
-    /// The limits that it may charge, its own first.
+    /// Returns the limits that it can charge, its own first.
     pub(super) fn limits(&self) -> impl Iterator<Item = &Arc<str>> {
         let others = self.choice.iter().flat_map(|choice| choice.others.iter());
         std::iter::once(&self.limit).chain(others)
@@ -41,7 +41,7 @@ impl Rule {
         matches!(self.cost, Cost::Fixed(_))
     }
 
-    /// The cost that is known at start.
+    /// Returns the cost that is known at startup.
     pub(super) fn fixed_cost(&self) -> u32 {
         match self.cost {
             Cost::Fixed(cost) => cost,
@@ -59,7 +59,7 @@ impl Rule {
         }
     }
 
-    /// Logs a mistake of the server for which another extractor, or another rule, is asked. That there is no id is none.
+    /// Logs a mistake of the server before the next extractor or rule is tried. A missing id is not a mistake.
     pub(super) fn fall_back(&self, no_id: &NoId) {
         if let NoId::Wrong(missing) = no_id {
             self.log_once(missing, "are counted as `or_else` says");

@@ -6,7 +6,7 @@ use http::{Uri, request::Parts, uri::PathAndQuery};
 
 use crate::key::Predicate;
 
-/// How often escapes of escapes are resolved.
+/// The most levels of nested escapes that are resolved.
 const ROUNDS: usize = 4;
 
 /// A condition that holds for requests with one of these paths. A path that ends in `/*` stands for everything below
@@ -76,7 +76,7 @@ fn lies_at(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// The head of a request whose path is in disguise, with the path that it may be resolved to.
+/// Returns the head with the path that a disguised path may be resolved to.
 pub(crate) fn undisguised(request: &Parts) -> Option<Parts> {
     let path = resolved(request.uri.path())?;
     let path_and_query = match request.uri.query() {
@@ -91,7 +91,8 @@ pub(crate) fn undisguised(request: &Parts) -> Option<Parts> {
     Some(request)
 }
 
-/// What a path may be resolved to, if that is another: without needless escapes, backslashes, empty and dot segments.
+/// Returns the path that a router may resolve a path to, if it differs: without needless escapes, backslashes, empty
+/// and dot segments.
 fn resolved(path: &str) -> Option<String> {
     if is_plain(path) {
         return None;
@@ -112,18 +113,18 @@ fn is_plain(path: &str) -> bool {
         && !segments.any(|segment| matches!(name(segment), "." | ".."))
 }
 
-/// A segment without its parameters: some servers take `..;x` for `..`.
+/// Returns a segment without its parameters, because some servers treat `..;x` as `..`.
 fn name(segment: &str) -> &str {
     segment.split(';').next().unwrap_or(segment)
 }
 
-/// The path without backslashes, and with one level of needless escapes resolved; all levels of those of `%`.
+/// Returns the path without backslashes, with one level of needless escapes and all levels of escaped `%` resolved.
 fn unescaped(path: &str) -> String {
     let mut unescaped = String::with_capacity(path.len());
     let mut rest = path;
     while let Some((before, mut after)) = rest.split_once('%') {
         unescaped.push_str(before);
-        // An escaped `%` may begin another escape.
+        // An escaped `%` can begin another escape.
         while let Some(next) = after.strip_prefix("25") {
             after = next;
         }
@@ -136,8 +137,8 @@ fn unescaped(path: &str) -> String {
     unescaped.replace('\\', "/")
 }
 
-/// The character whose code the text begins with, after a `%`, if that is unreserved (RFC 3986, section 2.3), or has a
-/// meaning to routers.
+/// Returns the character of the escape at the start of the text, after `%`, if it is unreserved (RFC 3986, section 2.3)
+/// or has a meaning to routers.
 fn escaped(text: &str) -> Option<char> {
     let digits = text.get(..2)?;
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! What requests a rule is for.
+//! Conditions on requests.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use http::{Method, request::Parts};
 use super::path::undisguised;
 use crate::key::Predicate;
 
-/// What requests may be, in one way or another.
+/// Conditions of which one has to hold.
 #[derive(Clone, Default)]
 pub(crate) struct Predicates(Vec<Arc<dyn Predicate>>);
 
@@ -16,7 +16,7 @@ impl Predicates {
         self.0.push(predicate);
     }
 
-    /// Whether any of them is true of a request and, if its path is in disguise, of what that may be resolved to.
+    /// Returns whether any condition holds for a request and, if its path is disguised, also for the resolved path.
     #[inline]
     pub(crate) fn any(&self, request: &Parts) -> bool {
         !self.0.is_empty() && self.holds(request)
@@ -65,7 +65,7 @@ impl Predicate for Methods {
     }
 }
 
-/// Requests of which another predicate is false.
+/// The negation of a predicate.
 pub(super) struct Not<P>(pub(super) P);
 
 impl<P: Predicate> Predicate for Not<P> {

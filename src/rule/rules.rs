@@ -1,4 +1,4 @@
-//! The rules of a layer, and what they make of a request.
+//! The rules of a layer, and their evaluation for a request.
 
 use std::{ops::Range, sync::Arc};
 
@@ -16,12 +16,12 @@ use crate::{
     decision::Decision,
     id::IdFormat,
     key::{IdSource, Missing},
-    limit::{Limits, did_you_mean},
+    limit::{Limits, NamedLimit, did_you_mean},
     limiter::{Limiter, LimiterError, RuleRequirement},
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
-/// Why a rule does not fit the limits or the other rules of its layer. Returned by
+/// The error for a rule that does not fit the limits or the other rules of its layer. Returned by
 /// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule).
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -48,7 +48,7 @@ pub enum RuleError {
     Check(Finding),
     /// Several rules of one limit, at least one of which charges by how requests end.
     #[error(
-        "limit `{limit}` has several rules, and one of them charges by how a request ends, so they cannot be \
+        "limit `{limit}` has several rules, and one of them charges by outcome, so their costs cannot be \
          added up: use one rule, or two limits"
     )]
     MixedCharging {
@@ -67,38 +67,38 @@ pub enum RuleError {
     },
 }
 
-/// The rules of a layer. The limits are held to what they take for granted.
+/// The rules of a layer. Reloads that would break their assumptions are rejected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     bound: Vec<BoundRule>,
-    /// The rules of which one applies at most, by [`Rule::or_else`]. Most are alone.
+    /// Chains of rules by [`Rule::or_else`], of which at most one applies. Most chains have one rule.
     chains: Vec<Range<usize>>,
     targets: Vec<Target>,
-    /// Whether a limit is charged by several chains, whose rules may meet in one bucket.
+    /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
 }
 
-/// A rule, and what follows from it whatever the request.
+/// A rule, with everything about it that does not depend on the request.
 #[derive(Clone, Debug)]
 struct BoundRule {
     rule: Rule,
-    /// Where its limits are among the targets.
+    /// The places of its limits among the targets.
     targets: Range<usize>,
-    /// How it charges before the request goes on.
+    /// The mode of the charge before the request proceeds.
     mode: Mode,
-    /// Whether it asks for nothing then: a debit is never denied, so one that is made afterwards needs no check.
+    /// Whether nothing is decided before the request. A debit is never denied, so a later one needs no check.
     is_silent: bool,
 }
 
-/// A limit that a rule may charge.
+/// A limit that a rule can charge.
 #[derive(Clone, Debug)]
 struct Target {
     limit: Arc<str>,
-    /// How ids of its limit look, which no reload changes.
+    /// The id format of the limit, which no reload changes.
     format: IdFormat,
     /// The part of fingerprints that its buckets share, which no reload changes either.
     seed: LimitSeed,
-    /// Where the limits in force have it.
+    /// The place of the limit among the limits in force.
     place: Arc<LimitPlace>,
     _claim: Arc<RuleRequirement>,
 }
@@ -108,7 +108,7 @@ impl Rules {
         self.bound.is_empty()
     }
 
-    /// How many limits the rules may charge, one that has several rules each time.
+    /// Returns the number of targets. A limit with several rules counts once for each.
     pub(crate) fn targets(&self) -> usize {
         self.targets.len()
     }
@@ -122,14 +122,14 @@ impl Rules {
         }
     }
 
-    /// The limit of the first rule that is not marked.
+    /// Returns the limit of the first rule that is not marked.
     #[cold]
     pub(crate) fn limit_unmet(&self, met: &[bool]) -> Option<&str> {
         let mut unmet = self.bound.iter().zip(met).filter(|(_, met)| !**met);
         unmet.next().map(|(bound, _)| &*bound.rule.limit)
     }
 
-    /// Whether any rule is charged by how a request ends.
+    /// Returns whether any rule charges by outcome.
     pub(crate) fn wait_for_endings(&self) -> bool {
         let mut bound = self.bound.iter();
         bound.any(|bound| !bound.rule.charging.is_before())
@@ -162,7 +162,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The rules before this one that charge a limit, by their chains. Those of its own chain never meet it.
+    /// Returns the earlier rules of other chains that charge a limit. Rules of the same chain never meet.
     fn others<'a>(
         &'a self,
         limit: &'a str,
@@ -200,7 +200,7 @@ impl Rules {
                 return Err(RuleError::MixedModes { limit, modes });
             }
         }
-        // One of each chain may meet the others in one bucket.
+        // One rule of each chain can meet the others in one bucket.
         let most = self
             .others(limit)
             .filter_map(|others| others.map(Rule::fixed_cost).max());
@@ -216,7 +216,7 @@ impl Rules {
         })
     }
 
-    /// Finds what a request is to be charged, and why it is refused if a rule finds no id: the first one that does not.
+    /// Finds the charges of a request and, if a rule finds no id, the reason why it is `refused`, from the first such rule.
     /// Rules that meet in one bucket are one charge.
     #[inline]
     pub(crate) fn charge(
@@ -224,21 +224,20 @@ impl Rules {
         parts: &Parts,
         limiter: &Limiter,
         charges: &mut Charges,
-    ) -> Option<Missing> {
-        let mut refused = None;
+        refused: &mut Option<Missing>,
+    ) {
         for chain in &self.chains {
             let Err(unknown) = self.charge_chain(chain, parts, charges) else {
                 continue;
             };
-            // A limit in shadow mode refuses nobody, for whatever reason.
+            // A limit in shadow mode never refuses a request.
             if !self.are_shadow(&unknown.targets, limiter) {
                 refused.get_or_insert(unknown.missing);
             }
         }
-        refused
     }
 
-    /// Charges what the first rule of a chain that finds an id says or, if none does, the last one.
+    /// Adds the charge of the first rule of a chain that finds an id. If none does, the last rule decides.
     #[inline(always)]
     fn charge_chain(
         &self,
@@ -261,7 +260,7 @@ impl Rules {
                 continue;
             }
             let cost = rule.cost_of(parts);
-            // A rule whose cost is found per request may find that there is none.
+            // A cost that is computed per request can be 0.
             if cost == 0 && !rule.has_fixed_cost() {
                 return Ok(());
             }
@@ -325,7 +324,7 @@ impl Rules {
         }
     }
 
-    /// Where the limit is that a rule has chosen for a request.
+    /// Finds the limit that a rule has chosen for a request.
     fn chosen(&self, chosen: &str, targets: &Range<usize>) -> Result<usize, WithoutId> {
         let limits = &self.targets[targets.clone()];
         if let Some(i) = limits.iter().position(|target| *target.limit == *chosen) {
@@ -342,7 +341,7 @@ impl Rules {
         })
     }
 
-    /// Whether both are charged to one bucket.
+    /// Returns whether both are charged to one bucket.
     fn meet(&self, a: &Charge, b: &Charge) -> bool {
         let is_same = self.targets[a.target].limit == self.targets[b.target].limit;
         is_same && a.fingerprint == b.fingerprint && a.id.canonical() == b.id.canonical()
@@ -353,29 +352,35 @@ impl Rules {
         targets.all(|target| limiter.is_shadow(&target.limit))
     }
 
-    /// The name of the limit that is charged.
+    /// Returns the name of the charged limit.
     pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
         &self.targets[charge.target].limit
     }
 
-    /// What the extractor of a charge goes by.
+    /// Returns the limit of a charge, as these limits define it.
+    pub(crate) fn named<'a>(&self, charge: &Charge, limits: &'a Limits) -> Option<&'a NamedLimit> {
+        let target = &self.targets[charge.target];
+        limits.find(LimitRef::remembered(&target.limit, &target.place))
+    }
+
+    /// Returns the source of a charge's id.
     pub(crate) fn id_source(&self, charge: &Charge) -> IdSource {
         self.rule(charge.rule).sources.id_source(charge.source)
     }
 
-    /// The limits whose rules believe anyone about who is asking.
+    /// Returns the limits whose rules trust an address from any peer.
     pub(crate) fn gullible(&self) -> impl Iterator<Item = &Arc<str>> {
         let bound = self.bound.iter().map(|bound| &bound.rule);
         let gullible = bound.filter(|rule| rule.sources.trust_anyone());
         gullible.map(|rule| &rule.limit)
     }
 
-    /// How it is charged before the request goes on.
+    /// Returns the mode of the charge before the request proceeds.
     pub(crate) fn mode(&self, charge: &Charge) -> Mode {
         self.bound[charge.rule].mode
     }
 
-    /// The transaction of a charge.
+    /// Returns the transaction of a charge.
     #[inline(always)]
     pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
         let bound = &self.bound[charge.rule];
@@ -398,7 +403,7 @@ impl Rules {
         }
     }
 
-    /// The transactions of a request's charges.
+    /// Returns the transactions of a request's charges.
     pub(crate) fn transactions<'a>(
         &'a self,
         charges: &'a [Charge],
@@ -407,7 +412,7 @@ impl Rules {
         charges.map(|charge| self.transaction(charge)).collect()
     }
 
-    /// Whether a charge depends on how the request ends, which has passed.
+    /// Returns whether the charge of an admitted request depends on its outcome.
     pub(crate) fn waits_for_ending(&self, charge: &Charge, decision: &Decision) -> bool {
         let BoundRule {
             rule, is_silent, ..
@@ -416,21 +421,21 @@ impl Rules {
         decision.limited() && (passes || *is_silent) && !rule.charging.is_before()
     }
 
-    /// Whether a charge refuses nobody, not even if it cannot be decided.
+    /// Returns whether a charge never refuses a request, even if it cannot be decided.
     pub(crate) fn is_harmless(&self, charge: &Charge, limits: &Limits) -> bool {
-        let named = limits.get(self.limit(charge));
+        let named = self.named(charge, limits);
         let shadow = named.is_some_and(|named| limits.is_shadow(named));
         let failure = named.and_then(|named| named.name.failure());
         let refuses = charge.on_failure.known(failure) == Some(OnFailure::Refuse);
         shadow || !self.mode(charge).votes() && !refuses
     }
 
-    /// Whether a rule charges by the end of the response's body, not by its head.
+    /// Returns whether a rule charges after the end of the response's body, not after its head.
     pub(crate) fn is_by_end(&self, rule: usize) -> bool {
         self.rule(rule).charging.is_by_end()
     }
 
-    /// What a rule charges in the end for what cost this before, if that is to change.
+    /// Returns the final cost of a rule, if it differs from the initial one.
     pub(crate) fn due(&self, rule: usize, cost: u32, ending: &Ending<'_>) -> Option<u32> {
         self.rule(rule).charging.due(cost, ending)
     }

@@ -1,4 +1,4 @@
-//! Where a rule finds ids.
+//! The sources of a rule's ids.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     key::{Description, Extracted, IdSource, KeyExtractor, Missing},
 };
 
-/// The extractors of a rule, in the order in which they are asked.
+/// The extractors of a rule, in order.
 #[derive(Clone)]
 pub(super) struct Sources(Arc<[RuleExtractor]>);
 
@@ -18,23 +18,23 @@ struct RuleExtractor {
     description: Description,
 }
 
-/// Whose bucket a request meets.
+/// The id whose bucket a request meets.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientId {
-    /// In the form that the bucket is kept under.
+    /// The id in canonical form.
     id: Id,
-    /// As it was found, if that is another form.
+    /// The id as it was found, if that differs.
     written: Option<Box<str>>,
 }
 
 impl ClientId {
-    /// Room for an id that is still to be found.
+    /// Room for an id.
     pub(super) const NONE: Self = Self {
         id: Id::EMPTY,
         written: None,
     };
 
-    /// That of requests which have none, where they share a bucket.
+    /// Creates the id of requests without one, which share a bucket.
     pub(super) fn missing() -> Self {
         Self {
             id: Id::MISSING.into(),
@@ -42,7 +42,7 @@ impl ClientId {
         }
     }
 
-    /// The id in the form that the bucket is kept under.
+    /// Returns the id in canonical form.
     #[inline]
     pub(super) fn canonical(&self) -> &str {
         self.id.as_str()
@@ -62,31 +62,31 @@ impl ClientId {
     }
 }
 
-/// Why a request has no id for a rule.
+/// The reason why a request has no id for a rule.
 #[derive(Debug)]
 pub(super) enum NoId {
-    /// The rule is not for it.
+    /// The rule does not apply.
     Skip,
-    /// It is not there.
+    /// The id is absent.
     Absent(Missing),
-    /// It is there, and is none of the limit's.
+    /// The id is not in the limit's format.
     Wrong(Missing),
 }
 
-/// Where an id was found: for which of the limits that rules may charge, and by which of the rule's extractors.
+/// The target and the extractor for which an id was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdPlace {
     pub(super) target: usize,
     pub(super) source: usize,
 }
 
-/// Why a rule has no id for a request, and the limits that it may have been for.
+/// The reason why a rule has no id for a request, and its possible limits.
 pub(super) struct WithoutId {
     pub(super) no_id: NoId,
     pub(super) targets: Range<usize>,
 }
 
-/// Why a request without an id is refused, and by which limits.
+/// The reason why a request without an id is refused, and the limits that refuse it.
 pub(super) struct Unknown {
     pub(super) missing: Missing,
     pub(super) targets: Range<usize>,
@@ -105,8 +105,8 @@ impl Sources {
         Self(sources)
     }
 
-    /// Finds the first id that is in a format, puts it into `room`, and returns which extractor found it. What the
-    /// extractors before that one said goes to `missed`.
+    /// Finds the first id in a format, puts it into `room`, and returns the extractor that found it. The
+    /// reasons of the extractors before it are passed to `missed`.
     #[inline(always)]
     pub(super) fn find(
         &self,
@@ -130,24 +130,24 @@ impl Sources {
         Err(last)
     }
 
-    /// Whether all of them find ids of a format.
+    /// Returns whether all of them find ids of a format.
     pub(super) fn fit(&self, format: IdFormat) -> bool {
         let mut sources = self.0.iter();
         sources.all(|source| source.description.has_format(format))
     }
 
-    /// Whether one of them can find an id, given as it is folded.
+    /// Returns whether one of them can find an id, given in canonical form.
     pub(super) fn can_find(&self, folded: &str) -> bool {
         let mut sources = self.0.iter();
         sources.any(|source| source.description.may_find(folded))
     }
 
-    /// What one of them goes by.
+    /// Returns the source of one extractor's ids.
     pub(super) fn id_source(&self, source: usize) -> IdSource {
         self.0[source].description.id_source()
     }
 
-    /// Whether one of them goes by what anyone says.
+    /// Returns whether one of them trusts every peer.
     pub(super) fn trust_anyone(&self) -> bool {
         let mut sources = self.0.iter();
         sources.any(|source| source.description.id_source() == IdSource::Anyone)

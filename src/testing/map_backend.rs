@@ -10,7 +10,7 @@ use crate::{
     transaction::{Algorithm, Batch},
 };
 
-/// The simplest backend, that which [`backend`](crate::backend) shows: a map that forgets nothing.
+/// The simplest backend, as shown in [`backend`](crate::backend): a map that forgets nothing.
 ///
 /// Others are compared with it. It grows without bound.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl MapBackend {
         full.filter(|at| *at <= now).max().unwrap_or_default()
     }
 
-    /// What a case leaves behind when it fails is still whole.
+    /// The map is consistent even after a failed case, so a poisoned lock can be ignored.
     fn buckets(&self) -> MutexGuard<'_, HashMap<String, Stored>> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }

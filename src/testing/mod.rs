@@ -259,6 +259,7 @@ macro_rules! __tollgate_conformance {
                 leap_day_belongs_to_its_month,
                 clock_that_steps_back_gives_no_second_quota,
                 bucket_whose_algorithm_changes_starts_fresh,
+                bucket_whose_algorithm_changes_there_and_back_starts_fresh_twice,
                 batches_of_all_algorithms_pass_or_fail_as_one,
             ]
             waiting: [
@@ -329,6 +330,7 @@ mod tests {
             include_str!("cases/exceptions.rs"),
             include_str!("cases/history.rs"),
             include_str!("cases/limits.rs"),
+            include_str!("cases/quotas.rs"),
             include_str!("cases/single.rs"),
             include_str!("cases/tiers.rs"),
             include_str!("cases/tiers_batch.rs"),
@@ -336,6 +338,8 @@ mod tests {
             include_str!("cases/tiers_single.rs"),
             include_str!("cases/waiting.rs"),
             include_str!("cases/waiting_history.rs"),
+            include_str!("cases/windows.rs"),
+            include_str!("cases/windows_history.rs"),
         ];
         let functions = cases.iter().flat_map(|case| case.split("pub async fn "));
         let names = functions.filter_map(|text| text.split_once("(world: World)"));

@@ -4,32 +4,32 @@ use super::tiers::Tiers;
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// One bit for each tier that units are taken from, or that is entered below them.
+    /// One bit for each tier that grants units, or that is entered on the way up.
     pub(super) tiers: u16,
-    /// How many come from the first of those. All others but the last are filled.
+    /// The units from the first of those tiers. All others but the last are filled.
     pub(super) first: u32,
     pub(super) total: u32,
 }
 
 impl Grant {
-    /// How many units there are.
+    /// Returns the number of units.
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.total
     }
 
-    /// The highest tier that units are taken from, 0 being the lowest, or `None` if there are none.
+    /// Returns the highest tier that grants units (0 is the lowest), or `None` if there are no units.
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
         self.tiers.checked_ilog2().map(|tier| tier as usize)
     }
 
-    /// How many units come from which tier, lowest first.
+    /// Returns the number of units from each tier, lowest first.
     pub fn split(&self, tiers: &Tiers) -> impl Iterator<Item = (usize, u32)> {
         self.parts(tiers).filter(|(_, units)| *units > 0)
     }
 
-    /// The same with a tier that is entered and gives nothing, since it is full.
+    /// Returns the same, including tiers that are entered but grant nothing because they are full.
     pub(super) fn parts<'a>(&self, tiers: &'a Tiers) -> impl Iterator<Item = (usize, u32)> + 'a {
         let Self {
             tiers: bits,

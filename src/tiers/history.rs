@@ -12,29 +12,30 @@ use super::{
     view::{View, Window},
 };
 
-/// The grants of a bucket with [`Tiers`](super::Tiers), which are all that is stored of it. The default is an unused
+/// The grants of a bucket with [`Tiers`](super::Tiers), which are its whole stored state. The default is an unused
 /// bucket.
 ///
-/// It takes up to 8 bytes for each unit of a window that slides, and some 50 for each tier.
+/// The [module docs](super) have an example. It takes up to 8 bytes for each unit of a window that slides, and some 50
+/// for each tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// When anything was last granted.
+    /// The time of the last grant.
     last: u64,
     logs: SmallVec<[Log; 1]>,
 }
 
-/// What has been granted from one tier.
+/// The grants of one tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Log {
-    /// When the tier was last entered.
+    /// The time of the last entry.
     entry: Option<u64>,
     units: Units,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Units {
-    /// So many since the tier was entered, none of which leaves the window before the tier ends: it is as if all
-    /// were granted on entry.
+    /// The units since the tier was entered, none of which leaves the window before the tier ends. So they count as if all
+    /// of them were granted on entry.
     Counted(u32),
     /// The time of each, oldest first.
     Logged(VecDeque<u64>),
@@ -47,7 +48,7 @@ impl Default for Units {
 }
 
 impl History {
-    /// Each tier's phase at `now` (µs since the epoch), the time at which it was last entered, and how many units are in its
+    /// Returns each tier's phase at `now` (µs since the epoch), the time of its last entry, and the number of units in its
     /// window, lowest first.
     #[doc(hidden)]
     #[must_use]
@@ -60,8 +61,8 @@ impl History {
         seen.into_iter()
     }
 
-    /// From when on (µs since the epoch) nothing that will be decided depends on what has been granted, if nothing more
-    /// is; `u64::MAX` if that does not come. It may be forgotten then.
+    /// Returns the instant (µs since the epoch) from which no decision depends on these grants, if there are no further
+    /// ones; `u64::MAX` if there is no such instant. The history can be forgotten then.
     ///
     /// A lowest tier that never ends is as good as one that is not entered: its window alone decides.
     #[doc(hidden)]
@@ -76,7 +77,7 @@ impl History {
         ends.max().unwrap_or(0)
     }
 
-    /// How much memory it takes beyond its own size, in bytes.
+    /// Returns the memory that it takes beyond its own size, in bytes.
     #[doc(hidden)]
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
@@ -92,7 +93,7 @@ impl History {
         logs + units.sum::<usize>()
     }
 
-    /// How much it takes for so many tiers and so many units of windows that slide.
+    /// Returns the memory for a number of tiers and a number of units in sliding windows.
     pub(super) const fn heap_bytes_of(tiers: usize, units: usize) -> usize {
         let logs = if tiers > 1 {
             tiers * size_of::<Log>()
@@ -102,7 +103,7 @@ impl History {
         logs + units * size_of::<u64>()
     }
 
-    /// What a request at `now` has to know of it.
+    /// Returns the part of it that a request depends on.
     pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> View<'_> {
         let now = asked.max(self.last);
         let log = |tier: usize| self.logs.get(tier);
@@ -115,7 +116,7 @@ impl History {
         )
     }
 
-    /// Writes down what has been granted at `now`.
+    /// Records a grant at `now`.
     pub(crate) fn take(&mut self, tiers: &Tiers, grant: Grant, now: u64) {
         let now = now.max(self.last);
         self.last = now;
@@ -146,7 +147,7 @@ impl Log {
         }
     }
 
-    /// When the last unit leaves the window.
+    /// Returns the instant at which the last unit leaves the window.
     fn window_ends(&self, span: &Span) -> u64 {
         let newest = match &self.units {
             Units::Counted(0) => None,
@@ -172,7 +173,7 @@ impl Log {
         }
     }
 
-    /// Keeps the last `used` units, and adds those of now: never more than the limit.
+    /// Keeps the last `used` units, and adds `units` at `now`: never more than the limit in total.
     fn log(&mut self, span: &Span, used: u32, units: u32, now: u64) {
         let (limit, units) = (span.limit as usize, units as usize);
         let kept = (used as usize).min(limit.saturating_sub(units));
@@ -190,7 +191,7 @@ impl Log {
     }
 }
 
-/// What is still in the window: the first that is, and all after it.
+/// Returns the units that are still in the window.
 fn live(times: &[u64], is_out: impl Fn(u64) -> bool) -> &[u64] {
     match times {
         [oldest, ..] if is_out(*oldest) => &times[times.partition_point(|time| is_out(*time))..],

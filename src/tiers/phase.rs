@@ -1,6 +1,6 @@
 use super::tier::Span;
 
-/// What a tier is in at an instant.
+/// The phase of a tier at an instant.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {

@@ -1,4 +1,4 @@
-//! What requests get from a history under a limit's tiers.
+//! Requests to a history under a limit's tiers.
 
 use std::ops::RangeInclusive;
 
@@ -8,8 +8,8 @@ impl Tiers {
     /// Grants as many units of a range as there is room for at `now` (µs since the epoch), or `None` and
     /// changes nothing, if that is fewer than its start.
     ///
-    /// A wider range than needed may burst into tiers that its start would not have entered. A `now` before
-    /// the last grant is taken for that.
+    /// A wider range than needed can burst into tiers that its start would not have entered. A `now` before
+    /// the last grant counts as the time of that grant.
     ///
     /// # Panics
     ///
@@ -30,10 +30,10 @@ impl Tiers {
         Some(grant)
     }
 
-    /// How long after `now` this many units would be granted if no other request arrived, in µs: zero if at once,
+    /// Returns the time from `now` until this many units would be granted if no other request arrived, in µs: zero if now,
     /// `None` if never.
     ///
-    /// It is no reservation. A tier may end meanwhile, and what would have been granted then may not be later.
+    /// It is not a reservation. A tier can end in the meantime, and a later request can then be denied.
     #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, history: &History, now: u64, units: u32) -> Option<u64> {
@@ -41,7 +41,7 @@ impl Tiers {
         (wait != NEVER).then_some(wait)
     }
 
-    /// How many units would be granted at `now`.
+    /// Returns the number of units that would be granted at `now`.
     #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self, history: &History, now: u64) -> u32 {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::gcra::MAX_TICKS_US;
 
-/// A time that does not come, and a span that does not end.
+/// An instant that never comes, and a span that never ends.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// The highest limit of a tier whose window slides.
@@ -14,20 +14,20 @@ pub(super) const MAX_SLIDING: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tier {
-    /// How many units are granted within any window.
+    /// The number of units granted within any window.
     pub limit: u32,
-    /// How long a granted unit counts.
+    /// The time for which a granted unit counts.
     pub window: Duration,
-    /// How long the tier is active once it is entered.
+    /// The time for which the tier is active once it is entered.
     pub active: Duration,
-    /// How long after that it cannot be entered.
+    /// The time after that during which it cannot be entered.
     pub cooldown: Duration,
     /// Whether requests can skip the tier while it cools down, and enter the one above.
     pub skippable: bool,
 }
 
 impl Tier {
-    /// Without an end.
+    /// An endless time.
     pub const FOREVER: Duration = Duration::MAX;
 
     /// `limit` units per `window`, active forever. Alone, this is a sliding window.
@@ -72,7 +72,7 @@ pub(crate) struct Span {
     pub(crate) cooldown: u64,
     pub(crate) skippable: bool,
     /// Whether units leave the window while the tier is active, or are carried into the next time that it is
-    /// entered. If not, to count them is exact.
+    /// entered. If not, counting them is exact.
     pub(crate) slides: bool,
 }
 
@@ -116,7 +116,7 @@ impl Span {
         }
     }
 
-    /// When a tier can be entered anew: 0 if it has never been entered.
+    /// Returns the time from which a tier can be entered again: 0 if it has never been entered.
     pub(super) fn ends(&self, entry: Option<u64>) -> u64 {
         match entry {
             Some(entry) => end(entry.saturating_add(self.active), self.cooldown),
@@ -143,7 +143,8 @@ fn duration(us: u64) -> Duration {
         us => Duration::from_micros(us),
     }
 }
-/// Why a [`Tier`] is not valid.
+
+/// A mistake in a [`Tier`], reported by [`TiersError`](super::TiersError). The [module docs](super) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TierMistake {

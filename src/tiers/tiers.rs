@@ -40,21 +40,21 @@ impl Tiers {
         self.0.iter().map(Span::tier)
     }
 
-    /// The most units that can ever be granted at once: all tiers' limits, added up.
+    /// The most units that can ever be granted at once: the sum of all tiers' limits.
     #[must_use]
     pub fn max_units(&self) -> u32 {
         let limits = self.0.iter().map(|span| span.limit);
         limits.fold(0, u32::saturating_add)
     }
 
-    /// The tiers above the lowest that can be entered again before their window has passed, and so grant up to twice their limit
-    /// within one window. A limit of 1 does not count: its unit leaves with the tier.
+    /// The tiers above the lowest that can be entered again before their window has passed, and so grant up to twice
+    /// their limit within one window. A limit of 1 does not count: its unit leaves with the tier.
     pub fn short_cooldowns(&self) -> impl Iterator<Item = usize> {
         let upper = self.0.iter().enumerate().skip(1);
         let short = upper.filter(|(_, span)| {
             let ends = span.active.saturating_add(span.cooldown) != NEVER;
             let outlasts = span.cooldown < span.window;
-            // The only hit is that which enters.
+            // The only unit is the one that enters the tier.
             let is_single = span.limit == 1 && span.active >= span.window;
             ends && outlasts && !is_single
         });
@@ -65,7 +65,7 @@ impl Tiers {
         &self.0
     }
 
-    /// The same with a part of each limit, at least 1.
+    /// Returns the same tiers with a part of each limit, at least 1.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn share(&self, part: u32, of: u32) -> Self {
         let share = |span: &Span| {
@@ -76,7 +76,7 @@ impl Tiers {
         Self(self.0.iter().map(share).collect())
     }
 }
-/// Why tiers are not valid. Returned by [`Limit::tiers`](crate::Limit::tiers).
+/// The error for invalid tiers. Returned by [`Limit::tiers`](crate::Limit::tiers).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TiersError {

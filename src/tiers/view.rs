@@ -9,42 +9,42 @@ use super::{
     tiers::Tiers,
 };
 
-/// What one request needs to know of a bucket at an instant.
+/// The state of a bucket at an instant, as far as one request depends on it.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     /// The instant from which waits are counted.
     asked: u64,
-    /// That instant or, if the clock has stepped back, the last grant.
+    /// That instant or, if the clock has stepped back, the time of the last grant.
     pub(crate) now: u64,
     windows: SmallVec<[Window<'a>; 4]>,
     /// The highest tier that is active now, if any is.
     current: Option<usize>,
 }
 
-/// What one request needs to know of a tier.
+/// The window of a tier, as far as one request depends on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window<'a> {
     entry: Option<u64>,
-    /// How many units count.
+    /// The number of units that count.
     used: u32,
-    /// When the oldest of those were granted, in order.
+    /// The times of the oldest units, in order.
     times: [&'a [u64]; 2],
-    /// How many were granted before this request.
+    /// The number of units granted before this request.
     known: u32,
-    /// When those of them were that are not in `times`, as far as it matters.
+    /// The time that stands for the earlier units that are not in `times`.
     rest: u64,
-    /// When the last was, and all that are granted now.
+    /// The time of the newest unit, and of all units granted now.
     newest: u64,
     phase: Phase,
 }
 
 impl<'a> Window<'a> {
-    /// Of units that count as if all had been granted when the tier was entered.
+    /// Creates the window of units that all count from the entry of the tier.
     pub(crate) fn counted(entry: u64, used: u32) -> Self {
         Self::seen(used, &[], entry)
     }
 
-    /// Of units with these times, all of them in the window, oldest first.
+    /// Creates the window of units with these times, oldest first.
     pub(crate) fn logged(older: &'a [u64], newer: &'a [u64]) -> Self {
         let newest = newer.last().or(older.last()).copied().unwrap_or_default();
         let used = u32::try_from(older.len() + newer.len()).unwrap_or(u32::MAX);
@@ -54,7 +54,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Of `used` units in the window, of which only the oldest and the newest are known.
+    /// Creates the window of `used` units, of which only the oldest and the newest are known.
     pub(crate) fn seen(used: u32, oldest: &'a [u64], newest: u64) -> Self {
         Self {
             used,
@@ -66,12 +66,12 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// How many units count.
+    /// Returns the number of units that count.
     pub(super) fn used(&self) -> u32 {
         self.used
     }
 
-    /// When a unit was granted, counted from the oldest.
+    /// Returns the time of the `n`th unit, counted from the oldest.
     fn unit(&self, n: usize) -> u64 {
         let [older, newer] = self.times;
         let unlisted = match n < self.known as usize {
@@ -83,22 +83,22 @@ impl<'a> Window<'a> {
     }
 }
 
-/// How a bucket with tiers stands, counted from the instant of a decision on it.
+/// The figures of a bucket with tiers at a decision. Times count from that instant.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TierSnapshot {
     pub(crate) grant: Grant,
-    /// How many units could be granted.
+    /// The number of units that could be granted.
     pub(crate) remaining: u32,
-    /// How many of those by the tier in force.
+    /// The number of those that the tier in force would grant.
     pub(crate) free: u32,
-    /// How long, in µs, until the same request would be granted (again).
+    /// The time, in µs, until the same request would be granted (again).
     pub(crate) next_after: u64,
-    /// Until it is as if the bucket had never been used.
+    /// The time until the bucket is like an unused one.
     pub(crate) reset_after: u64,
-    /// Until the tier in force has more room or ends, if it has not all its room.
+    /// The time until the tier in force has more room or ends, unless it is empty.
     pub(crate) turn_after: u64,
-    /// The highest active tier, or the lowest; counted from 1, which lets a state with tiers be no larger than this.
+    /// The highest active tier, or the lowest, counted from 1, so that a state with tiers is no larger than this.
     in_force: NonZeroU8,
 }
 
@@ -108,7 +108,7 @@ impl TierSnapshot {
         usize::from(self.in_force.get()) - 1
     }
 
-    /// The same seen `us` later, if nothing has come.
+    /// Returns the figures `us` later, if there were no requests.
     pub(crate) fn later(mut self, us: u64) -> Self {
         for wait in [
             &mut self.next_after,
@@ -124,7 +124,7 @@ impl TierSnapshot {
 }
 
 impl<'a> View<'a> {
-    /// What is seen at `now` through a window for each tier, told by its place, its span and its phase.
+    /// Creates the view at `now`. `window` returns the window of a tier from its place, span and phase.
     pub(crate) fn new(
         asked: u64,
         now: u64,
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
         Phase::of(&tiers.spans()[tier], window.entry, at)
     }
 
-    /// The highest active tier, if any is.
+    /// Returns the highest active tier, if any is active.
     fn current(&self, tiers: &Tiers, at: u64) -> Option<usize> {
         if at == self.now {
             return self.current;
@@ -180,16 +180,16 @@ impl<'a> View<'a> {
         highest_first.find(|tier| self.phase(tiers, *tier, at) == Phase::Active)
     }
 
-    /// The tiers that a request at some time may take units from, in this order.
+    /// Returns the tiers from which a request at `at` can take units, in order.
     fn path<'b>(&'b self, tiers: &'b Tiers, at: u64) -> impl Iterator<Item = usize> + 'b {
-        // Tiers below the one in force are not asked, even if they have room: that is what makes a higher tier a penalty.
+        // Tiers below the one in force are not used, even if they have room. This is what makes a higher tier a penalty.
         let mut tier = self.current(tiers, at).unwrap_or(0);
         std::iter::from_fn(move || {
             while let Some(span) = tiers.spans().get(tier) {
                 tier += 1;
                 match self.phase(tiers, tier - 1, at) {
                     Phase::Cooldown if span.skippable => {}
-                    // A cooldown shuts off everything above it, or it would be no obstacle.
+                    // A cooldown also closes all higher tiers. Otherwise it would have no effect.
                     Phase::Cooldown => return None,
                     _ => return Some(tier - 1),
                 }
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
         limit.saturating_sub(self.windows[tier].used)
     }
 
-    /// What is granted of `most` units, if it is at least `least`.
+    /// Returns the grant of up to `most` units, if it is at least `least`.
     pub(crate) fn plan(&self, tiers: &Tiers, least: u32, most: u32) -> Option<Grant> {
         let (mut grant, mut passed) = (Grant::default(), 0_u16);
         for tier in self.path(tiers, self.now) {
@@ -225,7 +225,7 @@ impl<'a> View<'a> {
         (grant.total >= least).then_some(grant)
     }
 
-    /// How it is once `grant` is taken.
+    /// Returns the view after `grant` is taken.
     pub(crate) fn after(mut self, tiers: &Tiers, grant: Grant) -> Self {
         for (i, units) in grant.parts(tiers) {
             let window = &mut self.windows[i];
@@ -246,17 +246,17 @@ impl<'a> View<'a> {
         self
     }
 
-    /// How many units could be granted.
+    /// Returns the number of units that could be granted.
     pub(crate) fn remaining(&self, tiers: &Tiers) -> u32 {
         let path = self.path(tiers, self.now);
         path.map(|tier| self.free(tiers, tier))
             .fold(0, u32::saturating_add)
     }
 
-    /// How long until `least` units would be granted if nothing else came.
+    /// Returns the time until `least` units would be granted if there were no other requests.
     ///
-    /// Between two changes of phase the path stays as it is, and only its first tier has anything in its window: so many
-    /// of its units have to leave that there is room for what the others cannot take.
+    /// Between two changes of phase, the path stays the same, and only its first tier has units in its window. Enough
+    /// of them have to leave to make room for the units that the other tiers cannot grant.
     pub(crate) fn wait(&self, tiers: &Tiers, least: u32) -> u64 {
         // Phases change at most twice per tier, so the loop ends after 33 steps at most.
         let mut from = self.now;
@@ -266,7 +266,7 @@ impl<'a> View<'a> {
                 return 0;
             }
             let next = self.next_change(tiers, from);
-            // Room that comes only after the next change of phase is no room: by then, another tier may be asked.
+            // Room that appears only after the next change of phase does not count: another tier may be in force by then.
             if let Some(at) = room.filter(|at| *at < next) {
                 return at - self.asked;
             }
@@ -277,7 +277,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// When any tier next comes into another phase, after `at`.
+    /// Returns the next time after `at` at which any tier changes its phase.
     fn next_change(&self, tiers: &Tiers, at: u64) -> u64 {
         let entered = tiers.spans().iter().zip(&self.windows);
         let ends = entered.filter_map(|(span, window)| {
@@ -290,7 +290,7 @@ impl<'a> View<'a> {
         changes.filter(|change| *change > at).min().unwrap_or(NEVER)
     }
 
-    /// When there is room for `least` units, from `from` on and as long as no phase changes.
+    /// Returns the first time from `from` on at which there is room for `least` units, if no phase changes.
     fn first_room(&self, tiers: &Tiers, least: u32, from: u64) -> Option<u64> {
         let mut path = self.path(tiers, from);
         let first = path.next()?;
@@ -312,7 +312,7 @@ impl<'a> View<'a> {
         Some(from.max(end(last_to_leave, span.window)))
     }
 
-    /// How long until it is as if nothing had ever been granted.
+    /// Returns the time until the bucket is like an unused one.
     pub(crate) fn reset(&self, tiers: &Tiers) -> u64 {
         let entered = tiers.spans().iter().zip(&self.windows);
         let ends = entered.map(|(span, window)| span.ends(window.entry));

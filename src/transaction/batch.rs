@@ -14,7 +14,8 @@ use crate::{
     window::Window,
 };
 
-/// What a [`Batch`] does to its buckets.
+/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::decision::Outcome::decide); the
+/// [module docs](crate::backend) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -54,20 +55,20 @@ pub struct Member<'a> {
     pub cost: u32,
     /// The smallest acceptable grant, for tiers; from 1 up to the cost.
     pub min_cost: u32,
-    /// How it takes part.
+    /// The mode.
     pub mode: Mode,
     /// The format of the bucket's id. A store with many nodes uses it to keep the buckets of one client together.
     pub format: IdFormat,
-    /// What happens while the store does not answer, if the limit says so. See
+    /// The policy while the store does not answer, if the limit has one. See
     /// [`on_failure_or`](Self::on_failure_or).
     pub on_failure: Option<OnFailure>,
-    /// What is decided then at least, if the limit does not say.
+    /// The least strict policy, if the limit has none.
     pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
-    /// How many unspent units a process may hold of it.
+    /// The most unspent units that a process can hold.
     pub(crate) leased: u32,
-    /// What stands for the key within this process.
+    /// The fingerprint of the key within this process.
     pub(crate) fingerprint: Fingerprint,
     /// Which charge is refunded, if that is known.
     pub(crate) receipt: Option<&'a Receipt>,
@@ -75,6 +76,9 @@ pub struct Member<'a> {
     pub(crate) saturates: bool,
     /// Whether it is denied where it would have to wait in line.
     pub(crate) no_wait: bool,
+    /// How long ago, in microseconds, the units were taken that a window is debited for. As many are charged as there is
+    /// room for.
+    pub(crate) ago_us: u64,
 }
 
 impl<'a> Member<'a> {
@@ -109,10 +113,11 @@ impl<'a> Member<'a> {
             receipt: None,
             saturates: false,
             no_wait: false,
+            ago_us: 0,
         }
     }
 
-    /// How long it may wait in a bucket's line, in microseconds. Only a member that votes and is charged may.
+    /// Returns the longest wait in the bucket's line, in microseconds. Only a member that votes and is charged can wait.
     #[inline(always)]
     pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
         // Most limits have no line, so that is asked first.
@@ -172,7 +177,7 @@ impl<'a> Member<'a> {
         self
     }
 
-    /// What happens while the store does not answer, with `default` for limits without a policy of their own. If
+    /// Returns the policy while the store does not answer, with `default` for limits without their own. If
     /// several rules share the bucket, the strictest policy applies.
     #[must_use]
     pub const fn on_failure_or(&self, default: OnFailure) -> OnFailure {
@@ -189,7 +194,7 @@ impl<'a> Member<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Batch<'a> {
-    /// What is done to the buckets.
+    /// The operation on the buckets.
     pub operation: Operation,
     /// The time of the decision, or `None` for the backend's clock.
     pub now: Option<Timestamp>,
@@ -197,7 +202,7 @@ pub struct Batch<'a> {
     pub members: &'a [Member<'a>],
 }
 
-/// What a batch does to one of its buckets: its operation, in the member's mode.
+/// The action of a batch on one of its buckets: its operation, in the member's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Answers whether the cost fits, and charges nothing.
@@ -217,14 +222,14 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether it changes the bucket.
+    /// Returns whether it changes the bucket.
     pub(crate) const fn writes(self) -> bool {
         matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
     }
 }
 
 impl<'a> Batch<'a> {
-    /// What is done to the bucket of `member`. A cost of 0 charges nothing in any mode.
+    /// Returns the action on the bucket of `member`. A cost of 0 charges nothing in any mode.
     #[inline(always)]
     pub(crate) const fn action(&self, member: &Member<'_>) -> Action {
         match (self.operation, member.mode) {
@@ -240,7 +245,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether the batch is denied if `member` does not pass.
+    /// Returns whether the batch is denied if `member` does not pass.
     #[inline(always)]
     pub(crate) const fn votes(&self, member: &Member<'_>) -> bool {
         matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()

@@ -25,7 +25,7 @@ impl Hash for Fingerprint {
     }
 }
 
-/// Two hashes that have begun with the limit and wait for an id. What they share does not depend on the request.
+/// Two hashes that already contain the limit and still need an id. They do not depend on the request.
 #[derive(Clone)]
 pub(crate) struct LimitSeed {
     low: AHasher,
@@ -57,7 +57,7 @@ impl LimitSeed {
         }
     }
 
-    /// The fingerprint of the bucket that the client with this canonical id has.
+    /// Returns the fingerprint of the bucket of the client with this canonical id.
     #[inline]
     pub(crate) fn bucket(&self, id: &str) -> Fingerprint {
         let hash = |begun: &AHasher| {
@@ -72,7 +72,7 @@ impl LimitSeed {
     }
 }
 
-/// The keys are a secret.
+/// Prints nothing, because the keys are secret.
 impl fmt::Debug for LimitSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LimitSeed(..)")

@@ -39,7 +39,7 @@ impl LeaseShare {
         Self { parts }
     }
 
-    /// So much of a burst, rounded down.
+    /// Returns the share of a burst, rounded down.
     #[must_use]
     pub fn of(self, burst: u32) -> u32 {
         let units = u64::from(burst) * u64::from(self.parts) / u64::from(Self::WHOLE);
@@ -81,7 +81,7 @@ impl FromStr for LeaseShare {
     }
 }
 
-/// The error of a text that is no share of a burst.
+/// The error for a text that is not a [`LeaseShare`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "it is not a share of the burst: write a percentage above 0 and up to 100, as `5%` or `2.5%`"

@@ -15,7 +15,7 @@ pub struct LimitRef<'a> {
 }
 
 impl<'a> LimitRef<'a> {
-    /// A reference that remembers where it was found last.
+    /// Creates a reference that remembers its last index.
     #[inline]
     pub(crate) fn remembered(name: &'a str, place: &'a LimitPlace) -> Self {
         Self {
@@ -82,7 +82,7 @@ pub(crate) struct LimitPlace(AtomicU64);
 impl LimitPlace {
     const INDEX_BITS: u32 = 20;
 
-    /// The index in the limits of this generation, if it is known.
+    /// Returns the index in the limits of this generation, if it is known.
     #[inline]
     pub(crate) fn within(&self, generation: u64) -> Option<usize> {
         let place = self.0.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-/// How a transaction takes part in its batch. [`Limiter`](crate::Limiter) has an example.
+/// The role of a transaction in its batch. [`Limiter`](crate::Limiter) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -16,19 +16,19 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether a denial of this member denies the batch.
+    /// Returns whether a denial of this member denies the batch.
     #[must_use]
     pub const fn votes(self) -> bool {
         matches!(self, Self::CheckAndSpend | Self::CheckOnly)
     }
 
-    /// Whether this member is charged when the batch passes and its cost fits.
+    /// Returns whether this member is charged when the batch passes and its cost fits.
     #[must_use]
     pub const fn spends(self) -> bool {
         !matches!(self, Self::CheckOnly | Self::Observe)
     }
 
-    /// The mode in which a member does the same without a vote.
+    /// Returns the mode that does the same without a vote.
     pub(crate) const fn silent(self) -> Self {
         match self {
             Self::CheckAndSpend => Self::SpendOnly,

@@ -1,9 +1,9 @@
-/// What happens to a limit's requests while its store does not answer. It requires a
+/// The policy for a limit's requests while its store does not answer. It requires a
 /// [`FailurePolicy`](crate::backend::FailurePolicy). The guide to [rules](crate::guide::rules) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// This process decides, with what it has seen itself.
+    /// This process decides, by the charges that it has seen.
     #[default]
     Local,
     /// Requests pass, as if the limit were off.
@@ -13,7 +13,7 @@ pub enum OnFailure {
 }
 
 impl OnFailure {
-    /// The stricter of the two: `Refuse` is stricter than `Local`, and `Local` is stricter than `Allow`.
+    /// Returns the stricter of the two: `Refuse` is stricter than `Local`, and `Local` is stricter than `Allow`.
     #[must_use]
     pub const fn stricter(self, other: Self) -> Self {
         match (self, other) {

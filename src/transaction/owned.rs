@@ -51,6 +51,7 @@ pub(crate) struct OwnedMember {
     receipt: Option<Receipt>,
     saturates: bool,
     no_wait: bool,
+    ago_us: u64,
 }
 
 #[derive(Debug)]
@@ -98,13 +99,14 @@ impl OwnedMember {
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
             no_wait: self.no_wait,
+            ago_us: self.ago_us,
         }
     }
 }
 
 impl From<&Member<'_>> for OwnedMember {
     fn from(member: &Member<'_>) -> Self {
-        // A field that is added to a member is missing here until it is copied.
+        // Destructured, so that a new field of a member cannot be forgotten here.
         let Member {
             key: BucketKey { limit, id },
             algorithm,
@@ -120,6 +122,7 @@ impl From<&Member<'_>> for OwnedMember {
             receipt,
             saturates,
             no_wait,
+            ago_us,
         } = *member;
         Self {
             limit: match limit {
@@ -140,6 +143,7 @@ impl From<&Member<'_>> for OwnedMember {
             receipt: receipt.map(Receipt::copied),
             saturates,
             no_wait,
+            ago_us,
         }
     }
 }

@@ -44,19 +44,19 @@ pub struct Receipt {
     is_local: bool,
 }
 
-/// What a receipt knows of its charge.
+/// The charge of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Charge {
     /// The limit's parameters, and the theoretical arrival time right after the charge.
     Gcra { gcra: Gcra, tat: Tat },
-    /// When the units of a window were taken.
+    /// The instant at which the units of a window were taken.
     Window { at: Timestamp },
-    /// When the period of a quota started.
+    /// The start of a quota's period.
     Quota { start_us: u64 },
 }
 
 impl Receipt {
-    /// The same receipt, for the bucket that has made the charge.
+    /// Returns the same receipt, as if the store had made the charge.
     #[cfg(feature = "failure-policy")]
     pub(crate) const fn as_stored(&self) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Receipt {
         }
     }
 
-    /// The same receipt on another thread, where the batch is decided that refunds it.
+    /// Copies the receipt for another thread that decides its batch.
     pub(super) const fn copied(&self) -> Self {
         Self { ..*self }
     }
@@ -90,7 +90,7 @@ impl Receipt {
         self.cost
     }
 
-    /// Whether this process made the charge locally, because the store did not answer.
+    /// Returns whether this process made the charge locally, because the store did not answer.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         self.is_local
@@ -110,7 +110,7 @@ impl Receipt {
         part
     }
 
-    /// Where a GCRA bucket was right after the charge.
+    /// Returns the TAT of a GCRA bucket right after the charge.
     #[inline]
     pub(crate) const fn tat(&self) -> Option<Tat> {
         match self.charge {
@@ -123,12 +123,12 @@ impl Receipt {
         self.bucket == bucket
     }
 
-    /// What was charged, if it was where the buckets are kept.
+    /// Returns the charge, if the store made it.
     pub(crate) fn stored_charge(&self) -> Option<Charge> {
         (!self.is_local).then_some(self.charge)
     }
 
-    /// The time that a bucket of `gcra` gets back: no more than was charged, though tokens may cost more time by now.
+    /// Returns the time to give back to a bucket of `gcra`: at most the charged time, even if tokens now cost more.
     pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
         match &self.charge {
             Charge::Gcra { gcra: charged, .. } => gcra.lesser_increment(charged, self.cost),

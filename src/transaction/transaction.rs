@@ -19,29 +19,29 @@ use crate::id::Id;
 pub struct Transaction<'a> {
     /// The limit.
     pub limit: LimitRef<'a>,
-    /// Whose bucket it is.
+    /// The id of the client.
     pub id: &'a str,
-    /// How many tokens it takes.
+    /// The cost, in tokens.
     pub cost: u32,
-    /// With how many it makes do, for a limit with tiers.
+    /// The smallest acceptable grant, for a limit with tiers.
     pub min_cost: Option<u32>,
-    /// How it takes part in a batch.
+    /// The mode in a batch.
     pub mode: Mode,
-    /// What is decided while the store does not answer, if it is not for the limit to say.
+    /// The policy while the store does not answer, if it overrides the limit's.
     pub on_failure: Option<OnFailure>,
-    /// What is decided then at least, if it is for the limit to say.
+    /// The least strict policy, if the limit's applies.
     floor: Option<OnFailure>,
-    /// Whether it is of those who have no id.
+    /// Whether it is for requests without an id.
     missing: bool,
-    /// Whether a cost that cannot pass is denied, rather than an error.
+    /// Whether a cost that can never pass is denied, instead of an error.
     lenient: bool,
-    /// Whether it changes what was told already.
+    /// Whether it corrects a decision that was already recorded.
     correction: bool,
     /// The fingerprint of the bucket, if it is known; then the id is canonical.
     fingerprint: Option<Fingerprint>,
-    /// Which charge is refunded, if that is known.
+    /// The receipt of the charge to refund, if it is known.
     receipt: Option<&'a Receipt>,
-    /// Whether it is denied where it would have to wait in line.
+    /// Whether it is denied if it would have to wait in line.
     no_wait: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The same of another limit and another client.
+    /// Returns the same transaction for another limit and another client.
     #[cfg(feature = "tokio")]
     pub(crate) const fn of<'b>(&self, limit: LimitRef<'b>, id: &'b str) -> Transaction<'b> {
         Transaction {
@@ -86,13 +86,13 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Says that the id is canonical, and what the bucket's fingerprint is.
+    /// Marks the id as canonical, and sets the bucket's fingerprint.
     pub(crate) const fn canonical(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
         self
     }
 
-    /// Whether the id is in the form that its bucket is kept under, which is not to be folded again: a hash is no set of
+    /// Returns whether the id is canonical already. It must not be folded again, because a hash is not a set of
     /// names.
     #[inline]
     pub(crate) const fn is_canonical(&self) -> bool {
@@ -129,7 +129,7 @@ impl<'a> Transaction<'a> {
         transaction
     }
 
-    /// Denies a cost that cannot pass. Otherwise, it is an error.
+    /// Denies a cost that can never pass. Otherwise, it is an error.
     pub(crate) const fn lenient(mut self) -> Self {
         self.lenient = true;
         self
@@ -139,7 +139,7 @@ impl<'a> Transaction<'a> {
         self.lenient
     }
 
-    /// Makes it a change of what was decided before, of which operators are not told once more.
+    /// Marks it as a correction of an earlier decision, which is not recorded again.
     pub(crate) const fn correction(mut self) -> Self {
         self.correction = true;
         self
@@ -160,7 +160,7 @@ impl<'a> Transaction<'a> {
     /// Makes this a group request, for a limit with [tiers](crate::tiers): as many units as available are granted,
     /// from `min_cost` up to the cost, or none. By default, it is the whole cost or nothing.
     ///
-    /// A group request takes all it can get, and may enter a higher tier for units beyond its minimum.
+    /// A group request takes as much as available, and can enter a higher tier for units beyond its minimum.
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = Some(min_cost);
@@ -201,7 +201,7 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Leaves it to the limit what is decided while the store does not answer, and lets no more pass than `floor` does.
+    /// Uses the limit's policy while the store does not answer, but none that is less strict than `floor`.
     pub(crate) const fn on_failure_at_least(mut self, floor: Option<OnFailure>) -> Self {
         self.floor = floor;
         self

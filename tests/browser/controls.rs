@@ -106,26 +106,23 @@ fn configuration_is_in_the_address_and_comes_back_from_it() {
     }
 }
 
+/// Waits for an error on the page, and returns it.
+fn error(page: &Page) -> String {
+    page.browser.wait_for("#error:not([hidden])");
+    page.browser.text("#error")
+}
+
 #[test]
 fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
     let page = Page::open("");
-    page.fill("tier-0-limit", "0");
-    page.browser.wait_for("#error:not([hidden])");
-    let error = page.browser.text("#error");
-    assert!(
-        error.starts_with("tier 0: limit is 0, so no request"),
-        "{error}"
-    );
-
-    page.fill("tier-0-limit", "6");
-    page.browser.wait_for("#error[hidden]");
-    page.fill("gcra-period", "0");
-    page.browser.wait_for("#error:not([hidden])");
-    let error = page.browser.text("#error");
-    assert!(error.starts_with("GCRA: period is 0"), "{error}");
-    page.fill("gcra-period", "1");
-    page.browser.wait_for("#error[hidden]");
     for (field, wrong, right, expected) in [
+        (
+            "tier-0-limit",
+            "0",
+            "6",
+            "tier 0: limit is 0, so no request",
+        ),
+        ("gcra-period", "0", "1", "GCRA: period is 0"),
         (
             "window-limit",
             "4097",
@@ -136,8 +133,7 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
         ("quota-period", "0", "1", "quota: per is 0"),
     ] {
         page.fill(field, wrong);
-        page.browser.wait_for("#error:not([hidden])");
-        let error = page.browser.text("#error");
+        let error = error(&page);
         assert!(error.starts_with(expected), "{error}");
         page.fill(field, right);
         page.browser.wait_for("#error[hidden]");
@@ -146,8 +142,7 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
     // It can be mended too if it comes from the address.
     let url = format!("{}/?tiers=5,1,0,0", page.server.url());
     page.browser.open(&url);
-    page.browser.wait_for("#error:not([hidden])");
-    let error = page.browser.text("#error");
+    let error = error(&page);
     assert!(error.starts_with("tier 0: active is 0"), "{error}");
     page.fill("tier-0-active", "3");
     page.browser.wait_for("#error[hidden]");

@@ -23,7 +23,10 @@ impl Session {
         let started = driver.send("POST", "/session", &wanted.to_string());
         let started = started.json();
         let Some(id) = started["value"]["sessionId"].as_str() else {
-            return Err(format!("install the package `chromium`: {started}"));
+            let why = &started["value"]["message"];
+            return Err(format!(
+                "chromium does not start (Debian: `apt-get install chromium`): {why}"
+            ));
         };
         let path = format!("/session/{id}");
         Ok(Self { driver, path })

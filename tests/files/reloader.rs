@@ -180,7 +180,7 @@ fn limit_that_is_removed_is_named_with_its_file() {
     files.write("overrides.yml", "");
     files.write("defaults.yml", &DEFAULTS.replace("orders", "order"));
     let expected = format!(
-        "limit `orders`, which a rule uses, is not in {} any more: put it back, or write `orders: {{}}` to turn it \
+        "limit `orders`, which a rule uses, is no longer in {}: put it back, or write `orders: {{}}` to turn it \
          off (did you mean `order`?)",
         defaults.display()
     );
@@ -197,7 +197,7 @@ fn limit_that_is_removed_is_named_with_its_file() {
     files.write("defaults.yml", "others: {}");
     let error = Reloader::new(limiter, recipe).reload().unwrap_err();
     let expected = format!(
-        "limit `orders` has no values any more in {}, and a rule uses it",
+        "limit `orders` no longer has values in {}, and a rule uses it",
         defaults.display()
     );
     assert!(error.to_string().starts_with(&expected), "{error}");

@@ -137,11 +137,7 @@ impl Oracle {
         let tat = self.tat(key, now);
         if tat > now {
             let left = tat - i128::from(cost) * period;
-            // A full bucket is a new one, even if the clock steps back.
-            match left > now {
-                true => self.tats.insert(key, left),
-                false => self.tats.remove(&key),
-            };
+            self.tats.insert(key, left.max(now));
         }
     }
 }

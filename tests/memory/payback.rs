@@ -14,6 +14,7 @@ use tollgate::{
     clock::{Clock, ManualClock},
     decision::{Outcome, Source},
     quota::Per,
+    testing::cases::history::Random,
     tiers::Tier,
     transaction::{Batch, Mode, Operation},
 };
@@ -87,6 +88,9 @@ impl Backend for Store {
         }
     }
 }
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 const BURST: u32 = 10;
 /// The emission interval.
@@ -331,15 +335,107 @@ async fn quota_is_charged_for_local_admissions_of_the_period_in_force() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn windows_and_tiers_are_not_charged() {
-    let minute = Duration::from_secs(60);
-    let tiers = Limit::tiers([Tier::new(BURST, minute)]).unwrap();
-    for limit in [Limit::window(BURST, minute), tiers] {
-        let world = World::with_limit(&limit, FailurePolicy::new);
+async fn tiers_are_not_charged() {
+    let tiers = Limit::tiers([Tier::new(BURST, MINUTE)]).unwrap();
+    let world = World::with_limit(&tiers, FailurePolicy::new);
+    world.store.becomes(Fate::Fails);
+    assert_eq!(world.passed("alice", 20).await, BURST);
+    world.ends().await;
+    assert_eq!(world.store.debits(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn window_is_charged_for_units_that_still_count_at_their_own_instants() {
+    for part in [1, 2] {
+        let window = Limit::window(BURST, MINUTE);
+        let world = World::with_limit(&window, |store| FailurePolicy::new(store).share(part, 2));
+        let limit = world.process.limit("l").unwrap();
+        assert_eq!(world.passed("alice", 1).await, 1);
         world.store.becomes(Fate::Fails);
-        assert_eq!(world.passed("alice", 20).await, BURST);
+        world.clock.advance(10 * SECOND);
+        assert_eq!(world.passed("alice", 1).await, 1);
+        world.clock.advance(20 * SECOND);
+        let [second, third] = [limit.spend("alice").await, limit.spend("alice").await];
+        let [refunded, paid] = [second.unwrap(), third.unwrap()].map(|spent| spent.receipt());
+        let refund = limit.refund_receipt("alice", refunded.unwrap()).await;
+        assert!(refund.unwrap().refunded());
+        world.clock.advance(30 * SECOND);
         world.ends().await;
-        assert_eq!(world.store.debits(), []);
+        let alice = ("alice".to_owned(), 1);
+        let debits = world.store.debits();
+        assert_eq!(debits, [alice.clone(), alice]);
+        let refund = limit.refund_receipt("alice", paid.unwrap()).await;
+        assert!(!refund.unwrap().refunded(), "it is paid");
+        // Those of the tenth and the thirtieth second, seen from the sixtieth.
+        let probe = Transaction::new("l", "alice").cost(BURST);
+        for (held, until_empty) in [(BURST - 2, 30), (BURST - 1, 20)] {
+            let denied = world.direct.check(&probe).await.unwrap();
+            assert_eq!(denied.remaining(), Some(held));
+            assert_eq!(denied.reset_after(), until_empty * SECOND);
+            world.clock.advance(10 * SECOND);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn window_that_was_paid_back_in_part_is_paid_back_to_the_end() {
+    let world = World::with_limit(&Limit::window(BURST, MINUTE), FailurePolicy::new);
+    world.store.becomes(Fate::Fails);
+    for _ in 0..3 {
+        assert_eq!(world.passed("alice", 1).await, 1);
+        world.clock.advance(SECOND);
+    }
+    world.store.becomes_for_debits(Fate::Works, Fate::Fails);
+    world.notices().await;
+    assert!(!world.store.debits().is_empty(), "they were tried in vain");
+    // More of the same bucket in another outage.
+    world.store.becomes(Fate::Fails);
+    assert_eq!(world.passed("alice", 2).await, 2);
+    world.ends().await;
+    let probe = Transaction::new("l", "alice").cost(0);
+    let left = world.direct.check(&probe).await.unwrap();
+    assert_eq!(left.remaining(), Some(BURST - 5));
+    assert_eq!(left.reset_after(), MINUTE);
+    assert!(world.passed("alice", 20).await == BURST - 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn window_at_the_store_comes_to_what_it_would_be_without_outages() {
+    let mut random = Random(11);
+    for limit in [3, 10, 40] {
+        let window = Limit::window(limit, MINUTE);
+        for round in 0..20 {
+            let world = World::with_limit(&window, FailurePolicy::new);
+            // A store that has decided all of it.
+            let limits = Limits::builder().limit("l", window.clone()).build();
+            let uncut = Limiter::new(limits.unwrap(), MemoryBackend::new());
+            let uncut = uncut.with_clock(world.clock.clone());
+            for _ in 0..12 {
+                let is_away = random.below(2) == 0;
+                if is_away {
+                    world.store.becomes(Fate::Fails);
+                }
+                for _ in 0..random.below(8) {
+                    let step = Duration::from_micros(random.below(20_000_000));
+                    world.clock.advance(step);
+                    let cost = 1 + random.cost(u64::from(limit) / 3);
+                    let spend = Transaction::new("l", "alice").cost(cost);
+                    let spent = world.process.spend(&spend).await.unwrap();
+                    let expected = uncut.spend(&spend).await.unwrap();
+                    assert_eq!(spent.allowed(), expected.allowed(), "{limit}, {round}");
+                }
+                if is_away {
+                    world.ends().await;
+                    for cost in 0..=limit {
+                        let probe = Transaction::new("l", "alice").cost(cost);
+                        let [found, expected] = [&world.direct, &uncut];
+                        let found = found.check(&probe).await.unwrap();
+                        let expected = expected.check(&probe).await.unwrap();
+                        assert_eq!(found, expected, "{limit}, {round}");
+                    }
+                }
+            }
+        }
     }
 }
 

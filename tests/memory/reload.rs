@@ -149,7 +149,7 @@ fn reload_that_would_break_a_rule_is_refused() {
     expect_refusal(
         &limiter,
         limits(&Limits::builder().name("a").limit("b", TWENTY)),
-        "limit `a` has no values any more, and a rule uses it: give it some, or write `a: {}` to turn it \
+        "limit `a` no longer has values, and a rule uses it: add values, or write `a: {}` to turn it \
          off",
     );
     // What is off on purpose cannot be exceeded, and need not have been on.

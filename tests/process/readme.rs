@@ -141,6 +141,20 @@ fn links_between_pages_lead_to_headings() {
     assert!(seen > 3, "{seen}");
 }
 
+#[test]
+fn pages_link_to_nothing_that_docs_rs_does_not_show() {
+    let mut seen = 0;
+    for (name, page) in pages() {
+        for link in links(&page) {
+            let starts = ["crate::", "https://", "#"];
+            let is_good = starts.iter().any(|start| link.starts_with(start));
+            assert!(is_good, "{name}: {link}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}
+
 /// Whether `src/guide.rs` or `src/guide/recipes.rs` has the page that a path in the documentation names.
 fn is_page(path: &str) -> bool {
     let (path, _) = path.split_once("index.html").expect("a module");

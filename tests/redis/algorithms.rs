@@ -1,7 +1,7 @@
 //! Windows and quotas on real servers: what they decide beside memory and an independent model, what is stored, and for
 //! how long.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use jiff::{
@@ -30,12 +30,12 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What is limited, each by its own algorithm: the last two are no part of the model.
-const NAMES: [&str; 8] = [
-    "five", "wide", "hour", "day", "week", "month", "use", "gcra",
+const NAMES: [&str; 9] = [
+    "five", "wide", "large", "hour", "day", "week", "month", "use", "gcra",
 ];
 
 fn limits() -> Limits {
-    let windows = [("five", 5, 3), ("wide", 40, 5)];
+    let windows = [("five", 5, 3), ("wide", 40, 5), ("large", 300, 6)];
     let offset = UtcOffset::minutes(-(5 * 60 + 30));
     let quotas = [
         ("hour", 7, Per::Hour.at_offset(offset)),
@@ -91,8 +91,12 @@ impl Model {
     /// What counts at `now`.
     fn at(&self, name: &str, now: u64) -> Self {
         let ends = match name {
-            "five" | "wide" => {
-                let span = if name == "five" { 3_000_000 } else { 5_000_000 };
+            name if is_window(name) => {
+                let span = match name {
+                    "five" => 3_000_000,
+                    "wide" => 5_000_000,
+                    _ => 6_000_000,
+                };
                 let mut now_and_later = self.clone();
                 now_and_later.instants.retain(|taken| taken + span > now);
                 return now_and_later;
@@ -111,7 +115,7 @@ impl Model {
     }
 
     fn take(&mut self, name: &str, now: u64, cost: u32) {
-        if matches!(name, "five" | "wide") {
+        if is_window(name) {
             self.instants
                 .extend(std::iter::repeat_n(now, cost as usize));
             self.instants.sort_unstable();
@@ -133,6 +137,10 @@ impl Model {
     }
 }
 
+fn is_window(name: &str) -> bool {
+    matches!(name, "five" | "wide" | "large")
+}
+
 fn unit(name: &str) -> CalendarUnit {
     match name {
         "hour" => CalendarUnit::Hour,
@@ -146,6 +154,7 @@ fn most(name: &str) -> u32 {
     let most = [
         ("five", 5),
         ("wide", 40),
+        ("large", 300),
         ("hour", 7),
         ("day", 9),
         ("week", 9),
@@ -182,6 +191,9 @@ struct World {
     ids: Vec<String>,
     model: std::collections::HashMap<(&'static str, String), Model>,
     receipts: Vec<(&'static str, String, u64, u32, [Receipt; 2])>,
+    /// When buckets were full or will be. Memory may have forgotten them since, so the clock does not step back beyond.
+    full: BTreeSet<u64>,
+    latest: u64,
 }
 
 impl World {
@@ -200,6 +212,8 @@ impl World {
             ids: ids.collect(),
             model: Default::default(),
             receipts: Vec::new(),
+            full: BTreeSet::new(),
+            latest: 0,
         }
     }
 
@@ -207,7 +221,7 @@ impl World {
         self.clock.now().as_micros()
     }
 
-    fn step(&self, random: &mut Random) {
+    fn step(&mut self, random: &mut Random) {
         let hour = 3_600_000_000;
         let longest = [10, 900_000, 4_000_000, 6 * hour, 24 * 20 * hour][below(random, 5)];
         let longest = if random.below(40) > 0 {
@@ -217,9 +231,12 @@ impl World {
         };
         self.clock
             .advance(Duration::from_micros(random.below(longest)));
+        self.latest = self.latest.max(self.now());
         if random.below(20) == 0 {
-            let back = random.below(2_000_000);
-            self.clock.set(Timestamp::from_micros(self.now() - back));
+            let back = self.now() - random.below(2_000_000);
+            let earliest = self.full.range(..=self.latest).next_back();
+            let back = earliest.map_or(back, |earliest| back.max(*earliest));
+            self.clock.set(Timestamp::from_micros(back.min(self.now())));
         }
     }
 
@@ -236,7 +253,11 @@ impl World {
                 2 => Mode::Debit,
                 _ => Mode::CheckAndSpend,
             };
-            let most = if name == "wide" { 20 } else { 4 };
+            let most = match name {
+                "wide" => 20,
+                "large" => 120,
+                _ => 4,
+            };
             (name, id, random.cost(most), mode)
         });
         batch.collect()
@@ -244,7 +265,7 @@ impl World {
 
     /// Asks both, and returns what they have answered alike.
     async fn both(
-        &self,
+        &mut self,
         ask: impl AsyncFn(&Limiter) -> Result<Vec<Decision>, LimiterError>,
         what: &str,
     ) -> [Vec<Decision>; 2] {
@@ -258,7 +279,16 @@ impl World {
             "{what} at {}",
             self.now()
         );
+        self.keep_in_mind(&expected);
         [expected, found]
+    }
+
+    /// Notes when buckets will be full.
+    fn keep_in_mind(&mut self, decisions: &[Decision]) {
+        let now = self.now();
+        let waits = decisions.iter().map(Decision::reset_after);
+        let waits = waits.map(|wait| u64::try_from(wait.as_micros()).unwrap());
+        self.full.extend(waits.map(|wait| now + wait));
     }
 
     async fn spend(&mut self, batch: &[Asked], is_check: bool) {
@@ -322,7 +352,7 @@ impl World {
             assert_eq!(a.cost(), b.cost());
             let bucket = self.model.get(&(name, id.clone()));
             let at = match *name {
-                "five" | "wide" => self.now(),
+                name if is_window(name) => self.now(),
                 _ => bucket.map_or(0, |bucket| bucket.start),
             };
             let cost = a.cost();
@@ -346,8 +376,12 @@ impl World {
         let mut decisions = Vec::new();
         for (limiter, receipt) in self.limiters.iter().zip(receipts) {
             let handle = limiter.limit(name).unwrap();
-            decisions.push(seen(&handle.refund_receipt(&id, receipt).await.unwrap()));
+            let refunded = handle.refund_receipt(&id, receipt).await.unwrap();
+            decisions.push(refunded);
         }
+        let full = decisions[0].clone();
+        let decisions: Vec<_> = decisions.iter().map(seen).collect();
+        self.keep_in_mind(&[full]);
         assert_eq!(
             decisions[0], decisions[1],
             "receipt of {cost} for {name} {id} at {at}"
@@ -355,7 +389,7 @@ impl World {
         let now = self.now();
         if let Some(bucket) = self.model.get_mut(&(name, id)) {
             *bucket = bucket.at(name, now);
-            if matches!(name, "five" | "wide") {
+            if is_window(name) {
                 for _ in 0..cost {
                     let found = bucket.instants.iter().rposition(|taken| *taken == at);
                     found.map(|place| bucket.instants.remove(place));
@@ -514,6 +548,95 @@ async fn window_expires_with_its_newest_unit() {
         .await
         .unwrap();
     assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
+}
+
+/// A value takes no more than twice its units, however long it stays where it is.
+#[tokio::test]
+async fn large_window_is_changed_where_it_is_and_cut_off_when_half_of_it_has_expired() {
+    const LIMIT: u32 = 100;
+    let limits = || {
+        let name = LimitName::new("large", 12, IdFormat::RegIdDomain);
+        let limits = Limits::builder().limit(name, Limit::window(LIMIT, SECOND));
+        limits.build().unwrap()
+    };
+    let server = Server::start();
+    let clock = ManualClock::default();
+    let store = Limiter::new(limits(), connect(server.url()).await).with_clock(clock.clone());
+    let memory = Limiter::new(limits(), MemoryBackend::new()).with_clock(clock.clone());
+    let (mut random, mut longest, mut cuts, mut before) = (Random(4), 0, 0, 0);
+    for step in 0..1500 {
+        let cost = 1 + random.cost(2);
+        clock.advance(Duration::from_millis(u64::from(cost) * 10));
+        let spend = Transaction::new("large", ID).cost(cost);
+        let [expected, found] = [memory.spend(&spend).await, store.spend(&spend).await];
+        let (expected, found) = (expected.unwrap(), found.unwrap());
+        assert_eq!(seen(&found), seen(&expected), "{step}");
+        let units = (stored(&server, 12).0.len() - 1) / 8;
+        longest = longest.max(units);
+        cuts += u32::from(units < before);
+        before = units;
+    }
+    assert!(cuts > 3, "{cuts}");
+    assert!((150..=201).contains(&longest), "{longest}");
+    // In a batch with others, and refunded.
+    let refund = Transaction::new("large", ID).cost(60);
+    let [expected, found] = [memory.refund(&refund).await, store.refund(&refund).await];
+    assert_eq!(seen(&found.unwrap()), seen(&expected.unwrap()));
+    let units = (stored(&server, 12).0.len() - 1) / 8;
+    assert!(units < 60, "{units}");
+}
+
+#[tokio::test]
+async fn user_without_new_permissions_keeps_large_windows_as_a_whole() {
+    let server = Server::start();
+    let user = "user old on >secret ~* resetchannels -@all +eval +evalsha +script|load +get +set +setrange +del \
+                +pexpire +persist +time +hello +auth +ping +client +info +config|get";
+    let rules: Vec<_> = ["ACL", "SETUSER"]
+        .into_iter()
+        .chain(user.split_whitespace().skip(1))
+        .collect();
+    server.command(&rules).expect_success();
+    let url = server.url().replace("redis://", "redis://old:secret@");
+    let limits = || {
+        let limits = Limits::builder().limit("large", Limit::window(200, 3600 * SECOND));
+        limits.build().unwrap()
+    };
+    let [old, new] =
+        [url, server.url()].map(|url| async move { Limiter::new(limits(), connect(url).await) });
+    let (old, new) = (old.await, new.await);
+    let spend = Transaction::new("large", ID).cost(50);
+    for (limiter, left) in [(&old, 150), (&old, 100), (&new, 50), (&old, 0)] {
+        let spent = limiter.spend(&spend).await.unwrap();
+        assert_eq!((spent.allowed(), spent.remaining()), (true, Some(left)));
+    }
+    assert!(!new.spend(&spend).await.unwrap().allowed());
+}
+
+/// It is full from that instant on, and not before.
+#[tokio::test]
+async fn bucket_that_is_refunded_to_full_is_the_same_everywhere_when_the_clock_steps_back() {
+    let backends: [Arc<dyn Backend>; 2] = [
+        Arc::new(MemoryBackend::new()),
+        Arc::new(connect(SERVER.url()).await),
+    ];
+    for backend in backends {
+        let clock = ManualClock::default();
+        let limiter = Limiter::new(limits(), backend).with_clock(clock.clone());
+        let bucket = Transaction::new("gcra", "73:back.com").cost(3);
+        assert!(limiter.spend(&bucket).await.unwrap().allowed());
+        let full = limiter.refund(&bucket).await.unwrap();
+        assert_eq!(
+            (full.remaining(), full.reset_after()),
+            (Some(7), Duration::ZERO)
+        );
+        let now = clock.now().as_micros();
+        clock.set(Timestamp::from_micros(now - 1));
+        let before = limiter.check(&bucket.cost(0)).await.unwrap();
+        let micro = Duration::from_micros(1);
+        assert_eq!((before.remaining(), before.reset_after()), (Some(6), micro));
+        clock.set(Timestamp::from_micros(now));
+        assert!(limiter.spend(&bucket.cost(7)).await.unwrap().allowed());
+    }
 }
 
 #[tokio::test]

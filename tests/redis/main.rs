@@ -12,6 +12,7 @@ mod failover;
 mod grouping;
 mod load;
 mod operation;
+mod payback;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod refusals;
@@ -46,7 +47,7 @@ static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 /// How long anything may take before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a decision may take, which is more than any machine needs for one. A connection that is lost loses some for as long.
+/// How long a decision may take, which is more than any machine needs for one.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A backend with patience.

@@ -286,7 +286,7 @@ impl Node {
             let own = format!(
                 "--cluster-enabled yes --cluster-port {} --cluster-announce-ip 127.0.0.1 \
                  --cluster-node-timeout {HASTY} --cluster-replica-validity-factor 0 \
-                 --cluster-allow-replica-migration no",
+                 --cluster-allow-replica-migration no --cluster-replica-no-failover yes",
                 bus.number()
             );
             let own: Vec<_> = own.split_whitespace().collect();

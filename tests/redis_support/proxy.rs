@@ -75,6 +75,11 @@ impl Proxy {
         self.faults.replies_cut.load(SeqCst)
     }
 
+    /// How many connections were made.
+    pub(crate) fn connections_made(&self) -> usize {
+        self.faults.connections_made.load(SeqCst)
+    }
+
     /// Whether new connections are closed at once. Those that are open stay so.
     pub(crate) fn refuse(&self, refuse: bool) {
         self.faults.refuse.store(refuse, SeqCst);
@@ -101,6 +106,7 @@ struct Faults {
     delay: watch::Sender<Duration>,
     cut: AtomicBool,
     replies_cut: AtomicUsize,
+    connections_made: AtomicUsize,
     refuse: AtomicBool,
 }
 
@@ -114,6 +120,7 @@ async fn accept(
     connections: Arc<Mutex<JoinSet<()>>>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
+        faults.connections_made.fetch_add(1, SeqCst);
         if !faults.refuse.load(SeqCst) {
             let mut open = connections.lock().expect("nothing panics with it");
             open.spawn(forward(client, to, Arc::clone(&faults)));

@@ -2,7 +2,7 @@ use std::{fmt, time::Instant};
 
 use crate::backend::{ServerId, Servers};
 
-/// A server, to be named in a log.
+/// The name of a server in logs.
 #[derive(Clone, Copy)]
 pub(super) struct Address<'a> {
     servers: &'a dyn Servers,

@@ -1,4 +1,4 @@
-//! Whether the store is asked at all: a circuit breaker.
+//! A circuit breaker, which decides whether the store is asked at all.
 
 use std::{
     fmt,
@@ -44,7 +44,7 @@ impl Breaker {
         })
     }
 
-    /// Whether the next call would be let through.
+    /// Returns whether the next call would be let through.
     #[inline]
     pub(super) fn admits(&self) -> bool {
         self.circuit.admits(|| self.now())
@@ -54,7 +54,7 @@ impl Breaker {
         self.circuit.is_open()
     }
 
-    /// Whether it is closed, and no call has failed since the last success.
+    /// Returns whether it is closed, and no call has failed since the last success.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.circuit.is_calm()
@@ -81,7 +81,7 @@ impl Breaker {
             Some(Turned::Closed) => metrics::circuit_is("closed"),
             None => {}
         }
-        // An outage that was not logged because it began too soon after the last one is logged when it lasts.
+        // An outage that begins soon after the last one is not logged at first, but is logged if it lasts.
         if turned.is_some() || (error.is_some() && self.is_open()) {
             self.write_log(address, error);
         }
@@ -109,11 +109,11 @@ impl Breaker {
     }
 }
 
-/// A call that was let through. It ends by saying how it went, or by being dropped, which says nothing.
+/// A call that was let through. It ends with a result, or by being dropped, which counts as neither success nor failure.
 #[derive(Debug)]
 pub(super) struct Pass<'a> {
     breaker: &'a Breaker,
-    /// Which of several servers it goes to.
+    /// The server, if there are several.
     address: Option<Address<'a>>,
     call: Option<Admitted>,
 }
@@ -144,7 +144,7 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Between half of a pause and the whole, so that the processes of a fleet do not come back at one moment.
+/// Returns a random part of a pause, at least half of it, so that the processes of a fleet do not return at the same moment.
 fn part() -> u32 {
     let random = RandomState::new().hash_one(0) % 512;
     512 + u32::try_from(random).unwrap_or(0)

@@ -13,16 +13,16 @@ use crate::{
     transaction::Batch,
 };
 
-/// The breakers of a store: one, or as many as a store with several servers may have masters. Beyond that, servers share
+/// The breakers of a store: one, or [`BREAKERS`] for a store with several servers. If there are more servers, some share
 /// breakers.
 #[derive(Debug)]
 pub(super) struct Breakers(Box<[Breaker]>);
 
-/// How many breakers there are for a store with several servers. The first one is for servers that are not known.
+/// The number of breakers for a store with several servers. The first one is for unknown servers.
 const BREAKERS: usize = 64;
 
 impl Breakers {
-    /// Breakers that open after so many failures in a row, for a store with one server or with several.
+    /// Creates breakers that open after `threshold` consecutive failures, for a store with one server or with several.
     pub(super) fn new(threshold: u32, has_several: bool) -> Self {
         let breakers = if has_several { BREAKERS } else { 1 };
         Self((0..breakers).map(|_| Breaker::new(threshold)).collect())
@@ -50,7 +50,7 @@ impl Breakers {
         Some(admitted)
     }
 
-    /// Whether the next batch like this one would be let through.
+    /// Returns whether the next batch like this one would be let through.
     #[inline]
     pub(super) fn admits(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
         if let [breaker] = &*self.0 {
@@ -60,18 +60,18 @@ impl Breakers {
         !self.is_open() || concerned.all(|server| self.of(server).admits())
     }
 
-    /// Whether all servers of a batch are known to answer.
+    /// Returns whether all servers of a batch are known to answer.
     pub(super) fn are_closed(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
         let mut concerned = self.concerned(servers, batch).into_iter();
         concerned.all(|server| !self.of(server).is_open())
     }
 
-    /// Whether one of them is open.
+    /// Returns whether one of them is open.
     pub(super) fn is_open(&self) -> bool {
         self.0.iter().any(Breaker::is_open)
     }
 
-    /// Whether none of them has counted a failure since its last success.
+    /// Returns whether none of them has counted a failure since its last success.
     fn are_calm(&self) -> bool {
         self.0.iter().all(Breaker::is_calm)
     }
@@ -105,13 +105,13 @@ impl Breakers {
     }
 }
 
-/// A batch that was let through to its servers. Dropped, it says nothing of them.
+/// A batch that was let through to its servers. If it is dropped, no breaker counts it.
 pub(super) struct Passes<'a> {
     breakers: &'a Breakers,
     servers: Option<&'a dyn Servers>,
     batch: &'a Batch<'a>,
     since: Instant,
-    /// None, if no breaker had anything to say.
+    /// `None` if no breaker was involved.
     passes: Option<EachPass<'a>>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The failure of a batch is that of its server or, if it has several, of those that have not decided meanwhile.
+    /// Counts a failure of the batch's server. If it has several, those that have decided since the start are not counted.
     pub(super) fn failed(self, error: &dyn fmt::Display) {
         let since = self.since;
         let passes = self.each();

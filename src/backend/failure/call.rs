@@ -12,7 +12,7 @@ use crate::{
     transaction::Batch,
 };
 
-/// Asks the store for no longer than a deadline, and tells the breakers how that has ended.
+/// Asks the store, within a deadline, and reports the result to the breakers.
 pub(super) async fn call(
     store: &impl Backend,
     batch: &Batch<'_>,
@@ -31,7 +31,7 @@ pub(super) async fn call(
     answer
 }
 
-/// The error of a store that has not answered in time.
+/// The error for a store that did not answer in time.
 #[derive(Debug, Error)]
-#[error("no answer within {0:?}: what was asked may have been done")]
+#[error("no answer within {0:?}, so the store may have made the change")]
 struct Late(Duration);

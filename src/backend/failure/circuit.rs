@@ -1,7 +1,7 @@
-//! The states of a circuit breaker, and how it changes from one to another.
+//! The states of a circuit breaker, and the transitions between them.
 //!
-//! The whole state is one word, and [`Circuit::change`] is the one place where it changes. So no thread can see or
-//! leave half of a change: a model checker goes through all ways in which threads can meet, in the tests below.
+//! The whole state is one word, and only [`Circuit::change`] changes it. So no thread can see or
+//! leave half of a change. In the tests below, a model checker tries all interleavings of threads.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -12,28 +12,28 @@ use std::{
 pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(1));
 
-/// A probe that has not ended after so long is given up. Its caller has perhaps stopped to poll it.
+/// A probe is given up after this time. Its caller may have stopped polling it.
 pub(super) const PROBE: Duration = Duration::from_secs(5);
 
-/// What a breaker does. Times are microseconds since it was made.
+/// The state of a breaker. Times are microseconds since its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Lets all calls through. So many have failed in a row.
+    /// Lets all calls through. `failures` of them have failed in a row.
     Closed { failures: u32 },
-    /// Lets one call through after `retry_at`, a probe. While there is one, that is when it is given up.
+    /// Lets one call through after `retry_at`, as a probe. During a probe, `retry_at` is the time at which it is given up.
     Open {
         retry_at: u64,
-        /// How often the first pause has been doubled.
+        /// The number of times that the first pause has been doubled.
         doublings: u32,
     },
 }
 
-/// What a call has come to.
+/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Succeeded,
     Failed,
-    /// It was dropped, which says nothing.
+    /// It was dropped, which is neither a success nor a failure.
     Dropped,
 }
 
@@ -44,20 +44,20 @@ pub(super) enum Turned {
     Closed,
 }
 
-/// When a call has ended, and how the next pause is spread.
+/// The time at which a call has ended, and the spread of the next pause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) now: u64,
-    /// How much of a pause is waited, in parts of 1024.
+    /// The part of a pause to wait, in 1024ths.
     pub(super) part: u32,
 }
 
-/// A call that was let through: for a probe, the state that it has made.
+/// A call that was let through. For a probe, the state that it has set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted(Option<State>);
 
-/// Opens after a number of failures in a row. While it is open, one call at a time is let through to see whether the
-/// store is back, after pauses that grow.
+/// Opens after a number of consecutive failures. While it is open, one call at a time is let through to find out whether the
+/// store is back, after growing pauses.
 #[derive(Debug)]
 pub(super) struct Circuit<W = AtomicU64> {
     threshold: u32,
@@ -86,7 +86,7 @@ impl<W: Word> Circuit<W> {
         }
     }
 
-    /// Whether the next call would be let through.
+    /// Returns whether the next call would be let through.
     #[inline]
     pub(super) fn admits(&self, now: impl FnOnce() -> u64) -> bool {
         match self.state() {
@@ -104,7 +104,7 @@ impl<W: Word> Circuit<W> {
         self.state() == State::CLOSED
     }
 
-    /// Counts how a call has ended, and says whether the breaker has turned.
+    /// Counts the end of a call, and returns whether the breaker has opened or closed.
     #[inline]
     pub(super) fn ended(
         &self,
@@ -133,7 +133,7 @@ impl<W: Word> Circuit<W> {
         State::decode(self.word.load())
     }
 
-    /// Changes the state in one step, and returns what it was and what it is.
+    /// Changes the state in one step, and returns the states before and after.
     fn change(&self, next: impl Fn(State) -> State) -> (State, State) {
         let mut word = self.word.load();
         loop {
@@ -153,7 +153,7 @@ impl<W: Word> Circuit<W> {
 impl State {
     const CLOSED: Self = Self::Closed { failures: 0 };
 
-    /// What a call makes of it that wants to be let through.
+    /// Returns the state after a call has asked to be let through.
     fn probed(self, now: u64) -> Self {
         match self {
             Self::Open {
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// What the end of a call makes of it.
+    /// Returns the state after the end of a call.
     fn after(self, call: Admitted, ended: Ended, threshold: u32, end: End) -> Self {
         match (self, ended) {
             (_, Ended::Succeeded) => Self::CLOSED,
@@ -185,7 +185,7 @@ impl State {
                     doublings,
                 },
             },
-            // It is closed, or somebody else's turn to probe.
+            // It is closed, or another call is the probe.
             (state, _) => state,
         }
     }
@@ -237,7 +237,7 @@ pub(super) trait Word {
     fn new(word: u64) -> Self;
     fn load(&self) -> u64;
 
-    /// Replaces `old`, or says what is there instead.
+    /// Replaces `old`, or returns the current value if that is different.
     fn replace(&self, old: u64, new: u64) -> Result<(), u64>;
 }
 
@@ -288,11 +288,11 @@ mod tests {
         circuit.ended(admitted, ended, || End { now, part: 1024 })
     }
 
-    /// Runs calls beside each other in each way that is possible. Whatever was counted then is right, and a store that
+    /// Runs calls concurrently, in every possible interleaving. The count must then be right, and a store that
     /// answers later closes the breaker.
     fn model(failures_before: u32, threshold: u32, calls: &'static [(u64, Ended)]) {
         let mut builder = loom::model::Builder::new();
-        // More threads than two meet in too many ways to try all of them.
+        // More than two threads have too many interleavings to try all of them.
         builder.preemption_bound = (calls.len() > 2).then_some(2);
         builder.check(move || {
             let circuit: SharedCircuit = Arc::new(Circuit::new(threshold));

@@ -1,8 +1,8 @@
-//! The buckets that this process has charged alone, because their store was away.
+//! The buckets that this process has charged locally, because the store did not answer.
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::{HashMap, VecDeque, hash_map::Entry},
     fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -21,29 +21,36 @@ use crate::{
 
 type Map<T> = HashMap<Fingerprint, T, RandomState>;
 
-/// What is to be charged to the store when it is back: the buckets. The memories know the amounts.
+/// The most instants that are kept of windows, at 16 bytes each. Units that are charged here beyond that are not owed.
+const MAX_TAKEN: usize = 1 << 20;
+
+/// The buckets to charge to the store once it is back. The memories have the amounts.
 pub(super) struct Debts {
     tables: Mutex<Tables>,
-    /// How many buckets owe something.
+    /// The number of buckets that owe something.
     owing: AtomicUsize,
-    /// How many of them are kept, if there are more: those that owe most.
+    /// The most buckets that are kept. If there are more, those that owe most stay.
     kept: usize,
 }
 
-/// A bucket that was charged here.
+/// A bucket that was charged locally.
 pub(super) struct Debtor {
     pub(super) member: OwnedMember,
-    /// When it was charged last, if that was by a client's clock.
+    /// The time of the last charge, if a client's clock was used.
     pub(super) at: Option<Timestamp>,
-    /// What was charged here of a quota.
+    /// The local charges to a quota.
     pub(super) used: Usage,
+    /// The instants at which units of a window were taken locally, and their numbers, in order.
+    pub(super) taken: VecDeque<(u64, u32)>,
 }
 
 #[derive(Default)]
 struct Tables {
     owing: Map<Debtor>,
-    /// Until when the local charges of a bucket have been paid back: their receipts give nothing back.
+    /// The TAT up to which the local charges of a bucket have been paid back. Receipts for those charges refund nothing.
     paid: Map<Tat>,
+    /// The number of instants of windows that are kept.
+    taken: usize,
 }
 
 impl Debts {
@@ -60,65 +67,70 @@ impl Debts {
         self.owing.load(Ordering::Relaxed) == 0
     }
 
-    /// Adds a bucket that was charged. When there are twice as many as are kept, those that owe least by `amount` are
+    /// Adds a bucket that was charged. Once there are twice as many as are kept, those with the lowest `amount` are
     /// forgotten.
     pub(super) fn add(
         &self,
         member: &Member<'_>,
         at: Option<Timestamp>,
-        charge: impl Fn(Usage) -> Usage,
+        charge: impl FnOnce(&mut Debtor),
         amount: impl Fn(&Debtor) -> u32,
     ) {
         if self.kept == 0 {
             return;
         }
         let mut tables = self.lock();
-        let owing = &mut tables.owing;
-        if let Some(debtor) = owing.get_mut(&member.fingerprint) {
-            debtor.at = at.max(debtor.at);
-            debtor.used = charge(debtor.used);
-            return;
+        let Tables { owing, taken, .. } = &mut *tables;
+        let debtor = owing
+            .entry(member.fingerprint)
+            .or_insert_with(|| Debtor::new(member));
+        debtor.at = at.max(debtor.at);
+        let before = debtor.taken.len();
+        charge(debtor);
+        *taken = *taken + debtor.taken.len() - before;
+        if *taken > MAX_TAKEN {
+            *taken -= usize::from(debtor.taken.pop_back().is_some());
         }
-        let debtor = Debtor {
-            member: OwnedMember::from(member),
-            at,
-            used: charge(Usage::NOTHING),
-        };
-        owing.insert(member.fingerprint, debtor);
         if owing.len() >= self.kept.saturating_mul(2) {
             keep_largest(owing, self.kept, amount);
+            *taken = owing.values().map(|debtor| debtor.taken.len()).sum();
         }
         self.owing.store(owing.len(), Ordering::Relaxed);
     }
 
-    /// Changes what was charged here of a quota, if it owes something.
-    pub(super) fn change(&self, bucket: Fingerprint, change: impl Fn(Usage) -> Usage) {
+    /// Changes the local charges of a bucket, if there are any.
+    pub(super) fn change(&self, bucket: Fingerprint, change: impl FnOnce(&mut Debtor)) {
         if let Some(debtor) = self.lock().owing.get_mut(&bucket) {
-            debtor.used = change(debtor.used);
+            change(debtor);
         }
     }
 
-    /// The buckets that owe something at present.
+    /// Returns the buckets that owe something.
     pub(super) fn buckets(&self) -> Vec<Fingerprint> {
         self.lock().owing.keys().copied().collect()
     }
 
-    /// Takes a bucket out, to be paid back.
+    /// Takes a bucket out in order to pay for it.
     pub(super) fn take(&self, bucket: Fingerprint) -> Option<Debtor> {
         let mut tables = self.lock();
         let debtor = tables.owing.remove(&bucket);
+        tables.taken -= debtor.as_ref().map_or(0, |debtor| debtor.taken.len());
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
         debtor
     }
 
-    /// Puts a bucket back that was not paid for.
+    /// Puts back a bucket that was not paid for.
     pub(super) fn put_back(&self, bucket: Fingerprint, debtor: Debtor) {
         let mut tables = self.lock();
-        tables.owing.entry(bucket).or_insert(debtor);
+        tables.taken += debtor.taken.len();
+        match tables.owing.entry(bucket) {
+            Entry::Vacant(entry) => drop(entry.insert(debtor)),
+            Entry::Occupied(mut entry) => entry.get_mut().owe_before(debtor),
+        }
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
     }
 
-    /// Notes that the local charges of a bucket up to an instant have been paid back.
+    /// Records that the local charges of a bucket up to a TAT have been paid back.
     pub(super) fn paid(&self, bucket: Fingerprint, until: Tat) {
         let mut tables = self.lock();
         let paid = tables.paid.entry(bucket).or_default();
@@ -128,7 +140,7 @@ impl Debts {
         }
     }
 
-    /// Whether a local charge, after which a bucket had this TAT, has been paid back.
+    /// Returns whether the local charge that moved a bucket to this TAT has been paid back.
     pub(super) fn is_paid(&self, bucket: Fingerprint, tat: Tat) -> bool {
         let tables = self.lock();
         tables.paid.get(&bucket).is_some_and(|paid| tat <= *paid)
@@ -139,7 +151,47 @@ impl Debts {
     }
 }
 
-/// Prints how many buckets there are, because their ids may be personal.
+impl Debtor {
+    fn new(member: &Member<'_>) -> Self {
+        Self {
+            member: OwnedMember::from(member),
+            at: None,
+            used: Usage::NOTHING,
+            taken: VecDeque::new(),
+        }
+    }
+
+    /// Records units of a window that were taken.
+    pub(super) fn take(&mut self, at: u64, units: u32) {
+        match self.taken.back_mut() {
+            Some((last, taken)) if *last == at => *taken = taken.saturating_add(units),
+            _ => self.taken.push_back((at, units)),
+        }
+    }
+
+    /// Records a refund of units that were taken at an instant.
+    pub(super) fn give_back(&mut self, at: u64, units: u32) {
+        let mut taken = self.taken.iter_mut();
+        if let Some((_, taken)) = taken.find(|(instant, _)| *instant == at) {
+            *taken = taken.saturating_sub(units);
+        }
+    }
+
+    /// Owes what another one does, of the same bucket and from before.
+    fn owe_before(&mut self, earlier: Self) {
+        for taken in earlier.taken.into_iter().rev() {
+            self.taken.push_front(taken);
+        }
+        if self.used.start_us == earlier.used.start_us || self.used == Usage::NOTHING {
+            self.used = Usage {
+                used: self.used.used.saturating_add(earlier.used.used),
+                ..earlier.used
+            };
+        }
+    }
+}
+
+/// Prints the number of buckets only, because their ids can be personal data.
 impl fmt::Debug for Debts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Debts")

@@ -1,4 +1,4 @@
-//! What this process can decide by itself: a bounded memory, kept warm with what the store has decided.
+//! Local decisions: a bounded memory that follows the decisions of the store.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use crate::{
 /// The default of [`FailurePolicy::pay_back`](super::FailurePolicy::pay_back).
 pub(super) const DEFAULT_DEBTS: usize = 10_000;
 
-/// The memories that decide meanwhile.
+/// The memories that decide while the store does not answer.
 ///
-/// Of a bucket without tiers, one of them keeps what the store has charged, and the other one keeps what this process
-/// has admitted by itself, and beside that what the store was seen to charge, since the process decided by itself for the
-/// first time: what the store would have, if it had been told. Neither forgets what the other one knows: the stricter of the
-/// two decides. The difference between the two is what the store is to be charged when it is back.
+/// For a bucket without tiers, `seen` holds the charges that this process has seen at the store, and `own` holds the
+/// charges that it has made locally, plus those seen at the store since its first local decision. So `own` is the state
+/// that the store would have if it had received every charge. The stricter of the two decides. Their difference is
+/// charged to the store once it is back.
 ///
-/// The same holds for a quota, whose part is used as far as the store has used the whole. For a bucket with a window or tiers, one
-/// history keeps both.
+/// A quota works the same way: the share is used in the same proportion as the whole. For a bucket with a window or
+/// tiers, one history holds both.
 ///
 /// Clones share the memories.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
-    /// What the store has charged, as far as this process has seen it.
+    /// The charges of the store, as far as this process has seen them.
     pub(super) seen: Arc<MemoryBackend>,
-    /// What this process has admitted, of the buckets that were decided here.
+    /// The charges of this process, for buckets that were decided locally.
     pub(super) own: Arc<MemoryBackend>,
     pub(super) share: Share,
     pub(super) debts: Arc<Debts>,
 }
 
 impl Local {
-    /// Decides by `memory`, and remembers as many buckets of the store.
+    /// Decides with `memory`, and remembers the same number of buckets of the store.
     pub(super) fn new(memory: MemoryBackend, share: Share) -> Self {
         Self {
             seen: Arc::new(MemoryBackend::with_max_buckets(memory.max_buckets())),
@@ -67,16 +67,16 @@ impl Local {
         Self { debts, ..self }
     }
 
-    /// What is to be charged to the store.
+    /// Returns the charges that the store does not have yet.
     pub(super) fn debts(&self) -> &Debts {
         &self.debts
     }
 
-    /// Remembers what the store has decided.
+    /// Remembers the decisions of the store.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         if batch.operation == Operation::Reset {
-            // Whatever the limit is now: what was spent before a reload changed its kind may count again after another.
+            // Under every kind of limit: a reload can change the kind, and a later one can bring the old charges back.
             let reset = batch.at(Some(now));
             let _ = (self.seen.decide(&reset), self.own.decide(&reset));
             return;
@@ -113,8 +113,8 @@ impl Local {
         }
     }
 
-    /// What was seen grows: answers may come out of order, and a store that has lost its data may know less. If anything
-    /// that was decided here still counts, what the store has charged counts there too.
+    /// The TAT seen only grows, because answers can arrive out of order, and a store can lose its data. If anything
+    /// that was decided locally still counts, the store's charges are added there as well.
     fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
         let Bucket { member, gcra, now } = bucket;
         let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
@@ -126,7 +126,7 @@ impl Local {
             });
     }
 
-    /// Gives back here what the store has given back, which is no more than it had charged.
+    /// Repeats a refund of the store, which is at most what the store had charged.
     fn learn_refund(&self, bucket: Bucket<'_>, tat: Tat) {
         let Bucket { member, gcra, now } = bucket;
         let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
@@ -139,7 +139,7 @@ impl Local {
         self.own.change(member, gcra, now, refund_as);
     }
 
-    /// What was seen grows, unless the store has given something back.
+    /// The usage seen only grows, unless the store has refunded something.
     fn learn_usage(
         &self,
         member: &Member<'_>,
@@ -159,7 +159,7 @@ impl Local {
         }
     }
 
-    /// Takes, or gives back, as many units as the store has.
+    /// Takes or gives back the same number of units as the store.
     fn learn_units(&self, member: &Member<'_>, change: Change, now: Timestamp) {
         let (operation, cost) = match change {
             Change::Nothing => return,
@@ -173,13 +173,13 @@ impl Local {
             saturates: true,
             ..*member
         }];
-        // It fails at no instant at which the store has decided.
+        // It cannot fail at an instant at which the store has decided.
         let _ = self
             .own
             .decide(&Batch::new(operation, &members).at(Some(now)));
     }
 
-    /// Charges a bucket with what the store was seen to charge, if that is more than it has been charged.
+    /// Charges a bucket with the store's charges, if these are higher than its own.
     fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
         if let Algorithm::Quota(quota) = member.algorithm {
             let (seen, _) = self.seen.change_usage(member, quota, now, |seen| seen);
@@ -200,8 +200,8 @@ impl Local {
         }
     }
 
-    /// Decides the members that `is_meant` names; the others pass. Unless it is `certain` that the store has charged nothing, it
-    /// is not charged again when it is back.
+    /// Decides the members that `is_meant` selects; the others pass. Unless it is `certain` that the store has charged
+    /// nothing, it is not charged for them once it is back.
     pub(super) fn decide(
         &self,
         batch: &Batch<'_>,
@@ -223,7 +223,7 @@ impl Local {
         Ok(decided.by(Source::Local))
     }
 
-    /// Refunds charges that were decided here, by their receipts: here, and never at the store. `None` for other batches.
+    /// Refunds charges that were made locally, by receipt. The store is never involved. Returns `None` for other batches.
     pub(super) fn refund(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         let members = batch.members.iter();
         let receipts = members.map(|member| member.receipt.filter(|receipt| receipt.is_local()));
@@ -238,7 +238,7 @@ impl Local {
         Some(self.refund_here(batch, &receipts, now))
     }
 
-    /// Refunds charges to the shares that have made them. A charge that the store has been debited for gives nothing back.
+    /// Refunds charges to the shares that made them. A charge that the store has been debited for refunds nothing.
     fn refund_here(
         &self,
         batch: &Batch<'_>,
@@ -303,7 +303,7 @@ impl Local {
         self.own.admits(&self.share.algorithm(algorithm))
     }
 
-    /// How both memories stand together.
+    /// Returns the figures of both memories together.
     pub(super) fn stats(&self) -> Stats {
         let (seen, own) = (self.seen.stats(), self.own.stats());
         let sum = |a: Option<usize>, b: Option<usize>| a.zip(b).map(|(a, b)| a.saturating_add(b));
@@ -325,7 +325,7 @@ struct Bucket<'a> {
 }
 
 impl Bucket<'_> {
-    /// A TAT that this process can count with, whatever the store has answered.
+    /// Returns a TAT within the range of the arithmetic, for any answer of the store.
     fn bounded(&self, tat: Tat) -> Tat {
         let deepest = self.now.as_micros().saturating_add(MAX_TICKS_US);
         tat.min(Tat::from_micros(deepest))

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
-/// each limit says what happens meanwhile.
+/// each limit has a policy for that time.
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
@@ -180,19 +180,21 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets how many buckets are charged to the store, when it is back, with what this process has decided alone: those that
-    /// owe most, if there are more. 10,000 if not set; with 0, nothing is charged.
+    /// Sets for how many buckets the local decisions are charged to the store once it is back. If there are more, those that
+    /// owe most are charged. The default is 10,000; with 0, nothing is charged.
     ///
-    /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes what
-    /// would still be charged if the store had decided, so a client that kept to its rate owes next to nothing. Each debit is
-    /// sent once: if its outcome is unknown, it is not repeated. Limits with [tiers](crate::tiers) cannot be debited.
+    /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes
+    /// what would still be charged if the store had decided, so a client that kept to its rate owes next to nothing.
+    /// Each debit is sent once: if its outcome is unknown, it is not repeated. The units of a [window](crate::window) are
+    /// charged at the instants at which they were taken, one instant after the other. Limits with [tiers](crate::tiers)
+    /// cannot be debited.
     #[must_use]
     pub fn pay_back(mut self, buckets: usize) -> Self {
         self.local = self.local.with_debts(buckets);
         self
     }
 
-    /// The store itself, and not the pointer to it, which is a backend as well.
+    /// Returns the store itself. The pointer to it also implements `Backend`.
     fn store(&self) -> &B {
         &self.inner
     }
@@ -206,7 +208,7 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Asks the store, unless it is known not to answer.
+    /// Asks the store, unless a breaker is open.
     async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
             return Err(BackendError::not_done(TooManyInFlight));
@@ -217,7 +219,7 @@ impl<B: Backend> FailurePolicy<B> {
         call(self.store(), batch, passes, self.deadline).await
     }
 
-    /// What is decided if the store has not decided, and why it has not.
+    /// Returns the store's outcome or, after an error, the decision without it.
     fn or_meanwhile(
         &self,
         batch: &Batch<'_>,
@@ -225,7 +227,7 @@ impl<B: Backend> FailurePolicy<B> {
     ) -> Result<Outcome, BackendError> {
         match decided {
             Ok(outcome) => {
-                // What a cache remembers was learnt when the store said it.
+                // A cached denial was already learnt when the store answered.
                 if outcome.source() == Source::Store {
                     self.local.learn(batch, &outcome);
                     if !self.local.debts().is_empty() {
@@ -246,7 +248,7 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// What is decided without the store, of which it may be `certain` that it has charged nothing.
+    /// Decides without the store. `certain` means that the store has charged nothing.
     fn meanwhile(&self, batch: &Batch<'_>, certain: bool) -> Result<Outcome, BackendError> {
         let policy = |member: &Member<'_>| match member.on_failure_or(self.on_failure) {
             OnFailure::Refuse if member.shadow => OnFailure::Allow,
@@ -303,7 +305,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         self.store().lease(algorithm, share)
     }
 
-    /// Charges the store with what is owed to it, if it answers, and closes it.
+    /// Pays the store what is owed to it, if it answers, and closes it.
     async fn close(&self) -> Result<(), BackendError> {
         self.payer().round().await;
         self.store().close().await
@@ -313,7 +315,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         self.store().servers()
     }
 
-    /// The memory that decides locally must have room too.
+    /// The memory for local decisions must have room as well.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         self.store().admits(algorithm)?;
         self.local.admits(algorithm)
@@ -330,12 +332,12 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     }
 }
 
-/// Whether this process may answer for the store. It cannot give back what the store has charged.
+/// Returns whether this process can answer for the store. It cannot refund what the store has charged.
 fn may_be_local(batch: &Batch<'_>) -> bool {
     matches!(batch.operation, Operation::Check | Operation::Spend) || batch.members.is_empty()
 }
 
-/// A place among the decisions that wait.
+/// A place among the waiting decisions.
 struct Slot<'a>(&'a AtomicUsize);
 
 impl<'a> Slot<'a> {
@@ -351,17 +353,17 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// The error of a limit that refuses while its store does not answer.
+/// The error for a limit that refuses while the store does not answer.
 #[derive(Debug, Error)]
 #[error("the store does not answer, and a limit refuses requests that it cannot count")]
 struct Refused;
 
-/// The error of a store that is not asked, because it has not answered before.
+/// The error for a store that is not asked because its breaker is open.
 #[derive(Debug, Error)]
 #[error("the store has failed before and is not asked until it is probed again: retry later")]
 struct CircuitOpen;
 
-/// The error of a store that is not asked, because too much waits for it.
+/// The error for a store that is not asked because too many decisions wait for it.
 #[derive(Debug, Error)]
 #[error("too many decisions are waiting for the store: retry later, or raise `max_in_flight`")]
 struct TooManyInFlight;

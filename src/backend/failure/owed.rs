@@ -1,4 +1,4 @@
-//! What this process has decided alone, and the store is to be charged for.
+//! The local decisions that the store has yet to be charged for.
 
 use super::{debts::Debtor, local::Local};
 use crate::{
@@ -6,11 +6,12 @@ use crate::{
     clock::Timestamp,
     decision::Outcome,
     gcra::{Gcra, Tat},
-    quota::{Quota, Usage},
+    quota::Quota,
     transaction::{Action, Algorithm, Batch, Charge, Member, Receipt},
+    window::Window,
 };
 
-/// What a bucket owes the store.
+/// The debt of a bucket to the store.
 #[derive(Debug)]
 pub(super) struct Debt {
     pub(super) tokens: u32,
@@ -20,15 +21,17 @@ pub(super) struct Debt {
 
 #[derive(Debug)]
 enum OwingBucket {
-    /// With the limit by which it is decided here, and what was decided here.
+    /// The limit of the local decisions, and the local TAT.
     Gcra { gcra: Gcra, own: Tat },
-    /// With the start of the period.
+    /// The start of the period.
     Quota { start_us: u64 },
+    /// With the instant at which the units were taken.
+    Window { at: u64 },
 }
 
 impl Local {
-    /// Notes what was charged here, for when the store is back. Unless it is `certain` that the store has charged nothing,
-    /// it is as if the store had.
+    /// Records local charges, to pay them back later. Unless it is `certain` that the store has charged nothing,
+    /// they are treated as charged there.
     pub(super) fn note_charges(&self, batch: &Batch<'_>, decided: &Outcome, certain: bool) {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
@@ -37,34 +40,58 @@ impl Local {
             }
             let (now, cost) = (decided.now, member.cost);
             match member.algorithm {
-                Algorithm::Gcra(_) if certain => self.owe(batch, member, |used| used),
+                Algorithm::Gcra(_) if certain => self.owe(batch, member, |_| ()),
                 Algorithm::Gcra(_) => self.count_as_charged(member, now),
-                Algorithm::Quota(quota) if certain => {
-                    let charge = |used| quota.debit(used, now.as_micros(), cost);
-                    self.owe(batch, member, charge);
-                }
-                // Units of a window count from their own instants, and tiers give no part of a debit.
+                Algorithm::Quota(quota) if certain => self.owe(batch, member, |debtor| {
+                    debtor.used = quota.debit(debtor.used, now.as_micros(), cost);
+                }),
+                Algorithm::Window(window) if certain => self.owe(batch, member, |debtor| {
+                    while live_units(debtor, window, now).next() != debtor.taken.front().copied() {
+                        debtor.taken.pop_front();
+                    }
+                    debtor.take(now.as_micros(), cost);
+                }),
+                // Tiers cannot be debited.
                 Algorithm::Quota(_) | Algorithm::Window(_) | Algorithm::Tiers(_) => {}
             }
         }
     }
 
-    /// Notes what was refunded here: it is not owed any more.
+    /// Records local refunds, which are no longer owed.
     pub(super) fn note_refunds(&self, batch: &Batch<'_>, decided: &Outcome) {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
-            if let Algorithm::Quota(quota) = member.algorithm
-                && answer.passed
-            {
-                let now = decided.now.as_micros();
-                let refund = |used| quota.refund(used, now, member.cost).unwrap_or(used);
+            let charge = member.receipt.and_then(Receipt::stored_charge);
+            let refund = |debtor: &mut Debtor| match (member.algorithm, charge) {
+                (Algorithm::Quota(quota), _) => {
+                    let refunded = quota.refund(debtor.used, decided.now.as_micros(), member.cost);
+                    debtor.used = refunded.unwrap_or(debtor.used);
+                }
+                (Algorithm::Window(_), Some(Charge::Window { at })) => {
+                    debtor.give_back(at.as_micros(), member.cost);
+                }
+                _ => {}
+            };
+            if answer.passed {
                 self.debts.change(member.fingerprint, refund);
             }
         }
     }
 
-    fn owe(&self, batch: &Batch<'_>, member: &Member<'_>, charge: impl Fn(Usage) -> Usage) {
-        let amount = |debtor: &Debtor| self.debt(debtor).map_or(0, |debt| debt.tokens);
-        self.debts.add(member, batch.now, charge, amount);
+    fn owe(&self, batch: &Batch<'_>, member: &Member<'_>, charge: impl FnOnce(&mut Debtor)) {
+        self.debts
+            .add(member, batch.now, charge, |debtor| self.amount(debtor));
+    }
+
+    /// Returns the total debt of a bucket.
+    fn amount(&self, debtor: &Debtor) -> u32 {
+        let now = debtor.at.unwrap_or_else(|| self.own.now());
+        match debtor.member.lend().algorithm {
+            Algorithm::Window(window) => {
+                let units = live_units(debtor, window, now).map(|(_, units)| units);
+                units.fold(0, u32::saturating_add)
+            }
+            _ => self.debt(debtor).map_or(0, |debt| debt.tokens),
+        }
     }
 
     fn count_as_charged(&self, member: &Member<'_>, now: Timestamp) {
@@ -74,14 +101,15 @@ impl Local {
         }
     }
 
-    /// What a bucket owes the store, if it owes anything.
+    /// Returns the debt of a bucket, if it has one. That of a window is for the units that were taken first.
     pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
         let member = debtor.member.lend();
         let now = debtor.at.unwrap_or_else(|| self.own.now());
         let debt = match self.share.algorithm(member.algorithm) {
             Algorithm::Gcra(gcra) => self.debt_of_bucket(&member, gcra, now),
             Algorithm::Quota(quota) => debt_of_quota(debtor, &quota, now),
-            Algorithm::Window(_) | Algorithm::Tiers(_) => return None,
+            Algorithm::Window(window) => debt_of_window(debtor, &window, now)?,
+            Algorithm::Tiers(_) => return None,
         };
         (debt.tokens > 0).then_some(debt)
     }
@@ -96,8 +124,8 @@ impl Local {
         }
     }
 
-    /// Notes that the store was asked to charge a debt, and perhaps did: it is not asked again. What was decided here still
-    /// counts here, so that no number of outages renews it.
+    /// Records that the store was asked to charge a debt. It may have done so, and is not asked again. Local decisions still
+    /// count in this process, so that further outages do not renew the burst.
     pub(super) fn settled(&self, member: &Member<'_>, debt: &Debt) {
         if let OwingBucket::Gcra { gcra, own } = &debt.bucket {
             self.seen
@@ -105,31 +133,81 @@ impl Local {
         }
     }
 
-    /// Notes that the store has charged a debt, and what it has come to.
+    /// Records that the store has charged a debt, and the state after that.
     pub(super) fn paid(&self, debit: &Batch<'_>, debt: &Debt, outcome: &Outcome) {
         let until = match debt.bucket {
             OwingBucket::Gcra { own, .. } => own,
             OwingBucket::Quota { start_us } => Tat::from_micros(start_us),
+            OwingBucket::Window { at } => Tat::from_micros(at),
         };
         for member in debit.members {
             self.settled(member, debt);
             self.debts.paid(member.fingerprint, until);
         }
-        self.learn(debit, outcome);
+        // The units of a window are in its history already.
+        if !matches!(debt.bucket, OwingBucket::Window { .. }) {
+            self.learn(debit, outcome);
+        }
     }
 
-    /// Whether the store has been charged for what a receipt is of. All receipts of a quota's period are void after that.
+    /// Returns whether the store has been charged for a receipt's charge. After that, all receipts of a quota's period
+    /// are void.
     pub(super) fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
         let until = match receipt.stored_charge() {
             Some(Charge::Gcra { tat, .. }) => tat,
             Some(Charge::Quota { start_us }) => Tat::from_micros(start_us),
-            Some(Charge::Window { .. }) | None => return false,
+            Some(Charge::Window { at }) => Tat::from_micros(at.as_micros()),
+            None => return false,
         };
         self.debts.is_paid(member.fingerprint, until)
     }
 }
 
-/// What was charged here counts for the store as long as its period lasts.
+impl Debt {
+    /// Returns the age of the units that a window owes; 0 for other limits.
+    pub(super) fn ago_us(&self) -> u64 {
+        match self.bucket {
+            OwingBucket::Window { at } => self.now.as_micros().saturating_sub(at),
+            OwingBucket::Gcra { .. } | OwingBucket::Quota { .. } => 0,
+        }
+    }
+
+    /// Strikes it off the list of a window's units, which may owe more.
+    pub(super) fn strike_off(&self, debtor: &mut Debtor) {
+        if let OwingBucket::Window { at } = self.bucket {
+            debtor.taken.retain(|(taken, _)| *taken != at);
+        }
+    }
+
+    /// Returns whether a bucket may owe more than this.
+    pub(super) fn is_a_part(&self) -> bool {
+        matches!(self.bucket, OwingBucket::Window { .. })
+    }
+}
+
+/// The units that were taken here and still count.
+fn live_units<'a>(
+    debtor: &'a Debtor,
+    window: &'a Window,
+    now: Timestamp,
+) -> impl Iterator<Item = (u64, u32)> {
+    let now = u128::from(now.as_micros());
+    let counts = move |at: u64| now < u128::from(at) + window.window().as_micros();
+    let taken = debtor.taken.iter().copied();
+    taken.filter(move |(at, units)| *units > 0 && counts(*at))
+}
+
+fn debt_of_window(debtor: &Debtor, window: &Window, now: Timestamp) -> Option<Debt> {
+    let (at, tokens) = live_units(debtor, window, now).next()?;
+    let bucket = OwingBucket::Window { at };
+    Some(Debt {
+        tokens,
+        now,
+        bucket,
+    })
+}
+
+/// Returns the debt of a quota, which exists as long as its period lasts.
 fn debt_of_quota(debtor: &Debtor, quota: &Quota, now: Timestamp) -> Debt {
     let used = quota.current(debtor.used, now.as_micros());
     Debt {

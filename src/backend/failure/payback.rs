@@ -1,4 +1,4 @@
-//! What is charged to the store after an outage.
+//! Pays the store back after an outage.
 
 use std::{
     slice,
@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::{self, Instant};
 
-use super::{breakers::Breakers, call::call, debts::Debtor, local::Local};
+use super::{breakers::Breakers, call::call, debts::Debtor, local::Local, owed::Debt};
 use crate::{
     backend::{Backend, BackendError},
     transaction::{Batch, Fingerprint, Member, Mode, Operation},
@@ -17,10 +17,10 @@ use crate::{
 /// The pause between two debits, so that the processes of a fleet do not flood a store that has just come back.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// After so long, the buckets of a server that was still away have their turn again.
+/// The pause before the buckets of a server that did not answer are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Charges what was decided without the store to the store, bucket by bucket. Each debit is sent once.
+/// Charges local decisions to the store, bucket by bucket. Each debit is sent once.
 #[derive(Debug)]
 pub(super) struct Payer<B> {
     pub(super) store: Weak<B>,
@@ -30,7 +30,7 @@ pub(super) struct Payer<B> {
 }
 
 impl<B: Backend> Payer<B> {
-    /// Pays until nothing is owed any more.
+    /// Pays until nothing is owed.
     pub(super) async fn run(self) {
         while self.store.strong_count() > 0 {
             self.round().await;
@@ -58,20 +58,39 @@ impl<B: Backend> Payer<B> {
                 buckets,
                 tokens,
                 ?took,
-                "charged to the store what was decided without it"
+                "local decisions were charged to the store"
             );
         }
     }
 
-    /// Pays for one bucket, and returns what the store was asked to charge; `None` if it was not asked.
+    /// Pays for one bucket, and returns the amount that the store was asked to charge; `None` if it was not asked.
     async fn pay(&self, bucket: Fingerprint) -> Option<u32> {
-        let store = self.store.upgrade()?;
-        let debtor = self.local.debts().take(bucket)?;
-        let debt = self.local.debt(&debtor)?;
-        let debit = debit(&debtor, debt.tokens);
+        let mut debtor = self.local.debts().take(bucket)?;
+        let mut paid: Option<u32> = None;
+        while let Some(debt) = self.local.debt(&debtor) {
+            if !self.pay_debt(&debtor, &debt).await {
+                self.local.debts().put_back(bucket, debtor);
+                break;
+            }
+            paid = Some(paid.unwrap_or(0).saturating_add(debt.tokens));
+            if !debt.is_a_part() {
+                break;
+            }
+            debt.strike_off(&mut debtor);
+            time::sleep(PAUSE).await;
+        }
+        paid
+    }
+
+    /// Returns whether the store was asked to charge a debt.
+    async fn pay_debt(&self, debtor: &Debtor, debt: &Debt) -> bool {
+        let Some(store) = self.store.upgrade() else {
+            return false;
+        };
+        let debit = debit(debtor, debt);
         let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(debtor.at);
         let servers = store.servers();
-        // A debit is no probe: it is not sent to find out whether the store answers.
+        // A debit is not a probe: it is only sent to a server that answers.
         let is_back = self.breakers.are_closed(servers, &batch);
         let passes = is_back.then(|| self.breakers.admit(servers, &batch));
         let answer = match passes.flatten() {
@@ -79,23 +98,22 @@ impl<B: Backend> Payer<B> {
             None => None,
         };
         match answer {
-            Some(Ok(outcome)) => self.local.paid(&batch, &debt, &outcome),
-            None | Some(Err(BackendError::Moving(_) | BackendError::NotDone(_))) => {
-                self.local.debts().put_back(bucket, debtor);
-                return None;
-            }
-            Some(Err(_)) => self.local.settled(&debit, &debt),
+            Some(Ok(outcome)) => self.local.paid(&batch, debt, &outcome),
+            None | Some(Err(BackendError::Moving(_) | BackendError::NotDone(_))) => return false,
+            Some(Err(_)) => self.local.settled(&debit, debt),
         }
-        Some(debt.tokens)
+        true
     }
 }
 
-/// What is charged to the store, even into debt.
-fn debit(debtor: &Debtor, tokens: u32) -> Member<'_> {
+/// Returns the debit for the store.
+fn debit<'a>(debtor: &'a Debtor, debt: &Debt) -> Member<'a> {
     Member {
-        cost: tokens,
-        min_cost: tokens,
+        cost: debt.tokens,
+        min_cost: debt.tokens,
         mode: Mode::Debit,
+        ago_us: debt.ago_us(),
+        saturates: true,
         ..debtor.member.lend()
     }
 }

@@ -1,10 +1,10 @@
-//! The part of a limit that one process decides by itself.
+//! The part of a limit that one process can use on its own.
 
 use std::time::Duration;
 
 use crate::{gcra::Gcra, quota::Usage, transaction::Algorithm};
 
-/// The part of each limit that one process may use up while it cannot ask.
+/// The part of each limit that one process can use while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     part: u32,
@@ -16,7 +16,7 @@ impl Share {
 
     /// # Panics
     ///
-    /// If it is nothing, or more than all.
+    /// If the share is 0, or more than 1.
     #[track_caller]
     pub(super) const fn new(part: u32, of: u32) -> Self {
         assert!(
@@ -26,7 +26,7 @@ impl Share {
         Self { part, of }
     }
 
-    /// As much of the part of a quota as was used of the whole.
+    /// Converts the usage of a whole quota to the same proportion of the share.
     pub(super) fn usage(self, whole: Usage) -> Usage {
         let used = (u64::from(whole.used) * u64::from(self.part)).div_ceil(self.of.into());
         Usage {
@@ -35,10 +35,10 @@ impl Share {
         }
     }
 
-    /// So much of the burst, at least 1, and so much of the rate.
+    /// Returns the share of the burst, at least 1, and of the rate.
     ///
-    /// An empty bucket takes as long to fill as the whole one does, so that what the store has decided says how
-    /// full the part is.
+    /// An empty share takes as long to fill as the whole bucket. So the store's TAT also says how
+    /// full the share is.
     pub(super) fn algorithm(self, whole: &Algorithm) -> Algorithm {
         if self == Self::WHOLE {
             return whole.clone();

@@ -1,4 +1,4 @@
-//! What a process holds of one bucket.
+//! The units of one bucket that a process holds.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     transaction::{Member, OwnedMember, Receipt},
 };
 
-/// So often a bucket is used within one sweep before anything is charged ahead.
+/// The number of uses between two sweeps from which a bucket is charged ahead.
 const HEAVY: u32 = 3;
 
 /// The units of one bucket that this process has charged ahead.
@@ -21,42 +21,42 @@ pub(super) struct Bucket {
     /// The bucket, as it was charged.
     member: OwnedMember,
     algorithm: Leasable,
-    /// When it was used last, if that was by a client's clock.
+    /// The time of the last use, if a client's clock was used.
     at: Option<Timestamp>,
-    /// How many unspent units the process may have.
+    /// The most unspent units that the process can hold.
     most: u32,
-    /// What can be handed out.
+    /// The units to hand out.
     held: Stock,
-    /// What batches have taken that are not decided yet.
+    /// The units taken by batches that are not decided yet.
     lent: u32,
-    /// What is being charged.
+    /// The units that are being charged at the store.
     coming: u32,
-    /// What was charged ahead last.
+    /// The size of the last portion charged ahead.
     portion: u32,
-    /// How often the bucket was used since the last sweep.
+    /// The number of uses since the last sweep.
     uses: u32,
-    /// How often something was charged ahead since the last sweep.
+    /// The number of portions charged ahead since the last sweep.
     refills: u32,
-    /// Those who wait for what is being charged.
+    /// Wakes the requests that wait for the charge.
     waiting: Arc<Notify>,
 }
 
-/// Units that are given back to the store, by the rate at which they were charged.
+/// Units to give back to the store, at the rate at which they were charged.
 pub(super) struct Return {
     pub(super) member: OwnedMember,
     pub(super) receipt: Receipt,
-    /// When, if that is by a client's clock.
+    /// The time, if a client's clock is used.
     pub(super) at: Option<Timestamp>,
 }
 
-/// What a bucket has for a request.
+/// The answer of a bucket to a request.
 #[derive(Debug)]
 pub(super) enum Attempt {
-    /// The cost was taken, and so much is left.
+    /// The cost was taken, and this much is left.
     Taken(Stock),
-    /// More is being charged: this tells when that is over.
+    /// More is being charged; this is notified when the charge ends.
     Wait(Arc<Notify>),
-    /// The caller is to charge so many units beyond its cost.
+    /// The caller should charge this many units beyond its cost.
     Charge(u32),
     /// The store decides.
     Ask,
@@ -106,7 +106,7 @@ impl Bucket {
         }
     }
 
-    /// Takes `cost` from what is held, or says how to get it.
+    /// Takes `cost` from the held units, or returns where to get it.
     pub(super) fn attempt(&mut self, cost: u32) -> Attempt {
         self.uses = self.uses.saturating_add(1);
         if self.take(cost) {
@@ -127,8 +127,8 @@ impl Bucket {
         left.is_some()
     }
 
-    /// How much is charged ahead, beyond `cost`: twice as much as the last time, as far as there is room. Nothing, if
-    /// something is being charged already or the bucket is hardly used.
+    /// Returns how many units to charge ahead beyond `cost`: twice the last portion, as far as there is room. Returns 0 if
+    /// a charge is already under way or the bucket is hardly used.
     pub(super) fn begin_to_charge(&mut self, cost: u32) -> u32 {
         if self.uses < HEAVY || self.coming > 0 {
             return 0;
@@ -164,7 +164,7 @@ impl Bucket {
         lends
     }
 
-    /// Ends a loan, of units that were spent or not. Those of another period are worth nothing any more.
+    /// Ends a loan. Units that were not spent are held again. Those of another period are worth nothing any more.
     pub(super) fn lent(&mut self, loan: Stock, is_spent: bool) {
         self.lent -= loan.units;
         if !is_spent && loan.period == self.held.period {
@@ -189,13 +189,13 @@ impl Bucket {
         self.uses
     }
 
-    /// Whether nothing would be lost with it, and it is hardly used.
+    /// Returns whether it holds nothing and is hardly used.
     pub(super) fn is_idle(&self) -> bool {
         self.held.units == 0 && self.lent == 0 && self.coming == 0 && self.uses < HEAVY
     }
 
-    /// Follows the use since the last sweep: a bucket that was not used gives up all that it holds, and one that got along
-    /// with what it had, all above half of a portion.
+    /// Adapts to the use since the last sweep: a bucket that was not used gives up all its units, and one that needed no
+    /// further portion gives up all but half of a portion.
     pub(super) fn sweep(&mut self) -> Option<Return> {
         let kept = match (self.uses, self.refills) {
             (0, _) => 0,
@@ -209,7 +209,7 @@ impl Bucket {
         self.give_up(self.held.units.saturating_sub(kept))
     }
 
-    /// Gives up all that is held.
+    /// Gives up all units.
     pub(super) fn close(&mut self) -> Option<Return> {
         self.give_up(self.held.units)
     }

@@ -14,8 +14,8 @@ use crate::{
     transaction::{Batch, Fingerprint, Member, Mode, Operation, OwnedMember},
 };
 
-/// A charge that is on its way. When it ends, even by being dropped, others can go on. After an unknown outcome, nothing has
-/// come.
+/// A charge at the store. When it ends, even by being dropped, the waiting requests continue. An unknown outcome brings
+/// no units.
 pub(super) struct Charging<'a, B> {
     shared: &'a Shared<B>,
     bucket: Fingerprint,
@@ -33,8 +33,8 @@ impl<'a, B: Backend> Charging<'a, B> {
         }
     }
 
-    /// Charges a request and what is charged ahead, all at once. If the bucket does not hold that much, the store decides the
-    /// request alone.
+    /// Charges a request and a portion ahead in one step. If the store's bucket does not hold that much, the store
+    /// decides the request alone.
     pub(super) async fn decide(
         mut self,
         batch: &Batch<'_>,
@@ -56,7 +56,7 @@ impl<'a, B: Backend> Charging<'a, B> {
         store.apply(batch).await
     }
 
-    /// Charges nothing but what is charged ahead.
+    /// Charges a portion ahead, without a request.
     pub(super) async fn alone(mut self, moment: Moment, bucket: &OwnedMember) {
         let member = Member {
             mode: Mode::CheckAndSpend,

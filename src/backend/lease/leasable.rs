@@ -9,7 +9,7 @@ use crate::{
     transaction::{Algorithm, Charge, Member, Receipt},
 };
 
-/// What a leased limit is decided by at the store.
+/// The algorithm of a leased limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leasable {
     Gcra(Gcra),
@@ -55,7 +55,7 @@ impl Leasable {
         Answer::new(state, true).leased()
     }
 
-    /// Whether a cost fits into a bucket of the store.
+    /// Returns whether a cost fits into a bucket of the store.
     pub(super) fn fits(&self, state: State, now_us: u64, cost: u32) -> bool {
         match (self, state) {
             (Self::Gcra(gcra), State::Gcra(tat)) => gcra.spend(tat, now_us, cost).is_some(),
@@ -64,7 +64,7 @@ impl Leasable {
         }
     }
 
-    /// Whether units can still be spent that were charged in a period. Those of GCRA always can.
+    /// Returns whether units can still be spent that were charged in a period. Those of GCRA always can.
     pub(super) fn counts(&self, period: u64, now: Moment) -> bool {
         match self {
             Self::Gcra(_) => true,
@@ -72,7 +72,7 @@ impl Leasable {
         }
     }
 
-    /// What the store was charged for a stock.
+    /// The store's charge for a stock.
     pub(super) fn charge(&self, stock: Stock) -> Charge {
         match *self {
             // The time of the charge matters only to a line, and a limit with a line has no leases.
@@ -86,7 +86,7 @@ impl Leasable {
         }
     }
 
-    /// Whether a refund gives back as much as units of a period are worth.
+    /// Returns whether a refund gives back as much as units of a period are worth.
     pub(super) fn is_worth(&self, refund: &Member<'_>, period: u64) -> bool {
         match self {
             // A charge by a limit with cheaper tokens is worth less.

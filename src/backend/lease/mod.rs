@@ -1,4 +1,4 @@
-//! A backend around a backend that charges ahead, and hands out from memory.
+//! A backend around another backend that charges ahead and hands out units from memory.
 
 mod bucket;
 mod charge;
@@ -32,7 +32,7 @@ use crate::{
 
 /// Charges the cost of buckets that a process uses heavily ahead, in portions, and decides most requests from memory.
 ///
-/// It is for limits that ask for it, by [`LimitName::lease`](crate::limit::LimitName::lease) or `lease: 5%` in a file:
+/// It applies to limits with [`LimitName::lease`](crate::limit::LimitName::lease), or `lease: 5%` in a file:
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
@@ -54,36 +54,37 @@ use crate::{
 ///
 /// # Never more than the limit
 ///
-/// What was charged early has come back at the store by the time that it is spent. So the burst `B` is split: each of at
-/// most `P` processes holds at most `p` unspent units, and the store decides by a burst of `B − P·p`, for all clients of the
-/// limit. Any span `W` then admits at most what was charged in it, `B − P·p + W/T`, and what was held before it, `P·p`:
-/// together the limit. `p` is the share of the burst that the limit asks for, and at most `(B − 1) / 2P`.
+/// Units that were charged early have already come back at the store when they are spent. So the burst `B` is split:
+/// each of at most `P` processes holds at most `p` unspent units, and the store uses a burst of `B − P·p`, for all
+/// clients of the limit. Any span `W` then admits at most the units charged in it, `B − P·p + W/T`, plus the units held
+/// before it, `P·p`: together the limit. `p` is the leased share of the burst, and at most `(B − 1) / 2P`.
 ///
-/// A quota is split in the same way. A process may spend what it holds when a period ends in the next one, of which the store
-/// then admits `Q − P·p`: no period admits more than `Q`.
+/// A quota is split in the same way. A process may spend what it holds when a period ends in the next one, of which the
+/// store then admits `Q − P·p`: no period admits more than `Q`.
 ///
 /// The number of processes and the limits have to be the same in the whole fleet. Each process beyond the number may admit
 /// `p` too much.
 ///
 /// # What it costs
 ///
-/// - Others may be denied what processes hold: at most `P·p` units, until they are spent or given back, or have come back.
+/// - Units that processes hold can be denied to others: at most `P·p`, until they are spent, given back, or replaced
+///   with time.
 /// - A cost above `B − P·p` is an error, and a rule with such a cost is rejected when it is built.
-/// - `remaining` is what the process holds, where a decision comes from memory
+/// - `remaining` is the number of units that the process holds if the decision comes from memory
 ///   ([`Source::Lease`](crate::decision::Source::Lease)), and what the store has left otherwise.
 ///
 /// # How much is held
 ///
-/// A bucket is leased from its third use within a second. Each time that nothing is left, twice as much is charged ahead as the
-/// time before, up to `p`. A bucket that gets along with what it has gives half of it back each second, and one that is not
-/// used all of it. [`Limiter::close`](crate::Limiter::close) gives everything back. What a process holds that dies stays
-/// charged until it has come back.
+/// A bucket is leased from its third use within a second. Each time its units run out, twice as many are charged ahead
+/// as the time before, up to `p`. A bucket that needs no further portion gives half of its units back each second, and
+/// one that is not used gives back all of them. [`Limiter::close`](crate::Limiter::close) gives everything back. The
+/// units of a process that dies stay charged until the rate has replaced them.
 ///
 /// While the store is asked for more, other requests for the bucket wait for that answer, once and for at most 10 ms, and
 /// then ask for themselves. Nobody is refused because of an empty lease: the store decides.
 ///
-/// In a batch, the units of leased limits are taken first, and are returned if the store denies the rest. Debits and resets go to
-/// the store. A refund goes to what the process holds, if there is room.
+/// In a batch, the units of leased limits are taken first, and are returned if the store denies the rest. Debits and
+/// resets go to the store. A refund goes to what the process holds, if there is room.
 ///
 /// A process leases up to 4096 buckets at a time. It needs a tokio runtime; without one, the store decides everything.
 ///
@@ -95,15 +96,15 @@ pub struct Lease<B> {
     processes: NonZeroU32,
 }
 
-/// How long a request waits for what another one has asked of the store.
+/// The longest that a request waits for another request's charge.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Lease<B> {
-    /// Leases from `inner`, in a fleet of at most so many processes.
+    /// Leases from `inner`, in a fleet of at most `processes` processes.
     ///
     /// # Panics
     ///
-    /// If there are 0 processes.
+    /// If `processes` is 0.
     #[must_use]
     #[track_caller]
     pub fn new(inner: B, processes: u32) -> Self {
@@ -118,13 +119,13 @@ impl<B: Backend> Lease<B> {
         }
     }
 
-    /// The backend that is asked.
+    /// The wrapped backend.
     #[must_use]
     pub fn inner(&self) -> &B {
         &self.shared.inner
     }
 
-    /// Begins to look for what is to be given back, unless that is done already. It fails outside of a runtime.
+    /// Starts the task that gives units back, unless it runs already. Returns false outside of a runtime.
     fn begin_returns(&self) -> bool {
         let shared = || Arc::downgrade(&self.shared);
         self.returns.begin(|| returns::keep_returning(shared()))
@@ -153,7 +154,7 @@ impl<B: Backend> Lease<B> {
                 Attempt::Wait(charge) if may_wait => {
                     may_wait = false;
                     let ended = charge.notified();
-                    // It may have ended before this began to wait.
+                    // The charge may have ended before this request began to wait.
                     if shared.pool.is_charging(bucket) {
                         let _ = time::timeout(PATIENCE, ended).await;
                     }
@@ -163,7 +164,7 @@ impl<B: Backend> Lease<B> {
         }
     }
 
-    /// Decides what memory alone can decide, of one member.
+    /// Decides a batch of one leased member, if memory alone can decide it.
     fn try_memory(&self, batch: &Batch<'_>) -> Option<Outcome> {
         let (member, algorithm) = only(batch).filter(|(member, _)| member.cost > 0)?;
         let (pool, moment) = (&self.shared.pool, self.shared.moment(batch));
@@ -181,7 +182,7 @@ fn is_leased(batch: &Batch<'_>) -> bool {
     batch.members.iter().any(|member| member.leased > 0)
 }
 
-/// The leased member of a batch that has only one.
+/// Returns the member of a batch of one, if it is leased.
 fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Leasable)> {
     match batch.members {
         [member] => Leasable::of(member).map(|algorithm| (member, algorithm)),
@@ -189,7 +190,7 @@ fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Leasable)> {
     }
 }
 
-/// The outcome of one request that has passed without the store.
+/// Returns the outcome of one request that passed without the store.
 fn passed(moment: Moment, algorithm: &Leasable, left: Stock) -> Outcome {
     Outcome::of_one(moment.now(), algorithm.answer(left, moment.now()))
 }

@@ -1,12 +1,12 @@
-//! When a request is decided.
+//! The time of a decision.
 
 use crate::clock::Timestamp;
 
-/// When a request is decided.
+/// The time of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     now: Timestamp,
-    /// Whether the client's clock says so. If not, the store's clock decides what the store is asked.
+    /// Whether it is from the client's clock. If not, the store uses its own clock.
     is_given: bool,
 }
 
@@ -26,7 +26,7 @@ impl Moment {
         self.now.as_micros()
     }
 
-    /// What the store is told.
+    /// Returns the time for the store, if it is not the store's own.
     pub(super) fn given(self) -> Option<Timestamp> {
         self.is_given.then_some(self.now)
     }

@@ -1,4 +1,4 @@
-//! What a process holds, of all buckets.
+//! The units of all buckets that a process holds.
 
 use std::{
     fmt,
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::transaction::{Fingerprint, Member};
 
-/// How many shards there are, each with a lock of its own, and how many buckets a shard has room for.
+/// The number of shards, each with its own lock, and the number of buckets that fit into a shard.
 const SHARDS: usize = 16;
 const ROOM: usize = 256;
 
-/// How many places are looked at to make room for another bucket.
+/// The number of places that are searched to make room for another bucket.
 const LOOKS: usize = 8;
 
 type Shard = IndexMap<Fingerprint, Bucket, RandomState>;
@@ -30,13 +30,13 @@ type Shard = IndexMap<Fingerprint, Bucket, RandomState>;
 #[derive(Default)]
 pub(super) struct Pool {
     shards: [Mutex<Shard>; SHARDS],
-    /// What limits that have changed leave to be given back.
+    /// Units to give back because their limits have changed.
     returns: Mutex<Vec<Return>>,
     is_closed: AtomicBool,
 }
 
 impl Pool {
-    /// Takes a member's cost from what is held, or says how to get it.
+    /// Takes a member's cost from the held units, or returns where to get it.
     pub(super) fn attempt(&self, moment: Moment, member: &Member<'_>) -> Attempt {
         let mut shard = self.lock(member.fingerprint);
         match self.bucket(&mut shard, moment, member) {
@@ -45,7 +45,7 @@ impl Pool {
         }
     }
 
-    /// Takes a member's cost, if enough is held. Returns what is left.
+    /// Takes a member's cost, if enough is held. Returns the rest.
     pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
         if !shard.contains_key(&member.fingerprint) {
@@ -55,13 +55,13 @@ impl Pool {
         bucket.take(member.cost).then(|| bucket.held())
     }
 
-    /// Whether something is being charged.
+    /// Returns whether a charge is under way.
     pub(super) fn is_charging(&self, bucket: Fingerprint) -> bool {
         let shard = self.lock(bucket);
         shard.get(&bucket).is_some_and(Bucket::is_charging)
     }
 
-    /// How much is held, if that is enough for a member's cost.
+    /// Returns the held units, if they are enough for a member's cost.
     pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = shard.get_mut(&member.fingerprint)?;
@@ -70,14 +70,14 @@ impl Pool {
         (held.units >= member.cost).then_some(held)
     }
 
-    /// Takes a member's cost for a batch that is not decided yet. Returns what is left.
+    /// Takes a member's cost for a batch that is not decided yet. Returns the rest.
     pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = self.bucket(&mut shard, moment, member)?;
         bucket.lend(member.cost).then(|| bucket.held())
     }
 
-    /// Ends a loan. Returns what is held then.
+    /// Ends a loan. Returns the units held after it.
     pub(super) fn lent(&self, bucket: Fingerprint, loan: Stock, is_spent: bool) -> Stock {
         let mut shard = self.lock(bucket);
         shard.get_mut(&bucket).map_or(Stock::default(), |bucket| {
@@ -86,7 +86,7 @@ impl Pool {
         })
     }
 
-    /// How much is to be charged ahead after a batch that the store has decided.
+    /// Returns how many units to charge ahead after a batch that the store has decided.
     pub(super) fn begin_to_charge(&self, moment: Moment, member: &Member<'_>) -> u32 {
         let mut shard = self.lock(member.fingerprint);
         let bucket = self.bucket(&mut shard, moment, member);
@@ -100,7 +100,7 @@ impl Pool {
         }
     }
 
-    /// Takes a member's cost back, if there is room for it. Returns what is held then.
+    /// Takes a member's cost back, if there is room for it. Returns the units held after it.
     pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
         let mut shard = self.lock(member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
@@ -111,7 +111,7 @@ impl Pool {
         bucket.take_back(member).then(|| bucket.held())
     }
 
-    /// Follows what was used since the last sweep, and returns what is to be given back.
+    /// Adapts to the use since the last sweep, and returns the units to give back.
     pub(super) fn sweep(&self) -> Vec<Return> {
         let mut returns = std::mem::take(&mut *lock(&self.returns));
         for shard in &self.shards {
@@ -125,7 +125,7 @@ impl Pool {
         returns
     }
 
-    /// Charges nothing ahead any more, and returns all that is held.
+    /// Stops charging ahead, and returns all held units.
     pub(super) fn close(&self) -> Vec<Return> {
         self.is_closed.store(true, Ordering::Release);
         let mut returns = std::mem::take(&mut *lock(&self.returns));
@@ -139,7 +139,7 @@ impl Pool {
         self.shards.iter().all(|shard| lock(shard).is_empty()) && lock(&self.returns).is_empty()
     }
 
-    /// The bucket of a member, adapted to its limit. A new one begins, if there is room.
+    /// Returns the bucket of a member, adapted to its limit. Creates a new one if there is room.
     fn bucket<'a>(
         &self,
         shard: &'a mut Shard,
@@ -171,7 +171,7 @@ impl Pool {
     }
 }
 
-/// Prints how many buckets there are, because their ids may be personal.
+/// Prints the number of buckets only, because their ids can be personal data.
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let buckets: usize = self.shards.iter().map(|shard| lock(shard).len()).sum();

@@ -1,4 +1,4 @@
-//! Giving back what was charged ahead and is not needed.
+//! Gives back units that were charged ahead and are not needed.
 
 use std::{
     slice,
@@ -14,20 +14,20 @@ use crate::{
     transaction::{Batch, Member, Mode, Operation},
 };
 
-/// How often it is looked what is not needed any more.
+/// The interval between two sweeps.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long a store may take to take something back.
+/// The longest that the store may take for a refund.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Gives back what is not needed, until nothing is held or the backend is gone.
+/// Gives back unneeded units, until nothing is held or the backend is dropped.
 pub(super) async fn keep_returning<B: Backend>(shared: Weak<Shared<B>>) {
     loop {
         time::sleep(PERIOD).await;
         let Some(shared) = Weak::upgrade(&shared) else {
             return;
         };
-        // What the store does not take back stays charged.
+        // If the store does not take units back, they stay charged.
         let _ = shared.give_all_back(shared.pool.sweep()).await;
         if shared.pool.is_empty() {
             return;

@@ -4,7 +4,7 @@ use crate::{
     transaction::Batch,
 };
 
-/// What tasks share with the backend.
+/// The part of the backend that its tasks share.
 #[derive(Debug)]
 pub(super) struct Shared<B> {
     pub(super) inner: B,

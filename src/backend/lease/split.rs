@@ -18,18 +18,18 @@ use crate::{
     transaction::{Action, Batch, Member, OwnedMember},
 };
 
-/// What memory has for one member.
+/// The held units of one member.
 #[derive(Clone, Copy)]
 struct Held<'a> {
     member: &'a Member<'a>,
     algorithm: Leasable,
-    /// What is held once the batch is decided.
+    /// The units left once the batch is decided.
     left: Stock,
-    /// What was taken from it, until the batch is decided.
+    /// The units taken until the batch is decided.
     lent: Stock,
 }
 
-/// What memory has for each member of a batch. What was taken is put back, unless it was spent.
+/// The held units of each member of a batch. Units that were taken and not spent are put back.
 struct FromMemory<'a, B> {
     shared: &'a Shared<B>,
     moment: Moment,
@@ -64,7 +64,7 @@ impl<B: Backend> Lease<B> {
         Ok(decided.with_answers(answers))
     }
 
-    /// Charges something ahead for the next batches, beside this one.
+    /// Charges a portion ahead for later batches, in the background.
     fn top_up(&self, moment: Moment, member: &Member<'_>) {
         let ahead = self.shared.pool.begin_to_charge(moment, member);
         if ahead == 0 {
@@ -113,7 +113,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         })
     }
 
-    /// Ends all loans, of units that were spent or not.
+    /// Ends all loans. Units that were not spent are held again.
     fn end(&mut self, is_spent: bool) {
         for held in self
             .members
@@ -127,7 +127,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         }
     }
 
-    /// The answers of memory and those of the store, in the order of the batch.
+    /// Returns the answers of memory and of the store, in the order of the batch.
     fn merge(&self, decided: &Outcome, passes: bool) -> SmallVec<[Answer; 4]> {
         let mut rest = decided.answers().iter();
         let members = self.members.iter();

@@ -1,4 +1,4 @@
-//! How a burst is split between processes and the store.
+//! Splits a burst between the processes and the store.
 
 use std::num::NonZeroU32;
 
@@ -7,14 +7,14 @@ use crate::{
     transaction::{Algorithm, LeaseShare},
 };
 
-/// What a limit comes to with so many processes.
+/// Returns the terms of a limit for a number of processes.
 pub(super) fn terms(
     algorithm: &Algorithm,
     share: LeaseShare,
     processes: NonZeroU32,
 ) -> Result<LeaseTerms, NotAdmitted> {
     let burst = divisible(algorithm)?;
-    // At least half of the burst is left, so that ordinary costs fit into it.
+    // The store keeps at least half of the burst, so that ordinary costs fit into it.
     let most = (burst - 1) / processes.get().saturating_mul(2);
     let units = share.of(burst).min(most);
     match units {

@@ -16,8 +16,8 @@ use crate::{
     transaction::{Action, Algorithm, Member},
 };
 
-/// The shards of a batch's buckets. Rows come before histories and lower shards before higher ones, so that no two
-/// batches wait for each other.
+/// The locked shards of a batch's buckets. Rows are locked before histories, and lower shards before higher ones, so
+/// that no two batches wait for each other.
 pub(super) struct LockedBuckets<'a> {
     all_rows: &'a Shards<Table>,
     all_histories: &'a Histories,
@@ -53,7 +53,7 @@ impl<'a> LockedBuckets<'a> {
         }
     }
 
-    /// What is stored of a member's bucket.
+    /// Returns the stored state of a member's bucket.
     pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
         let print = &member.fingerprint;
         let row = || {
@@ -70,7 +70,7 @@ impl<'a> LockedBuckets<'a> {
         }
     }
 
-    /// Stores what has been decided of a member's bucket.
+    /// Stores the decision on a member's bucket.
     pub(super) fn write(
         &mut self,
         action: Action,
@@ -96,7 +96,7 @@ impl<'a> LockedBuckets<'a> {
     }
 }
 
-/// What a row has to store once a member is decided, if that is not what it stores.
+/// Returns the new value of a row after the decision on a member, if it changes.
 #[inline(always)]
 pub(super) fn changed(
     stored: Value,
@@ -110,7 +110,7 @@ pub(super) fn changed(
         (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
             (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
         }
-        // What passes and writes comes to another period, or to another amount in it.
+        // A charge that passes changes the period, or the amount in it.
         (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() && answer.passed => {
             (usage != stored.usage()).then(|| Value::quota(quota, usage))
         }

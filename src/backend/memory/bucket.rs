@@ -1,4 +1,4 @@
-//! What a row stores of a bucket.
+//! A bucket as a row stores it.
 
 use super::value::Value;
 use crate::{clock::Timestamp, transaction::Fingerprint};
@@ -44,24 +44,24 @@ impl Bucket {
         self.low == print.low && self.high == stored_high(print)
     }
 
-    /// What chooses the bucket's rows, or `None` for an empty slot.
+    /// Returns the part of the fingerprint that chooses the rows, or `None` for an empty slot.
     #[inline]
     pub(super) fn low(&self) -> Option<u64> {
         (self.low != 0).then_some(self.low)
     }
 
-    /// Whether nothing is lost if the bucket is forgotten.
+    /// Returns whether nothing is lost if the bucket is forgotten.
     pub(super) fn is_full(&self, now: Timestamp) -> bool {
         self.value().is_full(now)
     }
 
-    /// How much of the bucket is used: 0 if it is full, 2¹¹ if it is empty.
+    /// Returns how much of the bucket is used: 0 if it is full, 2¹¹ if it is empty.
     pub(super) fn debt(&self, now: Timestamp) -> u64 {
         self.value().debt(now)
     }
 }
 
-/// The half of `high` that does not choose the shard.
+/// Returns the half of `high` that does not choose the shard.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
 #[inline]
 fn stored_high(print: &Fingerprint) -> u32 {

@@ -1,4 +1,4 @@
-//! Buckets that are decided by a history, in a budget of bytes over all shards.
+//! Buckets with a history, within a budget of bytes for all shards.
 
 use std::{
     fmt,
@@ -23,12 +23,12 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// For each shard, an instant before which no history lapses that may be evicted, or [`EMPTY`].
+    /// For each shard, an instant before which none of its evictable histories lapses, or [`EMPTY`].
     soonest: Box<[AtomicU64]>,
-    /// What the histories of all shards take.
+    /// The bytes of all histories.
     bytes: AtomicUsize,
     max_bytes: usize,
-    /// Held while histories are evicted, so that none is spared for one thread and released by another.
+    /// Held during an eviction, so that no other thread releases a history that is spared for this one.
     evicting: Mutex<()>,
 }
 
@@ -50,7 +50,11 @@ impl Histories {
         self.max_bytes
     }
 
-    /// What a history takes that has so many bytes beyond its own size.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns the bytes of a history with `heap_bytes` beyond its own size.
     pub(super) const fn largest(heap_bytes: usize) -> usize {
         RECORD_BYTES + heap_bytes
     }
@@ -63,7 +67,7 @@ impl Histories {
         self.shards.iter().map(|records| records.evictions()).sum()
     }
 
-    /// The shard of a history.
+    /// Returns the shard of a history.
     pub(super) fn of(&self, print: &Fingerprint) -> usize {
         self.shards.of(print)
     }
@@ -108,7 +112,7 @@ impl Histories {
         }
     }
 
-    /// Counts what a shard has come to take, and shows when the first of it lapses.
+    /// Publishes the bytes of a shard, and the instant at which its first history lapses.
     fn publish(&self, shard: usize, before: usize, records: &Records) {
         match records.bytes() {
             bytes if bytes > before => self.bytes.fetch_add(bytes - before, Ordering::Relaxed),
@@ -136,7 +140,7 @@ pub(super) struct LockedRecords<'a> {
     histories: &'a Histories,
     shard: usize,
     records: MutexGuard<'a, Records>,
-    /// What they took when they were locked.
+    /// The bytes when the shard was locked.
     bytes: usize,
 }
 

@@ -41,9 +41,10 @@ use crate::{quota::Usage, transaction::Action};
 /// - **Fingerprints.** The backend stores 96 bits of a keyed hash of each bucket key, whatever the length of the id.
 ///   Further bits choose the shard. The keys of the hash are random in each process, so no client can aim at the bucket
 ///   of another.
-/// - **Rows.** A bucket by GCRA or with a [quota](crate::quota) takes 24 bytes in a row of five that is 128 bytes long. The rows of a shard are at least
-///   four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5 bytes for each bucket. There are at
-///   most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full again is a free place.
+/// - **Rows.** A bucket by GCRA or with a [quota](crate::quota) takes 24 bytes in a row of five that is 128 bytes long.
+///   The rows of a shard are at least four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5
+///   bytes for each bucket. There are at most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full
+///   again is a free place.
 /// - **Histories.** A bucket with a [window](crate::window) or [tiers](crate::tiers) has a history, which takes 192 bytes,
 ///   48 for each tier if there are several, and 8 for each unit of a window that slides. All histories together take at most
 ///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
@@ -70,7 +71,6 @@ pub struct MemoryBackend {
     rows: Shards<Table>,
     histories: Histories,
     clock: SystemClock,
-    #[cfg(feature = "failure-policy")]
     max_buckets: usize,
 }
 
@@ -109,7 +109,6 @@ impl MemoryBackend {
             rows: Shards::new(shards, || Table::new(max_buckets / shards)),
             histories: Histories::new(history_bytes),
             clock: SystemClock::new(),
-            #[cfg(feature = "failure-policy")]
             max_buckets,
         }
     }
@@ -124,7 +123,7 @@ impl MemoryBackend {
         self
     }
 
-    /// How many buckets are held, including those that are full again but not yet replaced.
+    /// Returns the number of buckets, including those that are full again but not yet replaced.
     ///
     /// Takes each shard's lock in turn: meant for a gauge, not for each request.
     #[must_use]
@@ -133,7 +132,7 @@ impl MemoryBackend {
         rows + self.histories.len()
     }
 
-    /// How many buckets were evicted to make room, since the start. Takes the locks as
+    /// Returns the number of buckets evicted since the start. Takes the locks as
     /// [`buckets`](Self::buckets) does.
     #[must_use]
     pub fn evictions(&self) -> u64 {
@@ -160,7 +159,7 @@ impl MemoryBackend {
         })
     }
 
-    /// Changes a bucket with a quota in one step, and returns what counts of it before and after.
+    /// Changes a bucket with a quota in one step, and returns its usage before and after.
     #[cfg(feature = "failure-policy")]
     pub(super) fn change_usage(
         &self,
@@ -179,7 +178,7 @@ impl MemoryBackend {
         })
     }
 
-    /// Takes over what another backend has granted from a bucket with tiers, or that it, or one with a window, was reset.
+    /// Repeats another backend's grant from a bucket with tiers, or its reset of a bucket with tiers or a window.
     #[cfg(feature = "failure-policy")]
     pub(super) fn learn_history(
         &self,
@@ -193,13 +192,13 @@ impl MemoryBackend {
         self.histories.trim(members, now);
     }
 
-    /// How many buckets it may hold.
+    /// Returns the most buckets that it can hold.
     #[cfg(feature = "failure-policy")]
     pub(super) fn max_buckets(&self) -> usize {
         self.max_buckets
     }
 
-    /// What time it is for this backend.
+    /// Returns the current time of this backend.
     #[cfg(feature = "failure-policy")]
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
@@ -210,27 +209,36 @@ impl MemoryBackend {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         now.validate()?;
         if let [member] = batch.members
+            && let Algorithm::Gcra(gcra) = member.algorithm
+            && batch.operation != Operation::Reset
+        {
+            let answer = self.decide_gcra(batch, member, gcra, now);
+            return Ok(Outcome::of_one(now, answer));
+        }
+        Ok(self.decide_others(batch, now))
+    }
+
+    /// Decides the less common cases. It is separate, to keep the common case small.
+    #[inline(never)]
+    fn decide_others(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
+        if let [member] = batch.members
             && batch.operation != Operation::Reset
         {
             match member.algorithm {
-                Algorithm::Gcra(gcra) => {
-                    let answer = self.decide_gcra(batch, member, gcra, now);
-                    return Ok(Outcome::of_one(now, answer));
-                }
                 Algorithm::Quota(quota) => {
                     let answer = self.decide_quota(batch, member, quota, now);
-                    return Ok(Outcome::of_one(now, answer));
+                    return Outcome::of_one(now, answer);
                 }
                 Algorithm::Window(window) => {
-                    return Ok(self.decide_window(batch, member, window, now));
+                    return self.decide_window(batch, member, window, now);
                 }
-                Algorithm::Tiers(_) => {}
+                Algorithm::Gcra(_) | Algorithm::Tiers(_) => {}
             }
         }
-        Ok(self.decide_all(batch, now))
+        self.decide_all(batch, now)
     }
 
-    /// What [`decide_all`](Self::decide_all) does, for one GCRA bucket, in a third of the time.
+    /// Decides one GCRA bucket, like [`decide_all`](Self::decide_all) but in a third of the time.
     #[inline(always)]
     fn decide_gcra(
         &self,
@@ -239,23 +247,29 @@ impl MemoryBackend {
         gcra: &Gcra,
         now: Timestamp,
     ) -> Answer {
-        let print = &member.fingerprint;
+        let (print, mut begins) = (&member.fingerprint, false);
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, now, |stored| {
+        let answer = rows.update(print, now, |stored| {
             let (before, full) = (stored.tat(), Tat::from_micros(now.as_micros()));
             let answer = judge_gcra(batch.action(member), member, gcra, before, now);
             let changed = match answer.state {
-                State::Gcra(tat) if tat != before => Some(match tat > full {
+                State::Gcra(tat) if tat != before => Some(match tat >= full {
                     true => Value::gcra(tat, gcra.tolerance()),
                     false => Value::FULL,
                 }),
                 _ => None,
             };
+            begins = before.us == 0 && changed.is_some();
             (answer, changed)
-        })
+        });
+        drop(rows);
+        if begins && !self.histories.is_empty() {
+            self.forget_other_kind(member, now);
+        }
+        answer
     }
 
-    /// The same for one bucket with a quota.
+    /// Decides one bucket with a quota.
     fn decide_quota(
         &self,
         batch: &Batch<'_>,
@@ -264,15 +278,23 @@ impl MemoryBackend {
         now: Timestamp,
     ) -> Answer {
         let action = batch.action(member);
-        let print = &member.fingerprint;
+        let (print, mut begins) = (&member.fingerprint, false);
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, now, |stored| {
-            let answer = judge_quota(action, member, quota, stored.usage(), now);
-            (answer, changed(stored, action, member, &answer, now))
-        })
+        let answer = rows.update(print, now, |stored| {
+            let before = stored.usage();
+            let answer = judge_quota(action, member, quota, before, now);
+            let changed = changed(stored, action, member, &answer, now);
+            begins = before.used == 0 && changed.is_some();
+            (answer, changed)
+        });
+        drop(rows);
+        if begins && !self.histories.is_empty() {
+            self.forget_other_kind(member, now);
+        }
+        answer
     }
 
-    /// The same for one bucket with a window.
+    /// Decides one bucket with a window.
     fn decide_window(
         &self,
         batch: &Batch<'_>,
@@ -283,38 +305,45 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let answer = records.decide_window(action, member, window, now);
+        let (answer, begins) = records.decide_window(action, member, window, now);
         drop(records);
+        if begins {
+            self.forget_other_kind(member, now);
+        }
         self.histories.trim(batch.members, now);
         Outcome::of_window(now, action, answer)
     }
 
-    #[inline(never)]
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
-        let outcome = {
+        let (outcome, unused) = {
             let members = batch.members.iter();
             let seen: SmallVec<[BucketView<'_>; 4]> =
                 members.map(|member| locked.see(member, now)).collect();
-            Outcome::judge(batch, now, &seen)
+            let unused: SmallVec<[bool; 4]> = seen.iter().map(BucketView::is_unused).collect();
+            (Outcome::judge(batch, now, &seen), unused)
         };
         // A denial writes nothing.
-        if outcome.passes(batch) {
+        let passes = outcome.passes(batch);
+        if passes {
             for (member, answer) in batch.members.iter().zip(outcome.answers()) {
                 locked.write(batch.action(member), member, answer, now);
             }
         }
         drop(locked);
-        if batch.operation == Operation::Reset {
-            let members = batch.members.iter();
-            members.for_each(|member| self.forget_other_kind(member, now));
+        let members = batch.members.iter().zip(outcome.answers()).zip(&unused);
+        for ((member, answer), unused) in members {
+            let begins = passes && *unused && answer.passed && batch.action(member).writes();
+            if begins || batch.operation == Operation::Reset {
+                self.forget_other_kind(member, now);
+            }
         }
         self.histories.trim(batch.members, now);
         outcome
     }
 
-    /// Forgets what a client has spent under a limit that was kept elsewhere before a reload. Another reload may bring
-    /// that back.
+    /// Forgets what a client has spent under a limit of another kind before a reload. Otherwise, another reload would
+    /// bring that back.
     #[cold]
     fn forget_other_kind(&self, member: &Member<'_>, now: Timestamp) {
         let print = &member.fingerprint;
@@ -336,7 +365,7 @@ impl Default for MemoryBackend {
     }
 }
 
-/// Prints counts, because a list of a million buckets helps nobody.
+/// Prints counts, because a list of a million buckets would be useless.
 impl fmt::Debug for MemoryBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryBackend")

@@ -1,15 +1,15 @@
 //! A priority queue over the entries of a map that removes by swapping with the last one.
 
-/// A binary heap of the entries `0..len`, each under a key. The least comes first. It allocates only when it grows.
+/// A binary heap of the entries `0..len`, each with a key. The least key comes first. It allocates only when it grows.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     heap: Vec<(u64, u32)>,
-    /// Where in the heap each entry is.
+    /// The place of each entry in the heap.
     places: Vec<u32>,
 }
 
 impl Queue {
-    /// The entry with the least key.
+    /// Returns the entry with the least key.
     pub(super) fn first(&self) -> Option<(u64, usize)> {
         let (key, entry) = self.heap.first()?;
         Some((*key, *entry as usize))
@@ -65,7 +65,7 @@ impl Queue {
         self.places[entry] as usize
     }
 
-    /// Moves what is at a place towards the front.
+    /// Moves the entry at a place towards the front.
     fn raise(&mut self, mut place: usize) {
         while place > 0 {
             let parent = (place - 1) / 2;
@@ -77,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Moves what is at a place towards the end.
+    /// Moves the entry at a place towards the end.
     fn sink(&mut self, mut place: usize) {
         loop {
             let children = 2 * place + 1..(2 * place + 3).min(self.heap.len());

@@ -1,4 +1,5 @@
-//! The histories of one shard, of buckets with tiers and with windows: a map, and a queue in which those that lapse first come first.
+//! The histories of one shard, for buckets with tiers and windows: a map, and a queue in which histories that lapse
+//! sooner come first.
 
 use std::{
     fmt,
@@ -15,25 +16,25 @@ use crate::{
     window::{View, Window},
 };
 
-/// What a history takes beside its units: its places in the map, in the map's index and in the queue, with the room that
+/// The bytes of a history without its units: its places in the map, in the map's index and in the queue, with the room that
 /// each of these keeps free.
 pub(super) const RECORD_BYTES: usize = 192;
 
-/// How many places of the queue are put right at most before one history is evicted.
+/// The most places of the queue that are corrected before one history is evicted.
 const SAMPLE: usize = 16;
-/// How many places of the queue are put right at most after each charge.
+/// The most places of the queue that are corrected after each charge.
 const STEPS: usize = 2;
-/// The key of a history that does not lapse.
+/// The key of a history that never lapses.
 const NEVER: u64 = u64::MAX - 1;
-/// The key of a history that must not be evicted just now.
+/// The key of a history that must not be evicted now.
 const SPARED: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(super) struct Records {
     map: IndexMap<Fingerprint, Record, BuildHasherDefault<Lane>>,
-    /// The entries of the map, each under an instant before which it does not lapse.
+    /// The entries of the map, each with an instant before which it does not lapse.
     queue: Queue,
-    /// What the histories take beyond their own size.
+    /// The bytes of the histories beyond their own size.
     heap_bytes: usize,
     evictions: u64,
 }
@@ -41,7 +42,7 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 struct Record {
     stored: Stored,
-    /// When nothing depends on it any more, or [`NEVER`].
+    /// The instant from which nothing depends on it, or [`NEVER`].
     lapses: u64,
 }
 
@@ -58,7 +59,7 @@ impl Records {
         self.evictions
     }
 
-    /// An instant before which no history lapses, `u64::MAX` if none may be evicted.
+    /// Returns an instant before which no history lapses; `u64::MAX` if none may be evicted.
     pub(super) fn soonest(&self) -> Option<u64> {
         self.queue.first().map(|(instant, _)| instant)
     }
@@ -70,14 +71,14 @@ impl Records {
         }
     }
 
-    /// Decides a member with a window, and stores what that has changed.
+    /// Decides a member with a window, and stores the change. Also returns whether the history begins with it.
     pub(super) fn decide_window(
         &mut self,
         action: Action,
         member: &Member<'_>,
         window: &Window,
         now: Timestamp,
-    ) -> Answer {
+    ) -> (Answer, bool) {
         let found = self.map.get_index_of(&member.fingerprint);
         let answer = {
             let stored = found.map(|entry| &self.map[entry].stored);
@@ -87,14 +88,15 @@ impl Records {
             );
             judge_window(action, member, window, &view)
         };
-        if changes(action, &answer) {
+        let changes = changes(action, &answer);
+        if changes {
             let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
             self.update(entry, action, member, &answer, now);
         }
-        answer
+        (answer, changes && found.is_none())
     }
 
-    /// Stores what has been decided for a member: what it was granted or given back, or that it begins anew.
+    /// Stores the decision on a member: a grant, a refund or a reset.
     pub(super) fn write(
         &mut self,
         action: Action,
@@ -129,7 +131,7 @@ impl Records {
         if record.stored == Stored::Nothing {
             return self.remove(entry);
         }
-        // A history that lapses later than it is queued for is put right when its turn comes.
+        // If a history lapses later than its place in the queue says, the place is corrected when its turn comes.
         let queued = self.queue.key(entry);
         if record.lapses < queued && queued < SPARED {
             self.queue.set(entry, record.lapses);
@@ -166,7 +168,8 @@ impl Records {
         }
     }
 
-    /// Forgets what has lapsed, or puts its place in the queue right, for the next few whose turn has come.
+    /// For the next few histories whose turn has come, forgets those that have lapsed, and corrects the places of the
+    /// others.
     fn forget_lapsed(&mut self, now: u64) {
         for _ in 0..STEPS {
             match self.queue.first() {
@@ -202,7 +205,7 @@ impl Records {
         }
     }
 
-    /// The history that lapses soonest, with the instant at which it does, of those that are not spared.
+    /// Returns the history of a sample that lapses soonest, and that instant. Spared histories are left out.
     fn soonest_of_sample(&mut self) -> Option<(u64, usize)> {
         let mut sample = None;
         for _ in 0..SAMPLE {
@@ -218,7 +221,7 @@ impl Records {
         sample
     }
 
-    /// Queues a history under the instant at which it lapses, and returns that.
+    /// Queues a history by the instant at which it lapses, and returns that instant.
     fn requeue(&mut self, entry: usize) -> u64 {
         let lapses = self.map[entry].lapses;
         self.queue.set(entry, lapses);
@@ -247,7 +250,7 @@ impl fmt::Debug for Records {
     }
 }
 
-/// Whether an answer changes what is stored of its bucket.
+/// Returns whether an answer changes the stored state of its bucket.
 fn changes(action: Action, answer: &Answer) -> bool {
     match answer.state {
         State::Tiers(figures) => action == Action::Spend && figures.grant.units() > 0,
@@ -256,7 +259,7 @@ fn changes(action: Action, answer: &Answer) -> bool {
     }
 }
 
-/// Hands on one half of a fingerprint, which is a hash already.
+/// Passes on one half of a fingerprint, which is already a hash.
 #[derive(Default)]
 struct Lane(u64);
 

@@ -10,13 +10,13 @@ pub(super) const SLOTS: usize = 5;
 pub(super) struct Row(pub(super) [Bucket; SLOTS]);
 
 impl Row {
-    /// The slot of a bucket.
+    /// Returns the slot of a bucket.
     #[inline(always)]
     pub(super) fn find(&self, print: &Fingerprint) -> Option<usize> {
         self.0.iter().position(|bucket| bucket.is_of(print))
     }
 
-    /// How many slots are empty.
+    /// Returns the number of empty slots.
     pub(super) fn room(&self) -> usize {
         self.0
             .iter()
@@ -24,12 +24,12 @@ impl Row {
             .count()
     }
 
-    /// An empty slot.
+    /// Returns an empty slot.
     pub(super) fn free(&self) -> Option<usize> {
         self.0.iter().position(|bucket| bucket.low().is_none())
     }
 
-    /// Forgets the buckets that are full again, and returns how many they were.
+    /// Forgets the buckets that are full again, and returns their number.
     pub(super) fn forget_full(&mut self, now: Timestamp) -> usize {
         let before = self.room();
         for bucket in &mut self.0 {

@@ -1,4 +1,4 @@
-//! Buckets in shards, each behind a lock of its own.
+//! Buckets in shards, each with its own lock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::transaction::Fingerprint;
 #[derive(Debug)]
 pub(super) struct Shards<T>(Box<[Shard<T>]>);
 
-/// Buckets behind a lock, on cache lines of their own.
+/// Buckets behind a lock, on separate cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<T>(Mutex<T>);
@@ -23,7 +23,7 @@ impl<T> Shards<T> {
         self.0.iter().map(Shard::lock)
     }
 
-    /// The shard of a bucket.
+    /// Returns the shard of a bucket.
     #[inline]
     pub(super) fn of(&self, print: &Fingerprint) -> usize {
         pick((print.high >> 32) as u32, self.0.len())
@@ -37,7 +37,7 @@ impl<T> Shards<T> {
 }
 
 impl<T> Shard<T> {
-    /// The buckets are consistent between any two operations on them, so a poisoned lock means nothing.
+    /// The buckets are consistent between any two operations, so a poisoned lock can be ignored.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

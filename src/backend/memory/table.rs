@@ -19,11 +19,11 @@ use super::{
 use crate::{clock::Timestamp, transaction::Fingerprint};
 
 const MIN_ROWS: usize = 2;
-/// As many as a shard of 4096 buckets takes.
+/// The rows of a shard of 4096 buckets.
 const RESERVED_ROWS: usize = 1024;
-/// How many buckets are compared before one is evicted.
+/// The number of buckets that are compared before one is evicted.
 const SAMPLE: usize = 16;
-/// How many rows at most are looked through, at the cap, for buckets that are full again.
+/// The most rows that are searched, at the cap, for buckets that are full again.
 const SWEEP: usize = 16;
 
 pub(super) struct Table {
@@ -32,11 +32,11 @@ pub(super) struct Table {
     cap: usize,
     /// The row that was swept last. Sweeps continue from there, so that all rows get their turn however the ids are spread.
     hand: usize,
-    /// How many buckets were forgotten to make room.
+    /// The number of evicted buckets.
     evictions: u64,
 }
 
-/// Where a bucket is: good until the table is next changed.
+/// The place of a bucket, valid until the next change of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct BucketSlot {
     row: usize,
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// How many buckets were forgotten to make room.
+    /// Returns the number of evicted buckets.
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }
@@ -63,14 +63,14 @@ impl Table {
         self.occupied
     }
 
-    /// What is stored of a bucket.
+    /// Returns the stored value of a bucket.
     pub(super) fn get(&self, print: &Fingerprint) -> Value {
         let bucket = self.find(print).map(|place| self.bucket(place));
         bucket.map_or(Value::FULL, Bucket::value)
     }
 
-    /// Decides on what is stored of a bucket, and stores what `decide` returns beside its result, if anything. A bucket
-    /// that is full again is to be returned as [`Value::FULL`], which is not stored.
+    /// Passes the stored value of a bucket to `decide`, and stores the value that it returns, if there is one. For a bucket
+    /// that is full again, `decide` returns [`Value::FULL`], which is not stored.
     #[inline(always)]
     pub(super) fn update<T>(
         &mut self,
@@ -79,26 +79,30 @@ impl Table {
         decide: impl FnOnce(Value) -> (T, Option<Value>),
     ) -> T {
         let place = self.find(print);
-        let stored = place.map_or(Value::FULL, |place| self.bucket(place).value());
-        let (decided, changed) = decide(stored);
+        let mut missing = Bucket::default();
+        let bucket = match place {
+            Some(place) => self.bucket_mut(place),
+            None => &mut missing,
+        };
+        let (decided, changed) = decide(bucket.value());
         // A denial changes nothing, and an attack is mostly denials: they return before anything is written.
         let Some(value) = changed else {
             return decided;
         };
-        match place {
-            // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
-            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
-            _ => self.add_or_forget(place, print, value, now),
+        // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
+        match place.is_some() && value != Value::FULL {
+            true => bucket.set(value),
+            false => self.add_or_forget(place, print, value, now),
         }
         decided
     }
 
-    /// Stores a bucket. A new one takes the place of another if there is no room.
+    /// Stores a bucket. If there is no room, a new one replaces another.
     pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
         self.update(print, now, |_| ((), Some(value.unless_full(now))));
     }
 
-    /// Where a bucket is.
+    /// Returns the place of a bucket.
     #[inline(always)]
     fn find(&self, print: &Fingerprint) -> Option<BucketSlot> {
         let row = self.first_row(print.low);
@@ -115,7 +119,7 @@ impl Table {
         Some(BucketSlot { row, slot })
     }
 
-    /// Stores a bucket where there is none yet, or one that is full.
+    /// Stores a new bucket, or forgets one that is full.
     #[inline(never)]
     fn add_or_forget(
         &mut self,
@@ -145,25 +149,26 @@ impl Table {
         pick(low as u32, self.rows.len())
     }
 
-    /// Another row than the first, of which there is one.
+    /// Returns the second row of a fingerprint, which differs from the first.
     #[inline]
     fn second_row(&self, low: u64, first: usize) -> usize {
-        // Chosen among the others, and shifted past the first: the two never coincide, which would halve the room.
+        // Chosen among the other rows, and shifted past the first, so that the two never coincide, which would halve
+        // the room.
         let second = pick((low >> 32) as u32, self.rows.len() - 1);
         second + usize::from(second >= first)
     }
 
-    /// The two rows in which a fingerprint may be.
+    /// Returns the two rows that can hold a fingerprint.
     fn rows_of(&self, low: u64) -> [usize; 2] {
         let first = self.first_row(low);
         [first, self.second_row(low, first)]
     }
 
-    /// Makes a place for a new bucket and counts it: a free one, one that is full again, one in a
+    /// Makes a place for a new bucket and counts it: a free place, that of a bucket that is full again, one in a
     /// larger table or, at the cap, that of the bucket nearest to full.
     fn vacate(&mut self, low: u64, now: Timestamp) -> BucketSlot {
         loop {
-            // Buckets that are full again are only noticed when somebody looks at them. At the cap, it is cheaper to look
+            // Buckets that are full again are only noticed when they are read. At the cap, it is cheaper to look
             // for some than to evict a client that has spent something.
             if self.occupied >= self.cap {
                 self.sweep(now);
@@ -193,12 +198,12 @@ impl Table {
         }
     }
 
-    /// Whether more than nine tenths of the slots are occupied.
+    /// Returns whether more than nine tenths of the slots are occupied.
     fn is_dense(&self) -> bool {
         self.occupied * 10 > self.rows.len() * SLOTS * 9
     }
 
-    /// Forgets what is full again in the next few rows, up to the first that has any.
+    /// Forgets full buckets in the next few rows, up to the first row that has any.
     fn sweep(&mut self, now: Timestamp) {
         let before = self.occupied;
         for _ in 0..SWEEP.min(self.rows.len()) {
@@ -210,7 +215,7 @@ impl Table {
         }
     }
 
-    /// A place in one of two rows that is free or whose bucket is full again.
+    /// Returns a place in one of two rows that is free or whose bucket is full again.
     fn vacancy(&mut self, rows: [usize; 2], now: Timestamp) -> Option<BucketSlot> {
         if self.occupied < self.cap
             && let Some(place) = self.free(rows)
@@ -223,7 +228,7 @@ impl Table {
             .map(|(place, _)| place)
     }
 
-    /// A free place in the first of two rows or, if that is full, in the second.
+    /// Returns a free place in the first of two rows or, if that is full, in the second.
     fn free(&self, rows: [usize; 2]) -> Option<BucketSlot> {
         rows.into_iter().find_map(|row| {
             let slot = self.rows[row].free()?;
@@ -249,7 +254,7 @@ impl Table {
         Some(place)
     }
 
-    /// A bucket of some rows, and a free place in its other row.
+    /// Returns a bucket of some rows, and a free place in its other row.
     fn way_out(&self, rows: impl IntoIterator<Item = usize>) -> Option<(BucketSlot, BucketSlot)> {
         self.occupied_in(rows).find_map(|(place, low)| {
             let row = self.other_row(low, place.row);
@@ -273,8 +278,8 @@ impl Table {
         let Some(free) = self.free(rows) else {
             return self.evict_beside(rows, now);
         };
-        // The sample starts at rows that the new id's hash has chosen. The hash is keyed, so a client cannot choose whom its
-        // ids evict.
+        // The sample starts at rows that the new id's hash has chosen. The hash is keyed, so a client cannot choose
+        // which bucket its ids evict.
         let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
         let sample = self.occupied_in(rows.into_iter().chain(following));
         let victim = sample
@@ -286,10 +291,10 @@ impl Table {
         free
     }
 
-    /// Does so where both rows are full. The sample is of their buckets and of those in whose place one of them can be.
+    /// Evicts when both rows are full. The sample has their buckets, and buckets in places to which one of theirs can move.
     fn evict_beside(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
-        // A victim elsewhere makes room only if a bucket of these rows can move to its place. That gives a sample of 16 where
-        // the rows themselves hold ten, at the price of one move.
+        // A victim elsewhere makes room only if a bucket of these rows can move to its place. That gives a sample of 16
+        // where the rows themselves hold ten, at the price of one move.
         let ours = self.occupied_in(rows).map(|(place, _)| (place, place));
         let others = self.occupied_in(rows).flat_map(|(leaves, low)| {
             let row = self.other_row(low, leaves.row);
@@ -305,7 +310,8 @@ impl Table {
         leaves
     }
 
-    /// Spreads what is not full yet over an eighth more rows, or over the same if it leaves a fifth of them free.
+    /// Spreads the buckets that are not full over an eighth more rows, or over the same number if a fifth of the slots
+    /// stay free.
     fn grow(&mut self, now: Timestamp) {
         let slots = self.rows.iter().flat_map(|row| row.0);
         let buckets: Vec<_> = slots.filter(|bucket| !bucket.is_full(now)).collect();
@@ -323,7 +329,7 @@ impl Table {
         }
     }
 
-    /// Replaces what is in the rows, and returns whether there was room.
+    /// Replaces the contents of the rows, and returns whether there was room.
     fn spread(&mut self, buckets: &[Bucket], rows: usize) -> bool {
         self.occupied = 0;
         self.rows.clear();
@@ -340,7 +346,7 @@ impl Table {
         })
     }
 
-    /// Makes room for so many rows, and more at once: addresses cost nothing before they are used, but tables that
+    /// Makes room for `rows` rows, and more at once: addresses cost nothing before they are used, but tables that
     /// move leave gaps in the heap.
     fn reserve(&mut self, rows: usize) {
         if self.rows.capacity() < rows {
@@ -349,7 +355,7 @@ impl Table {
         }
     }
 
-    /// Enough rows that two of them are hardly ever full before the cap is reached.
+    /// Returns the most rows: so many that two rows are hardly ever both full before the cap is reached.
     fn max_rows(&self) -> usize {
         (self.cap + self.cap / 9) / SLOTS + MIN_ROWS
     }
@@ -364,7 +370,7 @@ impl Table {
         &mut self.rows[place.row].0[place.slot]
     }
 
-    /// The places of some rows that are occupied, each with what chooses its bucket's rows.
+    /// Returns the occupied places of some rows, each with the hash that chooses its bucket's rows.
     fn occupied_in(
         &self,
         rows: impl IntoIterator<Item = usize>,
@@ -550,9 +556,14 @@ mod tests {
     #[test]
     fn bucket_that_is_made_full_is_forgotten() {
         let mut table = Table::new(16);
-        put(&mut table, 1, 10, SECOND);
-        put(&mut table, 1, 0, SECOND);
-        put(&mut table, 2, 0, SECOND);
+        let later = Timestamp::from_micros(NOW.as_micros() + 1);
+        for n in [1, 2] {
+            put(&mut table, n, 10 * (n % 2), SECOND);
+            table.set(&print(n), Value::gcra(tat(0), SECOND), later);
+        }
         assert_eq!((table.occupied(), stored(&table, 1)), (0, Tat::default()));
+        // The clock may step back before one that is full just now.
+        put(&mut table, 1, 0, SECOND);
+        assert_eq!((table.occupied(), stored(&table, 1)), (1, tat(0)));
     }
 }

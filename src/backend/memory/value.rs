@@ -1,4 +1,4 @@
-//! How a bucket stands, in 12 bytes of a row: a GCRA bucket, or one with a quota.
+//! The state of a bucket in 12 bytes of a row: a GCRA bucket, or one with a quota.
 
 use crate::{
     clock::Timestamp,
@@ -6,13 +6,13 @@ use crate::{
     quota::{CalendarUnit, Quota, Usage},
 };
 
-/// How a bucket stands. The default is a full one, of which nothing has to be stored.
+/// The state of a bucket. The default is a full bucket, which need not be stored.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Value {
     /// A TAT's microseconds in the lower 53 bits and a [`Scale`] above them. From [`QUOTA`] on, the start of a period in
     /// the lower 52 bits, and a [`Period`] and a level above them.
     pub(super) bits: u64,
-    /// A TAT's fraction, or how much of a quota is used.
+    /// A TAT's fraction, or the used part of a quota.
     pub(super) low: u32,
 }
 
@@ -23,7 +23,7 @@ const START_MASK: u64 = (1 << START_BITS) - 1;
 
 /// The least bits with a quota: above those with the longest tolerance.
 const QUOTA: u64 = 1640 << TAT_BITS;
-/// In how many parts it is stored how much of a quota is used.
+/// The number of levels that approximate the used part of a quota.
 const LEVELS: u64 = 8;
 
 impl Value {
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// The TAT of a GCRA bucket. That of a quota's is full.
+    /// Returns the TAT of a GCRA bucket. For a quota, it is that of a full bucket.
     #[inline]
     pub(super) fn tat(self) -> Tat {
         match self.bits < QUOTA {
@@ -63,7 +63,7 @@ impl Value {
         }
     }
 
-    /// What is used of a quota: nothing in a GCRA bucket.
+    /// Returns the usage of a quota. For a GCRA bucket, it is nothing.
     #[inline]
     pub(super) fn usage(self) -> Usage {
         match self.bits.checked_sub(QUOTA) {
@@ -75,16 +75,18 @@ impl Value {
         }
     }
 
-    /// The bucket as it is stored: one that is full again is like one that was never used.
+    /// Returns the value to store: a bucket that is full again is like an unused one. One that becomes full at this very
+    /// instant is kept, because the clock may step back.
     #[inline]
     pub(super) fn unless_full(self, now: Timestamp) -> Self {
-        match self.is_full(now) {
+        let is_full_just_now = self.tat() == Tat::from_micros(now.as_micros());
+        match self.is_full(now) && !is_full_just_now {
             true => Self::FULL,
             false => self,
         }
     }
 
-    /// Whether nothing is lost if the bucket is forgotten.
+    /// Returns whether nothing is lost if the bucket is forgotten.
     #[inline]
     pub(super) fn is_full(self, now: Timestamp) -> bool {
         match self.bits.checked_sub(QUOTA) {
@@ -96,7 +98,7 @@ impl Value {
         }
     }
 
-    /// How much of the bucket is used at `now`: 0 if it is full, 2¹¹ if it is empty.
+    /// Returns how much of the bucket is used at `now`: 0 if it is full, 2¹¹ if it is empty.
     pub(super) fn debt(self, now: Timestamp) -> u64 {
         match self.bits.checked_sub(QUOTA) {
             None => {
@@ -116,7 +118,7 @@ impl Value {
     }
 }
 
-/// How many sevenths of a quota are used, at most all of them. A division takes longer than all the comparisons.
+/// Returns the used sevenths of a quota, at most seven. A division would take longer than all the comparisons.
 #[inline]
 fn level(quota: &Quota, used: u32) -> u64 {
     let (used, whole) = (u64::from(used), u64::from(quota.quota()));
@@ -143,7 +145,7 @@ impl Scale {
         Self((u64::from(power) << Self::MANTISSA_BITS | mantissa) as u16)
     }
 
-    /// At least 1.
+    /// Returns the microseconds, at least 1.
     fn micros(&self) -> u64 {
         let power = self.0 >> Self::MANTISSA_BITS;
         let parts = u128::from(32 + (self.0 & 31)) << power;

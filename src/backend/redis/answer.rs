@@ -1,4 +1,4 @@
-//! What a script has answered for one caller.
+//! The answer of a script to one caller.
 
 use fred::types::Value;
 use smallvec::{SmallVec, smallvec};
@@ -13,19 +13,19 @@ use crate::{
     transaction::{Batch, Operation},
 };
 
-/// What a script has answered: `1` or `0`, the time, and two values for each bucket.
+/// The answer of a script: `1` or `0`, the time, and two values for each bucket.
 #[derive(Debug)]
 pub(super) struct ScriptAnswer {
-    /// Whether all that vote fit, and so whether anything is stored. A check asks for no votes.
+    /// Whether all voting members fit, and so whether anything was stored. A check has no votes.
     pub(super) passes: bool,
-    /// When it was decided by the server's clock, or the client's if that was sent.
+    /// The time of the decision, by the server's clock or, if one was sent, the client's.
     pub(super) now: Timestamp,
-    /// What was stored before, in the order of the keys.
+    /// The states stored before, in the order of the keys.
     pub(super) stored: SmallVec<[StoredReply; 4]>,
 }
 
 impl ScriptAnswer {
-    /// The answer to a spend from one bucket.
+    /// Creates the answer to a spend from one bucket.
     pub(super) fn of_spend(passes: bool, now: Timestamp, stored: StoredReply) -> Self {
         Self {
             passes,
@@ -34,7 +34,7 @@ impl ScriptAnswer {
         }
     }
 
-    /// Reads what is answered to one caller: an array or, if that has failed, a text.
+    /// Reads the answer to one caller: an array or, after an error, a text.
     pub(super) fn read(reply: &Value) -> Result<Self, Failure> {
         if let Value::String(text) = reply {
             return Err(RedisError::refused(text).into());
@@ -61,7 +61,7 @@ impl ScriptAnswer {
         })
     }
 
-    /// What the answer means for the batch that was asked for. The script and this crate must agree on it.
+    /// Returns the outcome of the batch. The script and this crate must agree on it.
     pub(super) fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
         let garbled = || RedisError::Garbled(format!("{self:?}"));
         if self.stored.len() != batch.members.len() {
@@ -71,13 +71,13 @@ impl ScriptAnswer {
         let mut found = self.stored.iter().zip(outcome.answers());
         let agrees = self.passes == outcome.passes(batch)
             && (!self.passes || found.all(|(found, answer)| found.agrees(answer)));
-        // A check asks for no votes, and the others always pass.
+        // A check has no votes, and refunds and resets always pass.
         let agrees = agrees || batch.operation != Operation::Spend;
         agrees.then_some(outcome).ok_or_else(|| garbled().into())
     }
 }
 
-/// Judges a batch by what was stored.
+/// Judges a batch by the stored states.
 pub(super) fn judge(
     batch: &Batch<'_>,
     now: Timestamp,

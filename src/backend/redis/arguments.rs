@@ -12,26 +12,26 @@ use crate::{
     window::Window,
 };
 
-/// The highest number that Lua keeps exactly. A cost in microseconds is cut off there: it is beyond every
+/// The highest number that Lua represents exactly. A cost in microseconds is cut off there: it is beyond every
 /// tolerance, and deeper than any debt.
-const MOST_US: u64 = (1 << 53) - 1;
+pub(super) const MOST_US: u64 = (1 << 53) - 1;
 
 /// Stands for the server's own clock.
 const SERVERS_CLOCK: Value = Value::Integer(-1);
 
-/// When something is decided, as scripts take it.
+/// Encodes the time of a decision.
 pub(super) fn clock(now: Option<Timestamp>) -> Value {
     now.map_or(SERVERS_CLOCK, |now| integer(now.as_micros()))
 }
 
-/// Leaves out the zeros at the end, which scripts read into what is missing.
+/// Leaves out the zeros at the end. Scripts read missing arguments as 0.
 pub(super) fn without_zeros(arguments: &mut Vec<Value>) {
     let mut arguments_from_the_end = arguments.iter().rev();
     let zeros = arguments_from_the_end.position(|argument| *argument != Value::Integer(0));
     arguments.truncate(arguments.len() - zeros.unwrap_or(0));
 }
 
-/// A limit's count, a cost, and a tolerance, to which a wait in line is added.
+/// Encodes a limit's count, a cost, and a tolerance, to which a wait in line is added.
 pub(super) fn gcra_terms(gcra: &Gcra, cost: Ticks, wait_us: u64) -> [Value; 5] {
     let tolerance = gcra.tolerance();
     [
@@ -43,7 +43,7 @@ pub(super) fn gcra_terms(gcra: &Gcra, cost: Ticks, wait_us: u64) -> [Value; 5] {
     ]
 }
 
-/// A quota's period: its length, 0 for a month, and how far its calendar is ahead of that which begins at the epoch.
+/// Encodes a quota's period: its length (0 for a month), and the offset of its calendar from one that begins at the epoch.
 pub(super) fn period(per: Per) -> [Value; 2] {
     /// The epoch was a Thursday.
     const SINCE_MONDAY: i64 = 3 * 24 * 60;
@@ -60,7 +60,7 @@ pub(super) fn period(per: Per) -> [Value; 2] {
     [integer(length), Value::Integer(minutes * MINUTE_US)]
 }
 
-/// What the general script is sent for a quota, after its verb.
+/// Encodes a quota for the general script, after the verb.
 pub(super) fn quota_member(quota: &Quota, cost: u32, named: Value) -> [Value; 6] {
     let [length, shift] = period(quota.per());
     [
@@ -73,7 +73,7 @@ pub(super) fn quota_member(quota: &Quota, cost: u32, named: Value) -> [Value; 6]
     ]
 }
 
-/// The same for a window.
+/// Encodes a window for the general script, after the verb.
 pub(super) fn window_member(
     window: &Window,
     change: &'static str,
@@ -90,13 +90,13 @@ pub(super) fn window_member(
     ]
 }
 
-/// A span in microseconds.
+/// Encodes a span in microseconds.
 pub(super) fn micros(span: Duration) -> Value {
     let us = u64::try_from(span.as_micros()).unwrap_or(MOST_US);
     integer(us.min(MOST_US))
 }
 
-/// The same for one that may have no end, which is -1.
+/// Encodes a span in microseconds that can be endless, which is -1.
 pub(super) fn ticks(us: u64) -> Value {
     match us {
         NEVER => Value::Integer(-1),
@@ -104,7 +104,7 @@ pub(super) fn ticks(us: u64) -> Value {
     }
 }
 
-/// A number that a script is sent; all are below 2⁵³.
+/// Encodes a number. All of them are below 2⁵³.
 pub(super) const fn integer(number: u64) -> Value {
     Value::Integer(number.cast_signed())
 }

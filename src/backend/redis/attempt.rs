@@ -10,7 +10,7 @@ use fred::{
 
 use super::{connection::Connection, error::Failure};
 
-/// What sends one command, at once or not at all. It has no `Debug`, since a client holds the password.
+/// A client for one attempt, at once or not at all. It has no `Debug`, because a client holds the password.
 pub(super) struct Attempt {
     client: WithOptions<Client>,
     /// The connection that it goes through, if that is one of ours.

@@ -1,4 +1,4 @@
-//! Tasks of a backend, which is built in one place and used in another.
+//! Background tasks of a backend, which is often built outside of the runtime that uses it.
 
 use std::{
     fmt,
@@ -11,8 +11,8 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::error::RedisError;
 
-/// A task that runs from its first use until this is dropped. It runs in the runtime that uses it first and, when that
-/// has ended, in the next one that does.
+/// A task that runs from its first use until this is dropped. It runs in the runtime of its first use and, when that
+/// has ended, in the next one that uses it.
 pub(super) struct Background {
     make: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
     task: ArcSwapOption<Task>,
@@ -31,7 +31,7 @@ impl Background {
         }
     }
 
-    /// Sees to it that the task runs. This fails outside of a runtime, unless it runs already.
+    /// Starts the task, unless it runs already. Starting fails outside of a runtime.
     pub(super) fn ensure(&self) -> Result<(), RedisError> {
         match self.is_running() {
             true => Ok(()),
@@ -112,7 +112,7 @@ mod tests {
                 runtime.block_on(async { background.ensure() }).unwrap();
                 assert_eq!(begun(), expected);
             }
-            // From outside too, since it runs.
+            // Also outside of a runtime, because it runs already.
             background.ensure().unwrap();
         }
     }

@@ -1,10 +1,12 @@
-//! What a script is asked for one caller.
+//! One caller's part of a script call.
 
 use fred::types::Value;
 use smallvec::SmallVec;
 
 use super::{
-    arguments::{clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros},
+    arguments::{
+        MOST_US, clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros,
+    },
     keys::KeyForm,
     spend::Spend,
 };
@@ -15,7 +17,7 @@ use crate::{
     transaction::{Action, Algorithm, Batch, Charge, Member, Operation, Receipt},
 };
 
-/// A batch, as a script is asked to decide it. On a cluster, its keys are in one slot.
+/// A batch in the form that scripts decide. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
 pub(super) struct ScriptCall {
     pub(super) keys: SmallVec<[Value; 1]>,
@@ -26,12 +28,12 @@ pub(super) struct ScriptCall {
 #[derive(Clone, Debug)]
 enum Demand {
     Spend(Spend),
-    /// What `batch.lua` is sent for each member, and how much it reads and answers for that.
+    /// The arguments of `batch.lua` for each member, and the amount that it reads and answers for them.
     Batch(Vec<Value>, usize),
 }
 
 impl ScriptCall {
-    /// The call that does to buckets what `operation` and the members say.
+    /// Creates the call for an operation on members.
     pub(super) fn new<'a>(
         operation: Operation,
         now: Option<Timestamp>,
@@ -51,7 +53,7 @@ impl ScriptCall {
         }
     }
 
-    /// The spend, if it is no more than that.
+    /// Returns the spend, if the call is a single one.
     pub(super) fn spend(&self) -> Option<&Spend> {
         match &self.demand {
             Demand::Spend(spend) => Some(spend),
@@ -59,7 +61,7 @@ impl ScriptCall {
         }
     }
 
-    /// How much the server has to read and to answer for it, in arguments.
+    /// Returns the amount that the server reads and answers for this call, in arguments.
     pub(super) fn weight(&self) -> usize {
         match &self.demand {
             Demand::Spend(_) => 1,
@@ -67,7 +69,7 @@ impl ScriptCall {
         }
     }
 
-    /// Appends what `spend.lua` is sent for a spend.
+    /// Appends the arguments of `spend.lua`.
     pub(super) fn push_spend(&self, arguments: &mut Vec<Value>) {
         arguments.extend([integer(1), self.keys[0].clone(), clock(self.now)]);
         if let Demand::Spend(spend) = &self.demand {
@@ -76,7 +78,7 @@ impl ScriptCall {
         without_zeros(arguments);
     }
 
-    /// Appends what `batch.lua` is sent for a batch, besides the keys.
+    /// Appends the arguments of `batch.lua`, without the keys.
     pub(super) fn push_batch(&self, arguments: &mut Vec<Value>) {
         arguments.extend([clock(self.now), integer(self.keys.len() as u64)]);
         match &self.demand {
@@ -102,7 +104,7 @@ impl Demand {
             answered += match member.algorithm {
                 Algorithm::Gcra(_) | Algorithm::Quota(_) => 0,
                 Algorithm::Tiers(_) => member.min_cost as usize,
-                // Its text is read and written as a whole.
+                // The script reads and writes a window as a whole.
                 Algorithm::Window(window) => window.limit() as usize,
             };
         }
@@ -127,7 +129,7 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
 }
 
 fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: &mut Vec<Value>) {
-    // A refund asks whether somebody waits. A charge that may wait reaches further.
+    // A refund has to find out whether a caller waits in line. The tolerance of a charge that can wait is larger.
     let (cost, wait_us) = match operation {
         Operation::Refund => (member.refund(gcra), 0),
         _ => (gcra.increment(member.cost), member.max_wait_us(gcra)),
@@ -161,10 +163,11 @@ fn push_tiers(member: &Member<'_>, tiers: &Tiers, arguments: &mut Vec<Value>) {
     }));
 }
 
-/// What a window's units undergo if the member passes.
+/// Returns the verb for the units of a window if the member passes.
 fn change(operation: Operation, member: &Member<'_>) -> &'static str {
     match Batch::new(operation, &[]).action(member) {
         Action::Probe | Action::Spend => "spend",
+        Action::ProbeDebit | Action::Debit if member.ago_us > 0 => "earlier",
         Action::ProbeDebit | Action::Debit if member.saturates => "fill",
         Action::ProbeDebit | Action::Debit => "debit",
         Action::Refund if refunds(member) => "refund",
@@ -172,7 +175,7 @@ fn change(operation: Operation, member: &Member<'_>) -> &'static str {
     }
 }
 
-/// Whether a refund gives anything back: one by receipt does if that is of a charge to this kind of limit by the store.
+/// Returns whether a refund gives anything back. A receipt must be of a charge to this kind of limit, made by the store.
 fn refunds(member: &Member<'_>) -> bool {
     let charge = member.receipt.map(Receipt::stored_charge);
     match (member.algorithm, charge) {
@@ -185,8 +188,12 @@ fn refunds(member: &Member<'_>) -> bool {
     }
 }
 
-/// Which units are refunded, or in which period they were charged.
+/// Encodes the receipt of a refund: the instant of the units, or the period of the charge. For a debit of earlier
+/// units, encodes their age.
 fn named(member: &Member<'_>) -> Value {
+    if member.ago_us > 0 {
+        return integer(member.ago_us.min(MOST_US));
+    }
     match member.receipt.and_then(Receipt::stored_charge) {
         Some(Charge::Window { at }) => integer(at.as_micros()),
         Some(Charge::Quota { start_us }) => integer(start_us),
@@ -194,10 +201,10 @@ fn named(member: &Member<'_>) -> Value {
     }
 }
 
-/// The refund of a limit with a line, which has two arguments more than others.
+/// The refund of a limit with a line. It has two more arguments than others.
 const LEAVE: &str = "leave";
 
-/// What the script does to a member's bucket. A check asks it for no more than what is stored.
+/// Returns the verb for a member's bucket. A check only asks for the stored state.
 fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
     let batch = Batch::new(operation, &[]);
     let votes = operation == Operation::Spend && batch.votes(member);

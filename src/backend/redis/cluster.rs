@@ -1,9 +1,9 @@
-//! A cluster: a link to each master, and the table of which has which slots.
+//! A cluster: a link to each master, and the table that maps slots to masters.
 //!
-//! The links are clients of single servers. fred has a cluster client, but one that stops serving all masters
-//! while it reconnects to one, that sends again what was in flight to a server that left the cluster, and
-//! that ends for good if a command with one attempt is answered with `ASK`. Here each master fails for
-//! itself, and nothing is sent twice.
+//! The links are clients of single servers. fred's cluster client is not used. It stops serving all masters
+//! while it reconnects to one, resends commands that were in flight to a server that left the cluster, and
+//! terminates if a command with one attempt is answered with `ASK`. Here each master fails
+//! independently, and nothing is sent twice.
 
 use std::{
     collections::HashMap,
@@ -36,13 +36,13 @@ use super::{
 };
 use crate::backend::ServerId;
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;
 
-/// How often a call follows a redirection before it gives up.
+/// The most redirections that a call follows before it gives up.
 const REDIRECTIONS: usize = 4;
 
-/// A link that no slot is on is kept for so long after it was last needed.
+/// The time for which a link without slots is kept after its last use.
 const KEPT: Duration = Duration::from_secs(60);
 
 pub(super) struct Cluster {
@@ -51,15 +51,15 @@ pub(super) struct Cluster {
 }
 
 struct ClusterState {
-    /// What every link's configuration is made of, with the password.
+    /// The base of every link's configuration, including the password.
     config: Config,
     table: ArcSwap<SlotTable>,
     links: Mutex<HashMap<Server, Kept>>,
-    /// Rung when the table may be wrong.
+    /// Notified when the table may be outdated.
     stale: Notify,
-    /// Why there is no table.
+    /// The reason why there is no table.
     trouble: Mutex<Option<RedisError>>,
-    /// How often the table was read.
+    /// The number of times that the table was read.
     turn: AtomicUsize,
 }
 
@@ -68,17 +68,17 @@ struct Kept {
     used: Instant,
 }
 
-/// Which master has which slot, by its place among the links.
+/// The master of each slot, as an index into the links.
 struct SlotTable {
     slots: Box<[u16]>,
     links: Vec<Arc<Link>>,
 }
 
-/// A slot that no known master has.
+/// A slot without a known master.
 const NOBODY: u16 = u16::MAX;
 
 impl Cluster {
-    /// Links to the masters of the cluster that the servers of `config` belong to.
+    /// Creates links to the masters of the cluster that the servers of `config` belong to.
     pub(super) fn new(config: Config) -> Self {
         let shared = Arc::new(ClusterState {
             config,
@@ -95,37 +95,37 @@ impl Cluster {
         }
     }
 
-    /// Begins to read the table of slots, unless that is done already. It fails outside of a runtime.
+    /// Starts to keep the table of slots, unless that runs already. Starting fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         self.refresher.ensure()
     }
 
-    /// Why a master, or the table of slots, is not there.
+    /// Returns the reason why a master or the table of slots is missing, if one is.
     pub(super) fn problem(&self) -> Option<RedisError> {
         let table = self.shared.table.load();
         let of_a_master = table.links.iter().find_map(|link| link.problem());
         of_a_master.or_else(|| self.shared.trouble())
     }
 
-    /// The links to the masters that are known.
+    /// Returns the links to the known masters.
     pub(super) fn masters(&self) -> Vec<Arc<Link>> {
         self.shared.table.load().links.clone()
     }
 
-    /// The master of a slot at present.
+    /// Returns the current master of a slot.
     pub(super) fn server_of(&self, slot: u16) -> ServerId {
         let table = self.shared.table.load();
         let link = table.link(slot);
         link.map_or(ServerId::UNKNOWN, |link| link.pulse().server())
     }
 
-    /// Whether a master has decided since an instant, and has not failed after that.
+    /// Returns whether a master has decided since an instant, and has not failed after that.
     pub(super) fn has_decided(&self, server: ServerId, since: std::time::Instant) -> bool {
         let link = self.master(server);
         link.is_some_and(|link| link.pulse().has_decided(since))
     }
 
-    /// The address of a master.
+    /// Returns the address of a master.
     pub(super) fn address(&self, server: ServerId) -> Option<String> {
         self.master(server).map(|link| link.server().to_string())
     }
@@ -154,7 +154,7 @@ impl Cluster {
         }
     }
 
-    /// Calls a script where its slot is, or has moved to.
+    /// Calls a script on the master of its slot, and follows the slot if it has moved.
     pub(super) async fn run(
         &self,
         slot: u16,
@@ -195,19 +195,19 @@ impl Cluster {
 }
 
 impl ClusterState {
-    /// Reads the table when it may be wrong, until it is there.
+    /// Reads the table whenever it may be outdated, and repeats that until it succeeds.
     async fn keep_fresh(self: Arc<Self>) {
         loop {
             while !self.refresh().await {
                 time::sleep(RECONNECT_DELAY / 4).await;
             }
             self.stale.notified().await;
-            // Many calls find the same thing wrong at once.
+            // Many calls notice the same change at once.
             time::sleep(RECONNECT_DELAY / 4).await;
         }
     }
 
-    /// Asks one server after another for the table, and takes the first that says.
+    /// Asks one server after another for the table, and takes the first answer.
     async fn refresh(&self) -> bool {
         let mut trouble: Option<RedisError> = None;
         let links = self.all_links();
@@ -217,21 +217,21 @@ impl ClusterState {
                     self.adopt(&routing);
                     return true;
                 }
-                Ok(_) => tracing::debug!(?link, "a server knows of no slots"),
+                Ok(_) => tracing::debug!(?link, "a server has an empty table of slots"),
                 Err(error) if trouble.as_ref().is_some_and(RedisError::is_permanent) => {
                     tracing::debug!(%error, ?link, "a server has no table of slots");
                 }
                 Err(error) => trouble = Some(error),
             }
         }
-        // As long as one is connecting for the first time, nothing is wrong yet.
+        // As long as a link is connecting for the first time, nothing has failed yet.
         let has_attempted = links.iter().all(|link| link.has_attempted());
         *lock(&self.trouble) = trouble.filter(|_| has_attempted);
         false
     }
 
-    /// The links that there are, those that are connected first. Each time another one begins, since one that is
-    /// cut off from the others has an old table.
+    /// Returns all links, connected ones first. Each call begins with another link, because a server that is
+    /// cut off from the others has an outdated table.
     fn all_links(&self) -> Vec<Arc<Link>> {
         for seed in self.config.server.hosts() {
             self.link_to(seed);
@@ -244,7 +244,7 @@ impl ClusterState {
         links
     }
 
-    /// Waits until the first attempt to read the table is over.
+    /// Waits until the first attempt to read the table has ended.
     async fn attempted(&self) {
         while self.table.load().links.is_empty() && self.trouble().is_none() {
             time::sleep(RECONNECT_DELAY / 10).await;
@@ -270,7 +270,7 @@ impl ClusterState {
         *lock(&self.trouble) = None;
     }
 
-    /// The link to a server, made if there is none.
+    /// Returns the link to a server, and creates it if necessary.
     fn link_to(&self, server: Server) -> Arc<Link> {
         let used = Instant::now();
         let mut links = lock(&self.links);
@@ -320,7 +320,7 @@ impl SlotTable {
 }
 
 impl fmt::Debug for Cluster {
-    /// Leaves out the configuration, in which there may be a password.
+    /// Leaves out the configuration, because it can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster")
             .field("masters", &self.masters())

@@ -1,4 +1,4 @@
-//! How a client has to be set up, so that a server's fault is never long a decision's.
+//! The configuration of clients. It bounds how long a faulty server can delay a decision.
 
 use std::{
     fmt,
@@ -17,17 +17,17 @@ use fred::{
 
 use super::error::RedisError;
 
-/// The longest that connecting may take, and what a client asks for itself.
+/// The longest time for connecting, and for the client's own commands.
 pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The least time between the beginnings of two attempts to connect, to which up to half as much is added.
+/// The least time between the starts of two attempts to connect. Up to half of it is added at random.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// A server that has owed two answers in a row for so long is left.
+/// The connection to a server is replaced if two answers in a row are late by this time.
 pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
-/// How a [`RedisBackend`](super::RedisBackend) reaches its servers: a URL, a configuration, or an existing client or
-/// pool. [`RedisBackend::new`](super::RedisBackend::new) takes one.
+/// The way in which a [`RedisBackend`](super::RedisBackend) reaches its servers: a URL, a configuration, or an existing
+/// client or pool. [`RedisBackend::new`](super::RedisBackend::new) takes one. The [module docs](super) have an example.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ConnectionSource {
@@ -35,15 +35,15 @@ pub enum ConnectionSource {
     Url(String),
     /// A configuration that a URL cannot express. The backend replaces its `fail_fast` and connection options.
     Config(Box<Config>),
-    /// A client, which its owner connects. It does not notice a silent server while decisions are sent to it, and may
-    /// wait for minutes where a client of the backend would look for another server after three seconds.
+    /// A client that its owner connects. It does not notice a silent server while decisions are sent to it, and may
+    /// wait for minutes. A client of the backend would look for another server after three seconds.
     Client(Client),
     /// Several clients that are used in turn.
     Pool(Pool),
 }
 
 impl fmt::Debug for ConnectionSource {
-    /// Leaves out the URL, in which there may be a password.
+    /// Leaves out the URL, because it can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Url(_) => "Url",
@@ -84,7 +84,7 @@ impl From<Pool> for ConnectionSource {
     }
 }
 
-/// The configuration that a URL stands for.
+/// Parses a URL into a configuration.
 pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
     let invalid = |problem: &str| {
         RedisError::Config(format!(
@@ -96,8 +96,8 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
     let (scheme, rest) = url
         .split_once("://")
         .ok_or_else(|| invalid("it has no scheme"))?;
-    // fred would build the TLS configuration with the process's default cryptography, of which there may
-    // be none, or two.
+    // fred would build the TLS configuration with the process's default cryptography provider. There can
+    // be none, or two of them.
     let (plain, tls) = match scheme
         .strip_prefix("rediss")
         .or_else(|| scheme.strip_prefix("valkeys"))
@@ -106,7 +106,7 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
         None => (scheme.replacen("valkey", "redis", 1), false),
     };
     if !["redis", "redis-cluster", "redis-sentinel", "redis+unix"].contains(&plain.as_str()) {
-        // It is not repeated: a password may have got into it.
+        // The scheme is not repeated, because a part of the password may be in it.
         return Err(invalid("it begins with another scheme"));
     }
     let config = Config::from_url(&format!("{plain}://{rest}"));
@@ -117,7 +117,7 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
     Ok(config)
 }
 
-/// TLS by rustls with ring, trusting what the system trusts.
+/// Configures TLS with rustls and ring, and the certificates that the system trusts.
 fn native_tls() -> Result<TlsConfig, RedisError> {
     let invalid = |error: fred::rustls::Error| RedisError::Config(format!("TLS: {error}"));
     let mut roots = RootCertStore::empty();
@@ -134,7 +134,7 @@ fn native_tls() -> Result<TlsConfig, RedisError> {
     Ok(TlsConnector::from(config).into())
 }
 
-/// A client for one connection.
+/// Creates a client for one connection.
 pub(super) fn client(mut config: Config) -> Client {
     config.fail_fast = true;
     Client::new(config, None, Some(connection()), None)
@@ -145,13 +145,13 @@ fn connection() -> ConnectionConfig {
         connection_timeout: INTERNAL_TIMEOUT,
         internal_command_timeout: INTERNAL_TIMEOUT,
         max_command_attempts: 1,
-        // A link has a bound of its own: once this one is reached, fred forgets to send what comes later.
+        // Links have their own bound. Once fred's is reached, fred no longer sends later commands.
         max_command_buffer_len: 0,
         tcp: TcpConfig {
             nodelay: Some(true),
             ..TcpConfig::default()
         },
-        // Not `ReadOnly`, after which fred would leave calls that are answered next: a link sees to that itself.
+        // Not `ReadOnly`: fred would drop the calls whose answers come next. Links handle it themselves.
         reconnect_errors: vec![
             ReconnectError::Loading,
             ReconnectError::MasterDown,
@@ -161,14 +161,14 @@ fn connection() -> ConnectionConfig {
     }
 }
 
-/// How far apart the beginnings of two attempts to connect are: at random, so that a fleet does not come back as
-/// one.
+/// Returns a random time between the starts of two attempts to connect, so that a fleet does not reconnect all at
+/// once.
 pub(super) fn pause() -> Duration {
     let random = RandomState::new().hash_one(());
     RECONNECT_DELAY + Duration::from_micros(random % 50_000)
 }
 
-/// What somebody's own client does otherwise than one of ours, and what it should do.
+/// Lists the settings of a borrowed client that differ from our own clients, with the recommended values.
 pub(super) fn differences(client: &Client) -> Vec<String> {
     let theirs = client.connection_config();
     let silence = theirs.unresponsive.max_timeout;
@@ -197,7 +197,7 @@ pub(super) fn differences(client: &Client) -> Vec<String> {
     .collect()
 }
 
-/// How often somebody's own client sends a command again, if it does.
+/// Returns how often a borrowed client resends commands, if it does.
 pub(super) fn replays(client: &Client) -> Option<u32> {
     let attempts = client.connection_config().max_command_attempts;
     (attempts != 1).then_some(attempts)

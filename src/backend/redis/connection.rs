@@ -13,8 +13,8 @@ use super::{config, error::RedisError};
 
 /// A client that serves one connection, and why that has ended. It has no `Debug`, since a client holds the password.
 ///
-/// fred fails what is in flight when a connection ends. What is sent after that, before anybody has noticed, it keeps and never
-/// answers.
+/// fred fails the calls that are in flight when a connection ends. It keeps a call that is sent right after that, and
+/// never answers it.
 pub(super) struct Connection {
     client: Arc<Client>,
     end: watch::Sender<Option<Error>>,
@@ -48,7 +48,7 @@ impl Connection {
         EndsWith(self)
     }
 
-    /// Why it has ended, if it has.
+    /// The reason for its end, if it has ended.
     pub(super) fn problem(&self) -> Option<RedisError> {
         self.end.borrow().clone().map(RedisError::Disconnected)
     }

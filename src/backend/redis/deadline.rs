@@ -1,4 +1,4 @@
-//! When a decision has to be there.
+//! The deadline of a decision.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::{self, Instant};
 
 use super::error::RedisError;
 
-/// When a decision has to be there.
+/// The instant at which a decision is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Deadline(Instant);
 
-/// The longest that a call may take. Neither clocks nor timers can go on for as long as a [`Duration`] may be.
+/// The longest that a call may take. Clocks and timers cannot represent every [`Duration`].
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Deadline {
@@ -18,7 +18,7 @@ impl Deadline {
         Self(Instant::now() + timeout.min(LONGEST))
     }
 
-    /// What is left, which is never nothing: fred would wait without an end.
+    /// Returns the time left, which is never zero: fred would wait forever.
     pub(super) fn left(self) -> Result<Duration, RedisError> {
         let left = self.0.saturating_duration_since(Instant::now());
         match left.is_zero() {

@@ -1,4 +1,4 @@
-//! Why Redis has not decided, and what that means.
+//! Errors of Redis, and their meaning for a decision.
 
 use fred::{
     error::{Error, ErrorKind},
@@ -8,7 +8,8 @@ use thiserror::Error as ThisError;
 
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
-/// Why Redis did not decide a batch. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`].
+/// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`]. The
+/// [guide](crate::guide::redis#when-redis-fails) has examples.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
@@ -40,21 +41,21 @@ pub enum RedisError {
 }
 
 impl RedisError {
-    /// The error that Redis has answered with, and what to change.
+    /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
         Self::Refused(explained(reply))
     }
 
-    /// Whether a server refused to write because it is a replica: a master that has failed over, which is left to
-    /// find the new one.
+    /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
+    /// looks for the new master.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused(text) if code(text) == "READONLY")
     }
 
-    /// Whether it is certain that nothing was done.
+    /// Returns whether it is certain that nothing was done.
     fn is_certain(&self) -> bool {
-        // These end the connection, and what waits on it fails for the same reason.
+        // These end the connection, and all waiting calls fail with the same error.
         const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
         match self {
             Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
@@ -63,7 +64,7 @@ impl RedisError {
         }
     }
 
-    /// Whether waiting will not help: the password is wrong, or the server is of another kind.
+    /// Returns whether waiting will not help, for example because the password is wrong or the server is of another kind.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         const PERMANENT: [&str; 6] = [
@@ -97,7 +98,7 @@ impl From<Error> for RedisError {
     }
 }
 
-/// Whether these are a server's words: they begin with a code in capital letters.
+/// Returns whether the text is from a server: it begins with a code in capital letters.
 fn is_reply(details: &str) -> bool {
     let code = details.split(' ').next().unwrap_or_default();
     code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
@@ -105,7 +106,7 @@ fn is_reply(details: &str) -> bool {
 
 const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
 
-/// Adds what to change to errors that come of how a server is set up.
+/// Adds a remedy to errors that are caused by a server's configuration.
 fn explained(reply: &str) -> String {
     match remedy(reply) {
         Some(remedy) => format!("{reply} ({remedy})"),
@@ -137,7 +138,7 @@ fn remedy(reply: &str) -> Option<&'static str> {
         _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
-        // What is stored is no number for the script.
+        // The stored value is not a number.
         "ERR" if reply.contains("user_script") || reply.contains("not a bucket") => SOMEBODY_ELSE,
         _ => return None,
     };
@@ -146,8 +147,8 @@ fn remedy(reply: &str) -> Option<&'static str> {
 
 const SOMEBODY_ELSE: &str = "something else uses these keys: give tollgate a prefix of its own";
 
-/// The code of an error. Before Redis 7, a script's errors begin with `ERR Error running script`, and the error itself
-/// follows a hyphen.
+/// Returns the code of an error. Before Redis 7, a script's errors begin with `ERR Error running script`, and the error
+/// itself follows a hyphen.
 fn code(reply: &str) -> &str {
     let mut words = reply.split_whitespace();
     let first = words.next().unwrap_or_default();
@@ -162,16 +163,16 @@ fn code(reply: &str) -> &str {
     }
 }
 
-/// What a call has come to that did not come to a decision.
+/// The reason why a call has not led to a decision.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// The script is not loaded: it can be sent.
+    /// The script is not loaded, and can be sent.
     NoScript,
-    /// Some of the keys are on their way to another server: they can be asked for one by one.
+    /// Some of the keys are being moved to another server. They can be asked for one by one.
     TryAgain,
     /// The keys are on another server.
     Moved(Redirect),
-    /// The keys are on their way to another server.
+    /// The keys are being moved to another server.
     Ask(Redirect),
     InvalidNow(InvalidNow),
     /// Nothing was sent.
@@ -179,7 +180,7 @@ pub(super) enum Failure {
     Redis(RedisError),
 }
 
-/// Where a server has sent us: `host:port`, of which it leaves the host out if that is its own.
+/// The target of a redirection, `host:port`. A server leaves out the host if it is its own.
 #[derive(Clone, Debug)]
 pub(super) struct Redirect {
     host: String,
@@ -206,7 +207,7 @@ impl Redirect {
 }
 
 impl Failure {
-    /// Whether nothing was done because of the keys that were asked for together: one by one, some of them may be.
+    /// Returns whether the call failed because its keys were in one call. Single calls can succeed.
     pub(super) fn is_of_the_keys(&self) -> bool {
         match self {
             Self::TryAgain => true,

@@ -1,4 +1,4 @@
-//! What one call of a script carries: the calls of one caller or of several.
+//! Groups of calls that travel in one script call.
 
 use std::{collections::HashMap, mem::replace};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::clock::Timestamp;
 
-/// Calls that travel together. The server decides them in their order.
+/// Calls that travel together. The server decides them in order.
 pub(super) struct Group<'a> {
     calls: SmallVec<[&'a ScriptCall; 1]>,
     form: Form<'a>,
@@ -28,7 +28,7 @@ enum Form<'a> {
     Batches,
 }
 
-/// A spend among others. Those from one bucket are next to each other, in their order.
+/// A spend in a group. Spends from one bucket are next to each other, in order.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     bucket: usize,
@@ -60,7 +60,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// What an `EVALSHA` is sent or, if `script` is a text, an `EVAL`.
+    /// Returns the arguments of an `EVALSHA` or, if `script` is the text, of an `EVAL`.
     pub(super) fn arguments(&self, script: &'static str) -> Vec<Value> {
         let mut arguments = vec![Value::from_static_str(script)];
         match &self.form {
@@ -71,7 +71,7 @@ impl<'a> Group<'a> {
         arguments
     }
 
-    /// What the script's answer means for each of the calls.
+    /// Splits the script's answer into the answers for each call.
     pub(super) fn answers(&self, reply: &Value) -> Answers {
         match (&self.form, reply) {
             (Form::Spend, reply) => smallvec![ScriptAnswer::read(reply)],
@@ -152,8 +152,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The places of spends at the same instant by the same script, or nothing if a call is another. No bucket is in it with
-/// two algorithms.
+/// Returns the places of spends at the same instant by the same script, or `None` if a call is of another kind, or a
+/// bucket occurs with two algorithms.
 fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
     let first = calls.first()?.spend()?;
     let mut buckets = HashMap::<_, _, RandomState>::default();
@@ -175,7 +175,7 @@ fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
     are_apart.then_some(places)
 }
 
-/// What the script has answered for one bucket, to each of those who spend from it.
+/// Computes the answer for each spend from one bucket, from the script's answer for that bucket.
 fn answers_of_bucket(
     places: &[Place<'_>],
     now: Timestamp,
@@ -193,7 +193,7 @@ fn answers_of_bucket(
         return each(&garbled);
     };
     if let Value::String(fault) = passed {
-        // Nothing is stored, so each one finds what was stored before.
+        // Nothing was stored, so each spend finds the same state.
         let alone = places
             .iter()
             .map(|place| match place.spend.apply(&stored, us) {

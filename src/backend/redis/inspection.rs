@@ -1,4 +1,4 @@
-//! A look at a server that is connected, for settings by which buckets would be lost or times be wrong.
+//! Inspects a connected server for settings that lose buckets or make times wrong.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,13 @@ use fred::types::FromValue;
 use super::link::Link;
 use crate::check::{Check, Checks, Finding};
 
-/// How long an answer may take, for which nobody waits but a check.
+/// The longest that an answer may take. Only a check waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How far apart clocks may be.
+/// The largest accepted difference between clocks.
 const SKEW: Duration = Duration::from_secs(5);
 
-/// What is to be said of a server. Where its user may not ask, nothing is.
+/// Returns the findings about a server. Without the permission to ask, there are none.
 pub(super) async fn inspect(link: &Link, checks: Checks) -> Vec<Finding> {
     let mut findings = Vec::new();
     if checks.has(Check::BucketsEvicted) {
@@ -35,7 +35,7 @@ async fn eviction(link: &Link) -> Option<Finding> {
     };
     let (most, policy) = (field("maxmemory")?, field("maxmemory_policy")?);
     let seen = format!("the Redis server evicts by `{policy}` when it holds {most} bytes");
-    // `volatile-ttl` evicts those first that are soonest full anyway.
+    // `volatile-ttl` evicts the buckets first that would be full soonest.
     let is_harmless = most == "0" || ["noeviction", "volatile-ttl"].contains(&policy);
     (!is_harmless).then(|| Finding::new(Check::BucketsEvicted, seen))
 }
@@ -51,7 +51,7 @@ async fn skew(link: &Link) -> Option<Finding> {
     (apart > SKEW).then(|| Finding::new(Check::ClockSkew, seen))
 }
 
-/// How far a clock is from ours at least, which it was read between.
+/// Returns the least difference between our clock and one that was read between two readings of ours.
 fn apart(before: Duration, theirs: Duration, after: Duration) -> Duration {
     let (ahead, behind) = (theirs.saturating_sub(after), before.saturating_sub(theirs));
     ahead.max(behind)

@@ -47,13 +47,13 @@ enum Part {
     Tag,
 }
 
-/// Longer ids are hashed, and so are all of a form that [hashes](KeyForm::hash_ids).
+/// Longer ids are hashed, as are all ids of a form that [hashes](KeyForm::hash_ids).
 const LONGEST_ID: usize = 128;
 
-/// What would end a hash tag early, what escapes are made of, and what a terminal cannot show.
+/// Characters to escape: braces, which would end a hash tag; `%`; and those that a terminal cannot show.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'{').add(b'}');
 
-/// Begins what a hash stands in for. No escaped id has it: after `%` come two hexadecimal digits.
+/// The prefix of a hashed id. No escaped id contains it, because two hexadecimal digits follow each `%`.
 const HASH: &str = "%sha256:";
 
 impl KeyForm {
@@ -77,7 +77,7 @@ impl KeyForm {
         })
     }
 
-    /// The default form with another prefix instead of `tollgate`.
+    /// Creates the default form with another prefix instead of `tollgate`.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl KeyForm {
         self
     }
 
-    /// The key of a member's bucket.
+    /// Returns the key of a member's bucket.
     pub(super) fn key(&self, member: &Member<'_>) -> String {
         let mut key = String::with_capacity(64);
         for part in &self.parts {
@@ -111,7 +111,7 @@ impl KeyForm {
         key
     }
 
-    /// Appends an id, or so many bytes of its hash.
+    /// Appends an id, or the first `bytes` bytes of its hash.
     fn push_id(&self, key: &mut String, id: &str, bytes: usize) {
         if self.hashed || id.len() > LONGEST_ID {
             key.push_str(HASH);
@@ -191,8 +191,8 @@ fn check(form: &str, parts: &[Part]) -> Result<(), FormProblem> {
     }
 }
 
-/// Whether a limit's name or number, of letters, digits, `_`, `.` and `-`, could end elsewhere. What the
-/// form itself begins with is no part of it.
+/// Returns whether a limit's name or number, of letters, digits, `_`, `.` and `-`, is not separated from its neighbours. The
+/// beginning of the form needs no separator.
 fn runs_into_its_neighbour(parts: &[Part]) -> bool {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let mut pairs = parts.windows(2).enumerate();

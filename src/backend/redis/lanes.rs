@@ -1,8 +1,8 @@
-//! Calls that wait for the link while another one is in flight.
+//! Calls that wait while another one is in flight on the link.
 //!
-//! A lane is what may share one call of a script: all that goes to a single server, or one slot of a cluster. A call that
-//! finds its lane free is sent at once. Others wait until nothing is in flight on it, and then go out together. They also
-//! go out as soon as they are as many as one call may carry, because waiting longer would not make them more.
+//! Calls in the same lane can share one script call: a single server is one lane, and so is each slot of a cluster. A
+//! call that finds its lane free is sent at once. Others wait until nothing is in flight on the lane, and are then sent
+//! together. They are also sent as soon as they fill one script call, because no more of them could join it.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -16,17 +16,17 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{answer::ScriptAnswer, call::ScriptCall, deadline::Deadline, error::Failure};
 
-/// How many callers share one call at most. Twice as many would save little more, and keep the server from others for
+/// The most callers that share one call. Twice as many would save little more, and block the server for
 /// twice as long.
 pub(super) const MOST_TOGETHER: usize = 64;
 
-/// How much they may ask for together, in arguments.
+/// The largest weight of one call, in arguments.
 const MOST_WEIGHT: usize = 2048;
 
 #[derive(Default)]
 pub(super) struct Lanes(Mutex<HashMap<u16, Lane, RandomState>>);
 
-/// A lane is there for as long as something is in flight on it.
+/// A lane exists as long as something is in flight on it.
 struct Lane {
     in_flight: usize,
     waiting: Vec<Waiting>,
@@ -37,25 +37,25 @@ struct Lane {
 pub(super) struct Waiting {
     pub(super) call: ScriptCall,
     pub(super) deadline: Deadline,
-    /// Where its caller waits.
+    /// The runtime of its caller.
     pub(super) runtime: Handle,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// What a call that has waited comes to.
+/// The result of a call that has waited.
 pub(super) enum Reply {
     Answer(Result<ScriptAnswer, Failure>),
-    /// It was refused together with others, and nothing was done. It may be sent alone.
+    /// Its group was refused, and nothing was done. It can be sent alone.
     Alone,
 }
 
-/// What a call is to do that has entered a lane.
+/// The next step of a call that has entered a lane.
 pub(super) enum Entered {
-    /// It is sent, and the lane is left when it has ended.
+    /// Send it, and leave the lane when it has ended.
     Free,
     Waits {
         reply: oneshot::Receiver<Reply>,
-        /// What has become full by this, and is sent at once. The lane is left for each of them.
+        /// Groups that are now full, to be sent at once. Leave the lane once for each of them.
         full: SmallVec<[Vec<Waiting>; 2]>,
     },
 }
@@ -82,7 +82,7 @@ impl Lanes {
         Entered::Waits { reply, full }
     }
 
-    /// Leaves a lane, and takes what waits for it. Then something is in flight again.
+    /// Leaves a lane, and takes the calls that wait for it. They are then in flight.
     pub(super) fn leave(&self, place: u16) -> Option<Vec<Waiting>> {
         let mut lanes = self.lock();
         let lane = lanes.get_mut(&place)?;
@@ -111,7 +111,7 @@ impl Lane {
         }
     }
 
-    /// Lets a call wait, and takes what is full then.
+    /// Adds a waiting call, and takes the groups that are full.
     fn push(&mut self, waiting: Waiting) -> SmallVec<[Vec<Waiting>; 2]> {
         let weight = waiting.call.weight();
         let mut full = SmallVec::new();
@@ -129,7 +129,7 @@ impl Lane {
         full
     }
 
-    /// Takes all that wait, unless nobody does.
+    /// Takes all waiting calls, if there are any.
     fn depart(&mut self) -> Option<Vec<Waiting>> {
         self.forget_those_who_left();
         if self.waiting.is_empty() {
@@ -140,7 +140,7 @@ impl Lane {
         Some(take(&mut self.waiting))
     }
 
-    /// Whoever has left before the call is sent is not charged.
+    /// Removes the calls whose callers have left. They are not charged.
     fn forget_those_who_left(&mut self) {
         self.waiting.retain(|waiting| !waiting.reply.is_closed());
         let weights = self.waiting.iter().map(|waiting| waiting.call.weight());

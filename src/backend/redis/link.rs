@@ -27,7 +27,7 @@ use super::{
     upkeep::{SupervisedConnection, keep_loaded},
 };
 
-/// How many calls may wait for one server.
+/// The most calls that wait for one server.
 const MOST_WAITING: usize = 8192;
 
 /// A client of one server. The tasks that serve it end with it.
@@ -45,7 +45,8 @@ enum Route {
 }
 
 impl Link {
-    /// A link of our own, which connects in the background once it has [begun](Self::begin), and stays connected.
+    /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
+    /// connected.
     pub(super) fn new(config: Config) -> Self {
         let line = Arc::new(SupervisedConnection::new(config));
         let kept_up = Arc::clone(&line);
@@ -62,7 +63,7 @@ impl Link {
         }
     }
 
-    /// A link through somebody's client, who connects it.
+    /// Creates a link with a borrowed client, which its owner connects.
     pub(super) fn borrow(client: Client) -> Self {
         let loaded = client.clone();
         Self {
@@ -74,12 +75,12 @@ impl Link {
         }
     }
 
-    /// Begins to serve the link, unless that is done already. It fails outside of a runtime.
+    /// Starts to serve the link, unless that runs already. Starting fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         self.upkeep.ensure()
     }
 
-    /// The same if there is a runtime. Without one, the first call begins.
+    /// Does the same if there is a runtime. Without one, the first call starts it.
     pub(super) fn begin_if_possible(&self) {
         let _begins_later = self.begin();
     }
@@ -91,7 +92,7 @@ impl Link {
         }
     }
 
-    /// What sends one command, or why it would not get through.
+    /// Returns the client for one command, or the reason why a command would fail.
     fn attempt(&self, timeout: Duration) -> Result<Attempt, RedisError> {
         self.begin()?;
         let line = match &self.route {
@@ -100,7 +101,7 @@ impl Link {
         };
         let connection = line.connection();
         if let Some(error) = line.problem()
-            // A replica stays connected, and would refuse each write.
+            // A replica keeps its connection, and would refuse each write.
             && (error.is_read_only() || !connection.client().is_connected())
         {
             return Err(error);
@@ -111,12 +112,12 @@ impl Link {
         }
     }
 
-    /// Whether its server decides.
+    /// Returns the record of the server's decisions.
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// Why there is no connection, as far as that is known.
+    /// Returns the reason why there is no connection, if it is known.
     pub(super) fn problem(&self) -> Option<RedisError> {
         match &self.route {
             Route::Own(line) => line.problem(),
@@ -124,7 +125,7 @@ impl Link {
         }
     }
 
-    /// Whether the first attempt to connect is over.
+    /// Returns whether the first attempt to connect has ended.
     pub(super) fn has_attempted(&self) -> bool {
         match &self.route {
             Route::Own(line) => line.has_attempted(),
@@ -136,7 +137,7 @@ impl Link {
         self.client().is_connected()
     }
 
-    /// Waits until the server is there, or says why it will not be.
+    /// Waits until the server is connected, or returns a permanent error.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         self.begin()?;
         let client = match &self.route {
@@ -146,7 +147,7 @@ impl Link {
         let mut errors = client.error_rx();
         while !client.is_connected() {
             tokio::select! {
-                // It misses what happens while it begins to wait.
+                // `wait_for_connect` misses a connection that is made before it begins to wait.
                 _ = time::timeout(RECONNECT_DELAY, client.wait_for_connect()) => {}
                 error = errors.recv() => match error.map(|(error, _)| RedisError::from(error)) {
                     Ok(error) if error.is_permanent() => return Err(error),
@@ -157,14 +158,14 @@ impl Link {
         Ok(())
     }
 
-    /// Decides what one caller asks: at once if its lane is free, else together with what else waits for it.
+    /// Decides one caller's call: at once if its lane is free, else together with the other waiting calls.
     pub(super) async fn run(
         self: &Arc<Self>,
         lane: u16,
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
-        // Refused at once when too much waits: a queue that outlives the deadlines of its callers helps nobody.
+        // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
         self.begin()?;
         let (reply, full) = match self.lanes.enter(lane, call, deadline) {
@@ -186,7 +187,7 @@ impl Link {
         }
     }
 
-    /// Decides what one caller asks for a slot that this server is only about to get.
+    /// Decides one caller's call for a slot that this server is importing.
     pub(super) async fn ask(
         &self,
         call: &ScriptCall,
@@ -207,7 +208,7 @@ impl Link {
         answers.pop().unwrap_or_else(|| Err(garbled().into()))
     }
 
-    /// Calls a script. It is sent once, and once more only if it was not done because it was not loaded.
+    /// Calls a script. It is sent once, and once more only if the server had not loaded it.
     async fn decide(
         &self,
         group: &Group<'_>,
@@ -218,7 +219,7 @@ impl Link {
         let script = group.script();
         let arguments = group.arguments(&script.sha);
         let mut reply = self.send("EVALSHA", arguments, asking, deadline).await;
-        // The only answer that allows to send again: the server has run nothing.
+        // Only this answer allows a second attempt, because the server has run nothing.
         if let Err(Failure::NoScript) = reply {
             let arguments = group.arguments(script.text);
             reply = self.send("EVAL", arguments, asking, deadline).await;
@@ -237,11 +238,11 @@ impl Link {
         answers
     }
 
-    /// What sends one call, once the first attempt to connect is over.
+    /// Returns the client for one call, once the first attempt to connect has ended.
     async fn ready(&self, deadline: Deadline) -> Result<Attempt, RedisError> {
         self.begin()?;
-        // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a server that
-        // is down costs its callers nothing.
+        // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a
+        // server that is down costs its callers nothing.
         if let Route::Own(line) = &self.route {
             deadline.limit(line.attempted()).await?;
         }
@@ -285,7 +286,7 @@ impl Link {
         Ok(reply.await?)
     }
 
-    /// The server that it has been made for.
+    /// Returns the server of this link.
     pub(super) fn server(&self) -> Server {
         let mut hosts = self.client().client_config().server.hosts();
         hosts.swap_remove(0)
@@ -301,7 +302,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Leaves a server that has said that it is a replica.
+/// Leaves a server that has answered that it is a replica.
 fn leave_replica(line: &SupervisedConnection, failure: &Failure) {
     if let Failure::Redis(error) = failure
         && error.is_read_only()
@@ -310,7 +311,7 @@ fn leave_replica(line: &SupervisedConnection, failure: &Failure) {
     }
 }
 
-/// A call that is in flight on a lane. When it ends, or nobody waits for it any more, what waits goes out.
+/// A call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
 struct Passage {
     link: Arc<Link>,
     lane: u16,
@@ -324,7 +325,7 @@ impl Passage {
         }
     }
 
-    /// Sends what has waited, in a task that no single caller can end.
+    /// Sends the waiting calls, in a task that no single caller can cancel.
     fn carry(self, waiting: Vec<Waiting>) {
         let runtime = waiting.first().map(|waiting| waiting.runtime.clone());
         if let Some(runtime) = runtime {
@@ -339,7 +340,7 @@ impl Passage {
         let group = Group::new(waiting.iter().map(|waiting| &waiting.call));
         let answers = self.link.decide(&group, false, deadline).await;
         drop(group);
-        // Whatever waits goes out before these are answered.
+        // Send the next calls before answering these.
         drop(self);
         let is_shared = waiting.len() > 1;
         let mut answers = answers.map(Answers::into_iter);
@@ -349,7 +350,7 @@ impl Passage {
                 Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone),
                 Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
             };
-            // Whoever has left by now stays charged.
+            // A caller that has left by now stays charged.
             let _has_left = reply.map(|reply| waiting.reply.send(reply));
         }
     }

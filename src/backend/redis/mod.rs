@@ -29,20 +29,20 @@
 //! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is
 //! the theoretical arrival time in microseconds, `us` or `us:frac`. It expires at that time. The value of a bucket
 //! with tiers is binary, and expires when nothing depends on it any more. The value of a
-//! window is `W` and the instants of its units; it expires with the newest unit. The value of a quota is
+//! window is `W` and the instants of its units, of which expired ones may come first; it expires with the newest unit. The value of a quota is
 //! `Q<start>:<used>`; it expires when the period ends.
 //!
 //! # Simultaneous decisions
 //!
-//! Decisions that arrive while a call is in flight share the next one, up to 64 of them. A decision that finds the connection
-//! idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that leaves before its
-//! call is sent is not charged.
+//! Decisions that arrive while a call is in flight share the next one, up to 64 of them. A decision that finds the
+//! connection idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that
+//! leaves before its call is sent is not charged.
 //!
 //! # Servers
 //!
-//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `SETRANGE`, `DEL`, `PEXPIRE`,
-//! `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be evicted: set `maxmemory-policy noeviction`, or
-//! `volatile-ttl` to lose those first that are nearly full.
+//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `GETRANGE`, `SETRANGE`,
+//! `STRLEN`, `DEL`, `PEXPIRE`, `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be
+//! evicted: set `maxmemory-policy noeviction`, or `volatile-ttl` to lose those first that are nearly full.
 
 mod answer;
 mod arguments;
@@ -98,7 +98,7 @@ use crate::{
     transaction::{Batch, Member},
 };
 
-/// All calls to a single server may travel together.
+/// The lane of all calls to a single server.
 const ONE_LANE: u16 = 0;
 
 /// Keeps buckets in Redis or Valkey: on a single server, behind sentinels, or in a cluster.
@@ -172,7 +172,7 @@ impl RedisBackend {
         connected
     }
 
-    /// Begins to connect, and to look at the servers, unless that is done already.
+    /// Starts to connect and to inspect the servers, unless that runs already.
     fn begin(&self) -> Result<(), RedisError> {
         self.watched.servers.begin()?;
         match self.watched.is_done() {
@@ -215,7 +215,7 @@ impl fmt::Debug for RedisBackend {
     }
 }
 
-/// The masters of a cluster.
+/// Returns the masters, if this is a cluster.
 impl backend::Servers for RedisBackend {
     fn server_of(&self, member: &Member<'_>) -> ServerId {
         match &self.watched.servers {

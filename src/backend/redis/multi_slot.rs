@@ -7,7 +7,7 @@
 //!    the others are refunded.
 //! 3. The members that do not vote are spent last, once the batch has passed. They are never refunded.
 //!
-//! A batch within one slot takes the same way while that slot is being moved to another server, because a script cannot
+//! A batch within one slot takes the same phases while that slot is being moved to another server, because a script cannot
 //! run on keys of which some have moved.
 //!
 //! Tiers cannot be refunded. Slots with tiers are therefore spent last, one after the other. If one of them is denied, the
@@ -52,7 +52,7 @@ impl Group {
         )
     }
 
-    /// The members that are in the slot, and a copy of their batch that borrows nothing.
+    /// Returns the members that are in the slot, and an owned copy of their batch.
     fn owned(&self, batch: &Batch<'_>) -> (u16, OwnedBatch) {
         let members = self.places.iter().map(|place| batch.members[*place]);
         let members: Vec<_> = members.collect();
@@ -61,7 +61,7 @@ impl Group {
     }
 }
 
-/// The slot of a member's bucket.
+/// Returns the slot of a member's bucket.
 pub(super) fn slot_of(member: &Member<'_>, form: &KeyForm) -> u16 {
     redis_keyslot(form.key(member).as_bytes())
 }
@@ -93,7 +93,7 @@ pub(super) async fn apply(
     decided
 }
 
-/// A batch over several slots, and what it takes to ask for it.
+/// A batch over several slots, and the means to send it.
 struct MultiSlotBatch<'a> {
     cluster: &'a Arc<Cluster>,
     batch: &'a Batch<'a>,
@@ -101,12 +101,12 @@ struct MultiSlotBatch<'a> {
     /// Whether each member has a script call of its own, because its slot is being moved.
     apart: bool,
     deadline: Deadline,
-    /// How long giving back may take.
+    /// The longest that refunds may take.
     timeout: Duration,
 }
 
 impl MultiSlotBatch<'_> {
-    /// The members that are meant, slot by slot.
+    /// Returns the members that `is_meant` selects, slot by slot.
     fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
@@ -208,24 +208,24 @@ type Answers = Vec<Result<ScriptAnswer, Failure>>;
 struct SpendPhase {
     cluster: Arc<Cluster>,
     votes: Vec<(u16, ScriptCall)>,
-    /// Votes that cannot be given back, or not all of them.
+    /// Votes with tiers, which cannot be refunded completely.
     tiers: Vec<(u16, ScriptCall)>,
-    /// What each of the votes charges, those without tiers first.
+    /// The batch of each vote, those without tiers first.
     charged: Vec<(u16, OwnedBatch)>,
     form: KeyForm,
     others: Vec<(u16, ScriptCall)>,
     deadline: Deadline,
-    /// How long giving back may take.
+    /// The longest that refunds may take.
     timeout: Duration,
 }
 
 impl SpendPhase {
-    /// Takes from the members that vote and, if all of them pass, from the others.
+    /// Charges the voting members and, if all of them pass, the others.
     async fn run(self) -> (Answers, Option<Answers>) {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
-        // One after the other: what is granted by tiers cannot be refunded, so each must be the last that could deny.
+        // One after the other: grants of tiers cannot be refunded, so each slot must be the last one that could deny.
         for (slot, call) in &self.tiers {
             if !voted.iter().all(took) {
                 break;
@@ -236,9 +236,9 @@ impl SpendPhase {
             let others = run(&self.cluster, &self.others, self.deadline).await;
             return (voted, Some(others));
         }
-        // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would give
-        // away what others have paid for. The refunds have a time of their own: the request's may be over, and leaving the
-        // charges would deny the client for nothing.
+        // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would
+        // give away units that others have paid for. The refunds have their own timeout: the request's may be over, and
+        // leaving the charges would deny the client for nothing.
         let charged = self.charged.iter().zip(&voted);
         let back: Vec<_> = charged
             .filter(|(_, answer)| took(answer))
@@ -257,7 +257,7 @@ impl SpendPhase {
     }
 }
 
-/// The call that refunds what a batch has charged, by its receipts. Tiers have none.
+/// Creates the call that refunds a batch by its receipts. Tiers have none.
 fn refund_of(charged: &OwnedBatch, answer: &ScriptAnswer, form: &KeyForm) -> Option<ScriptCall> {
     charged.lend(|batch| {
         let outcome = answer.judge(batch).ok()?;
@@ -280,8 +280,8 @@ async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline)
     join_all(calls.map(|(slot, call)| cluster.run(*slot, call, deadline))).await
 }
 
-/// What is stored for each member, as the clock of the first server that answered tells it: only the distance
-/// to now counts, and each server has a now of its own.
+/// The stored state of each member, converted to the clock of the first server that answered. Only the distance
+/// to now counts, and each server has its own clock.
 struct States {
     now: Option<Timestamp>,
     stored: Vec<StoredReply>,
@@ -306,7 +306,7 @@ impl States {
     ) -> Result<(), Failure> {
         for (group, answer) in groups.iter().zip(answers) {
             let answer = answer?;
-            // Each server has a clock of its own. Their states are told by the first one's, so that the figures of a batch are
+            // Each server has its own clock. The states are converted to the first one's, so that the figures of a batch are
             // all of one instant.
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {

@@ -1,4 +1,4 @@
-//! Whether a server decides.
+//! The record of whether a server decides.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
@@ -8,17 +8,18 @@ use std::{
 use super::error::Failure;
 use crate::backend::ServerId;
 
-/// Remembers how the last call to a server has ended.
+/// Remembers the end of the last call to a server.
 #[derive(Debug)]
 pub(super) struct Pulse {
     server: ServerId,
     made_at: Instant,
-    /// When the server has decided last, in microseconds since this was made; 0 if its last call has failed.
+    /// The time of the server's last decision, in microseconds since the creation of this record; 0 if its last call
+    /// has failed.
     decided_at: AtomicU64,
 }
 
 impl Pulse {
-    /// That of a server with a number of its own.
+    /// Creates the record of a server with a new number.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         Self {
@@ -32,7 +33,7 @@ impl Pulse {
         self.server
     }
 
-    /// Notes how a call has ended. A server that sends the caller elsewhere has answered.
+    /// Records the end of a call. A redirection counts as an answer.
     pub(super) fn ended<T>(&self, call: &Result<T, Failure>) {
         let decided_at = match call {
             Err(Failure::Redis(_) | Failure::Unsent(_)) => 0,

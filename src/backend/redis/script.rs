@@ -1,21 +1,21 @@
 //! The scripts that decide on the server.
 //!
-//! | script | what it decides |
+//! | script | decides |
 //! |---|---|
 //! | `spend.lua` | one spend from one bucket |
 //! | `spends.lua` | such spends of several callers |
 //! | `uses.lua` | spends of one caller or several from quotas and small windows |
 //! | `batch.lua` | batches of all kinds, of one caller or of several |
 //!
-//! A script does no more than compare and add. It answers with what was stored, the time, and whether it has stored
-//! anything. What that means is computed by [`Outcome::judge`](crate::decision::Outcome), as for every backend, and the two
+//! A script only compares and adds. It answers with the stored states, the time, and whether it has stored
+//! anything. [`Outcome::judge`](crate::decision::Outcome) computes the decision from that, as for every backend, and the two
 //! must agree.
 
 use std::sync::LazyLock;
 
 use fred::util::sha1_hash;
 
-/// A script, and the name that Redis has for it.
+/// A script, and its hash.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) text: &'static str,
@@ -31,7 +31,7 @@ impl Script {
     }
 }
 
-/// Spends from one bucket: by far the most frequent, and so by a shorter script than the others.
+/// Spends from one bucket. This is by far the most frequent call, so the script is shorter than the others.
 pub(super) static SPEND: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("script/clock.lua"),
@@ -59,7 +59,7 @@ pub(super) static USES: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 
-/// Does whatever is asked to any number of buckets, for one caller or several.
+/// Performs any operation on any number of buckets, for one caller or several.
 pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("script/clock.lua"),
@@ -71,7 +71,7 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 
-/// What every server should have loaded.
+/// All scripts, which every server should have loaded.
 pub(super) fn scripts() -> [&'static Script; 4] {
     [&SPEND, &SPENDS, &USES, &BATCH]
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::check::{Check, Checks, Finding, Reporter};
 
-/// Servers, and what was to be said of them when they were first connected.
+/// Servers, and the findings about them when they were first connected.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) servers: Servers,
@@ -31,7 +31,7 @@ pub(super) enum Servers {
     Cluster(Arc<Cluster>),
 }
 
-/// Links to one server that take turns.
+/// Links to one server, used in turn.
 #[derive(Debug)]
 pub(super) struct Links {
     links: Vec<Arc<Link>>,
@@ -46,7 +46,7 @@ impl Links {
         }
     }
 
-    /// The next link that is connected, or the next, if none is.
+    /// Returns the next connected link or, if none is connected, the next one.
     pub(super) fn next(&self) -> &Arc<Link> {
         let turn = match self.links.len() {
             1 => 0,
@@ -83,12 +83,12 @@ impl Watched {
         self.look().await;
     }
 
-    /// Whether it has been looked at the servers.
+    /// Returns whether the servers have been inspected.
     pub(super) fn is_done(&self) -> bool {
         self.findings.initialized()
     }
 
-    /// What is to be refused, if anything.
+    /// Returns the finding for which decisions are refused, if there is one.
     pub(super) async fn refusal(&self) -> Option<&Finding> {
         let findings = self.look().await.iter();
         findings
@@ -96,7 +96,7 @@ impl Watched {
             .next()
     }
 
-    /// Looks at the servers, which are connected, and tells what is to be said of them.
+    /// Inspects the connected servers, and reports the findings.
     async fn look(&self) -> &[Finding] {
         let inspect = async || {
             let findings = self.servers.inspect(self.reporter.checks()).await;
@@ -122,7 +122,7 @@ impl Servers {
         Ok(Self::Single(Links::new(links)))
     }
 
-    /// Begins to connect, unless that is done already. It fails outside of a runtime.
+    /// Starts to connect, unless that runs already. Starting fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         match self {
             Self::Single(links) => links.links.iter().try_for_each(|link| link.begin()),
@@ -137,7 +137,7 @@ impl Servers {
         }
     }
 
-    /// Why there is no connection, as far as that is known.
+    /// Returns the reason why there is no connection, if it is known.
     pub(super) fn problem(&self) -> Option<RedisError> {
         match self {
             Self::Single(links) => links.links.iter().find_map(|link| link.problem()),

@@ -16,7 +16,7 @@ use crate::{
     window::Window,
 };
 
-/// Larger windows are not reported unit by unit.
+/// The largest window that scripts report unit by unit.
 const SMALL_WINDOW: u32 = 16;
 
 /// One spend from one bucket.
@@ -29,14 +29,14 @@ pub(super) struct Spend {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// A GCRA bucket, and for how many microseconds the spend may wait in its line.
+    /// A GCRA bucket, and the longest wait in its line, in microseconds.
     Gcra(Gcra, u64),
     Quota(Quota),
     Window(Window),
 }
 
 impl Spend {
-    /// The spend that a member asks for, unless only the general script decides such limits.
+    /// Creates the spend of a member, unless only the general script can decide it.
     pub(super) fn new(member: &Member<'_>, now: Option<Timestamp>) -> Option<Self> {
         let from = match member.algorithm {
             Algorithm::Gcra(gcra) => From::Gcra(*gcra, member.max_wait_us(gcra)),
@@ -51,22 +51,22 @@ impl Spend {
         })
     }
 
-    /// Whether it is from a bucket that a single spend has a script of its own for.
+    /// Returns whether a single spend of this kind has its own script.
     pub(super) fn is_of_gcra(&self) -> bool {
         matches!(self.from, From::Gcra(..))
     }
 
-    /// Whether one call of a script may carry both.
+    /// Returns whether one script call can carry both.
     pub(super) fn is_with(&self, other: &Self) -> bool {
         self.now == other.now && self.is_of_gcra() == other.is_of_gcra()
     }
 
-    /// Whether both are from buckets with the same algorithm.
+    /// Returns whether both are from buckets with the same algorithm.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(&self.from) == std::mem::discriminant(&other.from)
     }
 
-    /// The script that decides several of them.
+    /// Returns the script that decides several of them.
     pub(super) fn script(&self) -> &'static Script {
         match self.from {
             From::Gcra(..) => &SPENDS,
@@ -74,7 +74,7 @@ impl Spend {
         }
     }
 
-    /// The limit and the cost, as the scripts for spends take them.
+    /// Encodes the limit and the cost for the scripts for spends.
     pub(super) fn terms(&self) -> SmallVec<[Value; 5]> {
         let cost = integer(self.cost.into());
         match self.from {
@@ -94,7 +94,7 @@ impl Spend {
         }
     }
 
-    /// What the general script is sent for it, after its verb.
+    /// Encodes the spend for the general script, after the verb.
     pub(super) fn member(&self) -> SmallVec<[Value; 6]> {
         let nothing_named = Value::Integer(-1);
         match self.from {
@@ -106,7 +106,7 @@ impl Spend {
         }
     }
 
-    /// What is stored once it has passed at `now` (µs since the epoch), or nothing if it does not fit.
+    /// Returns the state after the spend at `now` (µs since the epoch), or `None` if it does not fit.
     pub(super) fn apply(&self, stored: &StoredReply, now: u64) -> Option<StoredReply> {
         match (self.from, stored) {
             (From::Gcra(gcra, wait_us), stored) => {
@@ -125,7 +125,7 @@ impl Spend {
         }
     }
 
-    /// What was stored, as a script for spends has answered it.
+    /// Reads the stored state from the answer of a script for spends.
     pub(super) fn stored(&self, first: &Value, second: &Value, now: u64) -> Option<StoredReply> {
         match (self.from, first) {
             (From::Window(_), Value::Array(units)) => StoredReply::of_units(units, now),

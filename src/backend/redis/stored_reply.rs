@@ -1,4 +1,4 @@
-//! What a script has found stored for a bucket, as far as the decision has to know it.
+//! The stored state of a bucket, as far as the decision depends on it.
 
 use fred::types::Value;
 use smallvec::SmallVec;
@@ -13,25 +13,25 @@ use crate::{
     transaction::{Algorithm, Member},
 };
 
-/// What was stored for a member.
+/// The stored state of a member.
 #[derive(Clone, Debug)]
 pub(super) enum StoredReply {
-    /// A theoretical arrival time, or the start of a quota's period and how much is used.
+    /// A theoretical arrival time, or the start of a quota's period and the amount used.
     Numbers(u64, u32),
-    /// Boxed, so that an answer without figures is no larger for it.
+    /// Boxed, to keep other answers small.
     Tiers(Box<StoredTiers>),
     Window(Box<StoredWindow>),
 }
 
-/// What was stored of a bucket with tiers, as far as one request has to know it.
+/// The stored state of a bucket with tiers, as far as one request depends on it.
 #[derive(Clone, Debug)]
 pub(super) struct StoredTiers {
-    /// When it was, by the server's clock or the client's.
+    /// The time of the request, by the server's clock or the client's.
     asked: u64,
-    /// The time by which it was judged: not before the last grant.
+    /// The time of the decision, which is not before the last grant.
     now: u64,
     tiers: SmallVec<[StoredTier; 2]>,
-    /// How much the script has granted.
+    /// The units that the script has granted.
     granted: u32,
 }
 
@@ -63,18 +63,18 @@ impl StoredReply {
         }
     }
 
-    /// A small window, as the instants of its units.
+    /// Reads a small window from the instants of its units.
     pub(super) fn of_units(units: &[Value], asked: u64) -> Option<Self> {
         let window = StoredWindow::of_units(units, asked)?;
         Some(Self::Window(Box::new(window)))
     }
 
-    /// What is stored as a theoretical arrival time.
+    /// Creates the state with a theoretical arrival time.
     pub(super) fn of_tat(tat: Tat) -> Self {
         Self::Numbers(tat.us, tat.frac)
     }
 
-    /// The same told by another clock. Tiers and windows have their own, and periods are those of a calendar.
+    /// Converts the state to another clock. Tiers and windows keep their own clock, and periods follow a calendar.
     pub(super) fn by_clock(self, member: &Member<'_>, from: Timestamp, to: Timestamp) -> Self {
         match (self, member.algorithm) {
             (Self::Numbers(us, frac), Algorithm::Gcra(_)) => {
@@ -87,7 +87,7 @@ impl StoredReply {
         }
     }
 
-    /// The theoretical arrival time, if it is one.
+    /// Returns the theoretical arrival time, if there is one.
     pub(super) fn tat(&self) -> Tat {
         match self {
             Self::Numbers(us, frac) => tat(*us, *frac),
@@ -95,7 +95,7 @@ impl StoredReply {
         }
     }
 
-    /// How much of a quota is used, if it is one.
+    /// Returns the usage of a quota, if it is one.
     pub(super) fn usage(&self) -> Usage {
         match self {
             Self::Numbers(start_us, used) => Usage {
@@ -127,7 +127,7 @@ impl StoredReply {
         }
     }
 
-    /// Whether what the script has granted is what `answer` says.
+    /// Returns whether the script has granted the same as `answer`.
     pub(super) fn agrees(&self, answer: &Answer) -> bool {
         match (self, answer.state) {
             (Self::Tiers(found), State::Tiers(figures)) => {

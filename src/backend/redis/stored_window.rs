@@ -1,4 +1,4 @@
-//! What a script has found stored of a window.
+//! The stored state of a window.
 
 use fred::types::Value;
 use smallvec::SmallVec;
@@ -8,22 +8,22 @@ use crate::{
     window::{Change, Sample, View, Window},
 };
 
-/// What was stored of a window, as far as one request has to know it.
+/// The stored state of a window, as far as one request depends on it.
 #[derive(Clone, Debug)]
 pub(super) struct StoredWindow {
-    /// When it was, by the server's clock or the client's.
+    /// The time of the request, by the server's clock or the client's.
     asked: u64,
     found: Found,
-    /// How many units the script has added or taken away, if it says so.
+    /// The number of units that the script has added or removed, if it reports that.
     units: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
 enum Found {
-    /// When each unit was taken that counts.
+    /// The instants of all units that count.
     All(SmallVec<[u64; 8]>),
-    /// How many units count; how many of them were taken until now, and until and before the instant that a receipt names;
-    /// and when some of them were, by their places.
+    /// The number of units that count; how many of them were taken until now, and until and before the instant of a
+    /// receipt or a debit; and the instants of some of them, by their places.
     Some {
         used: u32,
         until: [u32; 3],
@@ -62,7 +62,7 @@ impl StoredWindow {
         })
     }
 
-    /// The window of these units.
+    /// Reads a window from its units.
     pub(super) fn of_units(units: &[Value], asked: u64) -> Option<Self> {
         let all: SmallVec<_> = units.iter().map(Value::as_u64).collect::<Option<_>>()?;
         all.is_sorted().then_some(Self {
@@ -72,7 +72,7 @@ impl StoredWindow {
         })
     }
 
-    /// The same once a spend of `cost` has passed, or nothing if it does not fit.
+    /// Returns the state after a spend of `cost`, or `None` if it does not fit.
     pub(super) fn take(&self, window: &Window, cost: u32) -> Option<Self> {
         let Found::All(units) = &self.found else {
             return None;
@@ -99,7 +99,7 @@ impl StoredWindow {
             Found::Some { used, until, units } => {
                 let named = match member.receipt.and_then(Receipt::stored_charge) {
                     Some(Charge::Window { at }) => at.as_micros(),
-                    _ => 0,
+                    _ => self.asked.saturating_sub(member.ago_us),
                 };
                 let [until_now, until_named, until_before] = *until;
                 View::sampled(
@@ -117,7 +117,7 @@ impl StoredWindow {
         }
     }
 
-    /// Whether the script has changed so many units, as far as it says.
+    /// Returns whether the script has changed this many units. If it does not report that, returns true.
     pub(super) fn has_changed(&self, units: u32) -> bool {
         self.units.is_none_or(|changed| changed == units)
     }

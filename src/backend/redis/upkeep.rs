@@ -1,9 +1,9 @@
-//! What keeps a connection up.
+//! Keeps a connection up.
 //!
-//! fred can reconnect by itself, but not after every fault: while more is sent to a server, it never counts that as
-//! silent; a sentinel that accepts connections and says nothing is asked again and again; and a
-//! server that takes no more bytes holds up all else. So each client of ours serves one connection, which is
-//! watched, and is replaced by a new one when that ends.
+//! fred can reconnect on its own, but not after every fault. As long as commands are sent to a server, fred never
+//! treats it as silent. It asks a sentinel that accepts connections but does not answer again and again. And a server
+//! that reads nothing blocks everything else. So each of our clients serves one connection, which is watched. When it
+//! ends, a new client replaces the old one.
 
 use std::{
     future,
@@ -37,17 +37,17 @@ use super::{
     script::scripts,
 };
 
-/// The longest that all steps of connecting may take together, by way of several sentinels.
+/// The longest that connecting may take in total, including several sentinels.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// How long a server is left alone between two looks at it.
+/// The pause between two checks of a server.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// A connection of our own, by one client after another. It has no `Debug`, since a client holds the password.
+/// Our own connection, served by one client after another. It has no `Debug`, because a client holds the password.
 pub(super) struct SupervisedConnection {
     connection: ArcSwap<Connection>,
     standing: watch::Sender<Standing>,
-    /// How often the server has answered.
+    /// The number of answers from the server.
     answers: AtomicU64,
     has_begun: AtomicBool,
 }
@@ -82,7 +82,7 @@ impl SupervisedConnection {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Why there is no connection, unless there is one or the first attempt is not over.
+    /// Returns the reason why there is no connection. Returns `None` if there is one, or before the first attempt has ended.
     pub(super) fn problem(&self) -> Option<RedisError> {
         match &*self.standing.borrow() {
             Standing::Failed(error) => Some(error.clone()),
@@ -90,7 +90,7 @@ impl SupervisedConnection {
         }
     }
 
-    /// Turns calls away, because the server has said that it is a replica, and leaves it.
+    /// Fails further calls, because the server has answered that it is a replica, and leaves it.
     pub(super) fn leave(&self, because: &RedisError) {
         self.standing.send_if_modified(|standing| {
             let is_first = matches!(standing, Standing::Connected);
@@ -110,22 +110,22 @@ impl SupervisedConnection {
         }
     }
 
-    /// Whether the first attempt to connect is over.
+    /// Returns whether the first attempt to connect has ended.
     pub(super) fn has_attempted(&self) -> bool {
         !matches!(*self.standing.borrow(), Standing::Connecting)
     }
 
-    /// Waits until the first attempt to connect is over.
+    /// Waits until the first attempt to connect has ended.
     pub(super) async fn attempted(&self) {
         if !self.has_attempted() {
             let mut standing = self.standing.subscribe();
             let attempted = |standing: &Standing| !matches!(standing, Standing::Connecting);
-            // The sender is this.
+            // The sender is part of this value, so it is still there.
             let _is_over = standing.wait_for(attempted).await.is_ok();
         }
     }
 
-    /// Waits until there is a connection, or says why there will not be one.
+    /// Waits until there is a connection, or returns a permanent error.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         let mut standing = self.standing.subscribe();
         let settled = standing.wait_for(|standing| match standing {
@@ -139,7 +139,7 @@ impl SupervisedConnection {
         }
     }
 
-    /// Connects, and again whenever a connection has ended, for as long as this is polled.
+    /// Connects, and reconnects whenever a connection ends, as long as it is polled.
     pub(super) async fn keep_up(self: Arc<Self>) {
         loop {
             let next = Instant::now() + config::pause();
@@ -155,7 +155,7 @@ impl SupervisedConnection {
         }
     }
 
-    /// Serves one connection, and returns why it has ended.
+    /// Serves one connection, and returns the reason for its end.
     async fn serve(&self) -> Error {
         let connection = self.connection();
         let _ends_it = connection.ends_with();
@@ -171,7 +171,7 @@ impl SupervisedConnection {
         error
     }
 
-    /// Returns when the server does not answer any more.
+    /// Returns when the server stops answering.
     async fn watch(&self, client: &Client) -> Error {
         if let Err(error) = ping(client, CONNECTING).await {
             return error;
@@ -182,7 +182,7 @@ impl SupervisedConnection {
         loop {
             let left = standing.wait_for(|standing| matches!(standing, Standing::Failed(_)));
             let _is_left = time::timeout(BEAT, left).await.is_ok();
-            // All that was sent before is answered before this.
+            // Commands are answered in order.
             if let Some(error) = self.silence(client).await {
                 return error;
             }
@@ -192,8 +192,8 @@ impl SupervisedConnection {
         }
     }
 
-    /// Whether a server has answered neither of two questions, nor anything else meanwhile. If only one was missed,
-    /// or answers come late, it may be this process that has too much to do.
+    /// Returns an error if a server has answered neither of two pings, nor anything else meanwhile. If only one answer
+    /// is missing, or answers are late, this process itself may be overloaded.
     async fn silence(&self, client: &Client) -> Option<Error> {
         let answers = self.answers.load(Ordering::Relaxed);
         ping(client, UNRESPONSIVE).await.err()?;
@@ -202,7 +202,7 @@ impl SupervisedConnection {
     }
 }
 
-/// Why there is no connection: the server's own words, if it has said anything.
+/// Returns the reason why there is no connection: the server's own error, if there is one.
 fn reason(error: Error) -> RedisError {
     match RedisError::from(error.clone()) {
         reason @ (RedisError::Refused(_) | RedisError::Config(_)) => reason,
@@ -210,7 +210,7 @@ fn reason(error: Error) -> RedisError {
     }
 }
 
-/// Asks a server whether it is there, which it is even if it answers with an error.
+/// Pings a server. An error answer counts as an answer.
 async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
     let client = client.with_options(&patient(timeout));
     let Err(error) = client.ping::<Value>(None).await else {
@@ -222,7 +222,7 @@ async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
     }
 }
 
-/// Loads the scripts into the server of somebody's client, now and whenever that has connected again.
+/// Loads the scripts into the server of a borrowed client, now and after each reconnection.
 pub(super) async fn keep_loaded(client: Client) {
     let mut reconnects = client.reconnect_rx();
     if client.is_connected() {
@@ -231,11 +231,11 @@ pub(super) async fn keep_loaded(client: Client) {
     while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
         load(&client).await;
     }
-    // Its client has ended for good, and there is nothing to begin again.
+    // The client has terminated, so there is nothing left to do.
     future::pending::<()>().await;
 }
 
-/// Loads the scripts. If that fails, the first call loads its own.
+/// Loads the scripts. If this fails, the first call of each script loads it.
 async fn load(client: &Client) {
     let client = client.with_options(&patient(INTERNAL_TIMEOUT));
     for script in scripts() {
@@ -247,7 +247,7 @@ async fn load(client: &Client) {
     }
 }
 
-/// One attempt, once there is a connection.
+/// Options for one attempt, once there is a connection.
 fn patient(timeout: Duration) -> Options {
     Options {
         max_attempts: Some(1),

@@ -15,7 +15,7 @@ use crate::{
 /// The layout that is written.
 const VERSION: u8 = 1;
 
-/// What a bucket is. Further kinds take further numbers, up to 15.
+/// The kinds of states. Further kinds take further numbers, up to 15.
 const NOTHING: u8 = 0;
 const GCRA: u8 = 1;
 const TIERS: u8 = 2;
@@ -25,9 +25,9 @@ const QUOTA: u8 = 4;
 impl Stored {
     /// The state as bytes, for a store that keeps values as bytes.
     ///
-    /// Equal states have equal bytes. A GCRA bucket takes about 10 bytes. A bucket with tiers takes about 10 bytes, some
-    /// 5 for each tier, and 1 to 8 for each unit of a window that slides. A window takes 10 bytes, and 1 to 8 for each unit. A
-    /// quota takes about 10.
+    /// Equal states have equal bytes. A GCRA bucket takes about 10 bytes. A bucket with tiers takes about 10 bytes,
+    /// some 5 for each tier, and 1 to 8 for each unit of a window that slides. A window takes 10 bytes, and 1 to 8 for
+    /// each unit. A quota takes about 10.
     ///
     /// ```
     /// use tollgate::{decision::Stored, gcra::Tat};
@@ -44,7 +44,7 @@ impl Stored {
     /// The first byte is the version of the layout, 1, times 16, plus the kind of the state. All that follows is unsigned
     /// integers in LEB128, each in as few bytes as it needs. Times are whole microseconds.
     ///
-    /// | kind | state | what follows |
+    /// | kind | state | content |
     /// |---|---|---|
     /// | 0 | [`Nothing`](Self::Nothing) | nothing |
     /// | 1 | [`Gcra`](Self::Gcra) | the TAT since the Unix epoch, below 2⁵³, and its fraction |
@@ -174,7 +174,7 @@ fn read_units(bytes: &mut &[u8]) -> Result<Units, Malformed> {
     Ok(Units::from_instants(instants))
 }
 
-/// Why bytes are not the state of a bucket. Returned by [`Stored::from_bytes`].
+/// The error for bytes that are not the state of a bucket. Returned by [`Stored::from_bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoredError {
@@ -193,10 +193,10 @@ pub enum StoredError {
     /// The bytes end too early.
     #[error("the stored bucket is incomplete: store all bytes, or delete the bucket")]
     Truncated,
-    /// So many bytes follow the state.
+    /// Bytes follow the state.
     #[error("{0} bytes follow the stored bucket: store its bytes only, or delete the bucket")]
     TrailingBytes(usize),
-    /// A value is there that no decision leads to.
+    /// A value that no decision produces.
     #[error("the stored bucket has {0}: another program has written it, so delete the bucket")]
     Impossible(&'static str),
 }

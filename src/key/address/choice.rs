@@ -1,10 +1,10 @@
-//! Which item of a list is the client's, counted from the right, where proxies append.
+//! Chooses the client's item of a list, from the right, where proxies append.
 
 use std::net::IpAddr;
 
 use super::{problem::AddressProblem, ranges::Ranges};
 
-/// How many items of a list are read at most.
+/// The most items of a list that are read.
 pub(super) const MAX_ITEMS: usize = 64;
 
 /// A way to choose the client's item.
@@ -17,7 +17,7 @@ pub(super) enum ItemChoice<'a> {
 }
 
 impl ItemChoice<'_> {
-    /// Chooses among `items`, the last of the list first. An item that is no address is never passed
+    /// Chooses among `items`, beginning with the last. An item that is not an address is never passed
     /// over in favour of another.
     pub(super) fn of(
         self,

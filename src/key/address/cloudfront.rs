@@ -8,7 +8,7 @@ use super::{node, problem::AddressProblem, single};
 
 pub(super) const NAME: &str = "cloudfront-viewer-address";
 
-/// The address in the header, which must be there once.
+/// Returns the address in the header, which must occur exactly once.
 pub(super) fn address(headers: &HeaderMap) -> Result<IpAddr, AddressProblem> {
     node::with_bare_port(single::line(headers, NAME)?).ok_or(AddressProblem::Invalid)
 }

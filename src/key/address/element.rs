@@ -6,11 +6,11 @@ use arrayvec::ArrayVec;
 
 use super::node;
 
-/// How many parameters an element may have. RFC 7239 knows four.
+/// The most parameters of an element. RFC 7239 defines four.
 const MAX_PARAMETERS: usize = 16;
 
-/// The address in the parameter `for`. It is none if the element is not to the letter of the grammar
-/// ([RFC 7239, section 4]), or has one parameter twice.
+/// Returns the address in the parameter `for`, or `None` if the element violates the grammar
+/// ([RFC 7239, section 4]) or repeats a parameter.
 ///
 /// [RFC 7239, section 4]: https://www.rfc-editor.org/rfc/rfc7239#section-4
 pub(super) fn client(element: &[u8]) -> Option<IpAddr> {
@@ -35,7 +35,7 @@ pub(super) fn client(element: &[u8]) -> Option<IpAddr> {
     node::forwarded(&unescaped(client?)?)
 }
 
-/// The name and the value, still escaped, of the pair that `text` starts with, and what follows the
+/// Returns the name and the value, still escaped, of the pair at the start of `text`, and the text after the
 /// pair: nothing or a semicolon.
 fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (name, rest) = token(text)?;
@@ -52,8 +52,8 @@ fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (len > 0).then(|| text.split_at(len))
 }
 
-/// What stands before the closing quote, and what after it. A header's value has no control
-/// characters that would have to be refused here.
+/// Splits the text at the closing quote. A header's value has no control
+/// characters, so this need not reject any.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut escaped = false;
     let end = text.iter().position(|byte| {
@@ -68,7 +68,7 @@ fn is_of_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The value without its backslashes. (A token has none.) It is none if no address is that long.
+/// Returns the value without its backslashes (a token has none), or `None` if it is too long for an address.
 fn unescaped(value: &[u8]) -> Option<ArrayVec<u8, { node::MAX_LEN }>> {
     let mut text = ArrayVec::new();
     let mut bytes = value.iter();

@@ -1,8 +1,8 @@
 //! The `Forwarded` header, to which each proxy appends an element ([RFC 7239]).
 //!
-//! What a client has sent stands on the left, where it may leave a quoted string open. So lines are
-//! split from the right: what our proxies have appended is well formed, and nothing to the left of it
-//! can change how it is read.
+//! The left part comes from the client, which may leave a quoted string open. So lines are
+//! split from the right: the elements that our proxies have appended are well formed, and nothing to the left of them
+//! can change how they are read.
 //!
 //! [RFC 7239]: https://www.rfc-editor.org/rfc/rfc7239
 
@@ -12,7 +12,7 @@ use http::{HeaderMap, header::FORWARDED};
 
 use super::element;
 
-/// The addresses in the elements of all lines, the last one first. An element without a valid one
+/// Returns the addresses in the elements of all lines, the last one first. An element without a valid address
 /// keeps its place.
 pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(FORWARDED).iter().rev();
@@ -38,7 +38,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The last comma that is outside of quoted strings.
+/// Finds the last comma outside of quoted strings.
 fn last_comma(line: &[u8]) -> Option<usize> {
     let mut quoted = false;
     for (at, byte) in line.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! The IP address of a request's client: its peer's, or what trusted proxies say.
+//! The IP address of a request's client: the peer's, or one that trusted proxies name.
 
 mod choice;
 mod cloudfront;
@@ -32,7 +32,7 @@ use super::{extracted::Missing, extractor::IdSource};
 pub(super) enum Address {
     /// The peer's.
     Peer(Peer),
-    /// What proxies say.
+    /// The address that proxies name.
     Behind(Proxies),
 }
 
@@ -42,12 +42,12 @@ impl Address {
         Self::Peer(Peer::Known)
     }
 
-    /// The address that a user's function finds.
+    /// An address found by a user's function.
     pub(super) fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
         Self::Peer(Peer::custom(find))
     }
 
-    /// What it goes by.
+    /// Returns the source of the address.
     pub(super) fn id_source(&self) -> IdSource {
         match self {
             Self::Peer(Peer::Known) => IdSource::Peer,
@@ -57,7 +57,8 @@ impl Address {
         }
     }
 
-    /// The client's address, an IPv4-mapped one unmapped.
+    /// Returns the client's address. An IPv4-mapped one is converted to IPv4.
+    #[inline]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         match self {
             Self::Peer(peer) => peer.find(parts),

@@ -1,14 +1,14 @@
-//! One address as proxies write it, with what they add to it: port, zone, brackets.
+//! One address as proxies write it, with a port, a zone or brackets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The longest text that is read, in bytes: an IPv6 address and a port, with room for a zone.
 pub(super) const MAX_LEN: usize = 128;
 
-/// The address that an item of a plain header stands for: `203.0.113.7`, `203.0.113.7:80`,
+/// Reads the address in an item of a plain header: `203.0.113.7`, `203.0.113.7:80`,
 /// `2001:db8::7`, `[2001:db8::7]` or `[2001:db8::7]:80`, with spaces around it.
 ///
-/// It is none if the item is anything else (`unknown`, `_hidden`) or names nobody (`0.0.0.0`, `::`).
+/// Returns `None` if the item is anything else (`unknown`, `_hidden`) or an unspecified address (`0.0.0.0`, `::`).
 pub(super) fn plain(item: &[u8]) -> Option<IpAddr> {
     let text = text(item.trim_ascii())?;
     match ipv6(text) {
@@ -17,16 +17,16 @@ pub(super) fn plain(item: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The address that a node of a `Forwarded` header stands for, unquoted: an IPv6 one stands in
-/// brackets, a port may be obfuscated ([RFC 7239, section 6]).
+/// Reads the address in an unquoted node of a `Forwarded` header. An IPv6 address is in
+/// brackets, and a port can be obfuscated ([RFC 7239, section 6]).
 ///
 /// [RFC 7239, section 6]: https://www.rfc-editor.org/rfc/rfc7239#section-6
 pub(super) fn forwarded(node: &[u8]) -> Option<IpAddr> {
     with_port(text(node)?, |port| is_port(port) || is_obfuscated(port))
 }
 
-/// The address that stands before a port, an IPv6 one without brackets: `203.0.113.7:80`, `2001:db8::7:80`. The port has
-/// to be there: what follows the last colon is never a part of the address.
+/// Reads an address before a port, an IPv6 one without brackets: `203.0.113.7:80`, `2001:db8::7:80`. The port is
+/// required: the text after the last colon is never a part of the address.
 pub(super) fn with_bare_port(item: &[u8]) -> Option<IpAddr> {
     let (ip, port) = text(item.trim_ascii())?.rsplit_once(':')?;
     let ip: IpAddr = ip.parse().ok()?;
@@ -52,7 +52,7 @@ fn with_port(text: &str, is_port: impl Fn(&str) -> bool) -> Option<IpAddr> {
     well_formed.then(|| named(ip))?
 }
 
-/// An IPv6 address without its zone, an IPv4-mapped one unmapped.
+/// Reads an IPv6 address without its zone. An IPv4-mapped one is converted to IPv4.
 fn ipv6(text: &str) -> Option<IpAddr> {
     let ip = match text.split_once('%') {
         Some((ip, zone)) => (!zone.is_empty() && zone.bytes().all(is_of_zone)).then_some(ip)?,

@@ -1,4 +1,4 @@
-//! Where servers leave the address of a request's peer.
+//! The address of a request's peer, as servers provide it.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use crate::key::extracted::Missing;
 /// A way to find the peer's address.
 #[derive(Clone, Default)]
 pub(in crate::key) enum Peer {
-    /// Where the servers that are known leave it.
+    /// The extensions of known servers.
     #[default]
     Known,
     /// A user's function.
@@ -32,6 +32,7 @@ impl Peer {
     }
 
     /// The peer's address, with IPv4-mapped addresses converted to IPv4. The unspecified address counts as none.
+    #[inline]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         let found = match self {
             Self::Known => known(parts).ok_or(UNKNOWN),

@@ -1,24 +1,24 @@
-//! Why the proxies' header does not name the client, and what to change.
+//! Problems of a proxy header that does not name the client, with remedies.
 
-/// What is wrong with a header.
+/// A problem of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressProblem {
     /// A trusted proxy has not sent it.
     Absent,
     /// It appears more than once, and should hold one address.
     Repeated,
-    /// Where the client's address should be is something else.
+    /// The client's place holds something other than an address.
     Invalid,
-    /// All that is read of it is trusted.
+    /// All addresses that are read are trusted.
     AllTrusted,
     /// It has fewer items than there are hops.
     TooFew,
 }
 
-/// What to tell about each problem of one header.
+/// The messages for each problem of one header.
 ///
-/// Clients may be able to cause some, so these are constants: none is built for a request, and none
-/// repeats what a client has sent.
+/// Clients can cause some of the problems, so the messages are constants. None is built for a request, and none
+/// repeats text from a client.
 pub(super) struct Reasons {
     absent: &'static str,
     repeated: &'static str,
@@ -31,25 +31,25 @@ macro_rules! reasons {
     ($header:literal) => {
         Self {
             absent: concat!(
-                $header, " is missing from what a trusted proxy sent: have it write there the \
-                 address of its peer, or name the header that it does send; health checks, which \
-                 come from the proxy itself, belong outside of the layer"
+                $header, " is missing in a request from a trusted proxy: configure the proxy to write \
+                 the address of its peer into it, or name the header that the proxy sends; put health \
+                 checks, which come from the proxy itself, outside of the layer"
             ),
             repeated: concat!(
-                $header, " appears more than once: have the proxy replace what clients send, \
-                 or use a header that it appends to"
+                $header, " appears more than once: configure the proxy to replace the one that \
+                 clients send, or use a header that the proxy appends to"
             ),
             invalid: concat!(
-                $header, " has no valid IP address where the client's should be: have the proxy \
-                 write there the address of its peer"
+                $header, " has no valid IP address where the client's should be: configure the proxy to \
+                 write the address of its peer into it"
             ),
             all_trusted: concat!(
-                $header, " names trusted proxies only (64 of its items are read at most): narrow \
+                $header, " contains only trusted proxies (at most 64 of its items are read): narrow \
                  the trusted ranges to the proxies, so that no client is in them"
             ),
             too_few: concat!(
-                $header, " is missing or has fewer items than there are hops: let no request come \
-                 past the proxies, and count as hops only those that append to it"
+                $header, " is missing or has fewer items than hops: prevent requests that bypass the \
+                 proxies, and count only proxies that append to the header"
             ),
         }
     };

@@ -119,13 +119,12 @@ impl Proxies {
     ///
     /// Use it to count exactly as an existing registry does. Everywhere else, use [`trusted`](Self::trusted), or
     /// [`hops`](Self::hops), which counts from the end that clients cannot write.
-    /// write.
     #[must_use]
     pub fn registry() -> Self {
         Self::new(Trust::Registry)
     }
 
-    /// Whether the header of any peer is trusted.
+    /// Returns whether the header of any peer is trusted.
     pub(super) fn trust_anyone(&self) -> bool {
         matches!(self.trust, Trust::Registry)
     }
@@ -152,7 +151,7 @@ impl Proxies {
         self
     }
 
-    /// The client's address, an IPv4-mapped one unmapped.
+    /// Returns the client's address. An IPv4-mapped one is converted to IPv4.
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         let headers = &parts.headers;
         match &self.trust {

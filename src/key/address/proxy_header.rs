@@ -54,7 +54,7 @@ impl ProxyHeader {
         }
     }
 
-    /// A header that is read as one address, and has another form.
+    /// Returns the right variant for a header that is wrongly read as a single address.
     pub(super) fn misread(&self) -> Option<Misread> {
         let Self::Single(name) = self else {
             return None;
@@ -68,7 +68,7 @@ impl ProxyHeader {
         Some(Misread { name, variant })
     }
 
-    /// The client's address, chosen from a list; in a header that holds one, that one.
+    /// Returns the client's address: chosen from a list, or the only one of a header with a single address.
     pub(super) fn client(
         &self,
         headers: &HeaderMap,
@@ -93,7 +93,7 @@ impl ProxyHeader {
     }
 }
 
-/// A header that does not hold one address, and the variant that reads it.
+/// A header that does not hold a single address, and the variant that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("`{name}` does not hold a single address: use `ProxyHeader::{variant}`")]
 pub(super) struct Misread {

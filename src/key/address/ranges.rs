@@ -1,11 +1,11 @@
-//! Ranges of addresses: those that are trusted to be proxies, or whose requests are treated in another way.
+//! Ranges of addresses: trusted proxies, and exempt or denied clients.
 
 use std::{net::IpAddr, sync::Arc};
 
 use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
-/// Why a list of addresses and ranges cannot be used for [`Proxies`](super::Proxies).
+/// The error for a list of addresses and ranges that is not valid for [`Proxies`](super::Proxies).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProxiesError {
@@ -34,7 +34,7 @@ pub enum ProxiesError {
     },
 }
 
-/// Why a text is not a range of addresses. Returned by [`ClientIp::within`](crate::ClientIp::within).
+/// The error for a text that is not a range of addresses. Returned by [`ClientIp::within`](crate::ClientIp::within).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RangeError {
@@ -64,7 +64,7 @@ pub enum RangeError {
     },
 }
 
-/// Ranges of addresses, in order, and none within another.
+/// Ranges of addresses, sorted, none within another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::key) struct Ranges(Arc<[IpNet]>);
 
@@ -94,7 +94,7 @@ impl Ranges {
     }
 
     pub(in crate::key) fn contains(&self, ip: IpAddr) -> bool {
-        // The last one that does not begin after it.
+        // The last range that does not begin after the address.
         let after = self.0.partition_point(|range| range.network() <= ip);
         after
             .checked_sub(1)
@@ -142,7 +142,7 @@ pub(in crate::key) fn range(text: &str) -> Result<IpNet, RangeError> {
     }
 }
 
-/// The address part is left to the standard library, which refuses `010.0.0.0`.
+/// The standard library parses the address part, because it rejects `010.0.0.0`.
 fn parse(text: &str) -> Option<IpNet> {
     let Some((ip, bits)) = text.split_once('/') else {
         return Some(text.parse::<IpAddr>().ok()?.into());
@@ -163,7 +163,7 @@ fn unmapped(range: IpNet) -> IpNet {
 mod tests {
     use super::*;
 
-    /// What holds an address by looking at all ranges.
+    /// Looks an address up in all ranges.
     #[test]
     fn ranges_hold_what_any_of_them_holds() {
         let entries = [

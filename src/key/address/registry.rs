@@ -1,4 +1,4 @@
-//! The rule of GitLab's container registry, which trusts the place of an address, not its sender.
+//! The rule of GitLab's container registry, which trusts a position in the header, whoever has sent it.
 
 use std::net::IpAddr;
 

@@ -6,7 +6,7 @@ use http::{HeaderMap, header::AsHeaderName};
 
 use super::{node, problem::AddressProblem};
 
-/// The address in the header `name`, which must be there once.
+/// Returns the address in the header `name`, which must occur exactly once.
 pub(super) fn address(
     headers: &HeaderMap,
     name: impl AsHeaderName,
@@ -14,7 +14,7 @@ pub(super) fn address(
     node::plain(line(headers, name)?).ok_or(AddressProblem::Invalid)
 }
 
-/// The value of the header `name`, which must be there once.
+/// Returns the value of the header `name`, which must occur exactly once.
 pub(super) fn line(headers: &HeaderMap, name: impl AsHeaderName) -> Result<&[u8], AddressProblem> {
     let mut lines = headers.get_all(name).iter();
     let line = lines.next().ok_or(AddressProblem::Absent)?;

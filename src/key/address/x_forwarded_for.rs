@@ -8,7 +8,7 @@ use super::node;
 
 const NAME: &str = "x-forwarded-for";
 
-/// The items of all lines of the header, the last one first. One that is no address keeps its place.
+/// Returns the items of all lines of the header, the last one first. An item that is not an address keeps its place.
 pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(NAME).iter().rev();
     lines
@@ -16,7 +16,7 @@ pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option
         .map(node::plain)
 }
 
-/// The same, the first item first.
+/// Returns the same items, the first one first.
 pub(super) fn from_the_left(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(NAME).iter();
     lines

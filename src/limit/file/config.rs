@@ -27,7 +27,7 @@ const VALUES: Form = Form {
     ],
 };
 
-/// No line is known there.
+/// The line of a value whose line is unknown.
 const LINE: u64 = 0;
 
 /// Reads what stands below a name in a file of limits, or the one line that [`FromStr`](std::str::FromStr) reads.
@@ -67,7 +67,7 @@ fn limit(node: &Node<'_>) -> Result<Limit, LimitsError> {
     limit.ok_or_else(|| Mistake::NoValues(VALUES.whole).at(LINE))
 }
 
-/// A value as it was written, with numbers and flags as text.
+/// A value as written, with numbers and flags as text.
 struct Written(Node<'static>);
 
 impl Written {

@@ -18,7 +18,7 @@ const LIMIT: Form = Form {
     misplaced: &[("ids", "they belong to overrides")],
 };
 
-/// A name, and what a file says of it.
+/// A name, and its definition in a file.
 pub(in crate::limit) struct Definition<'a> {
     pub(in crate::limit) name: &'a str,
     pub(in crate::limit) number: Option<u32>,

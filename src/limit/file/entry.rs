@@ -26,15 +26,15 @@ const VALUES: &[&str] = &[
     "blocked",
 ];
 
-/// What may stand below a key.
+/// The fields that are allowed below a key.
 pub(super) struct Form {
-    /// Whether the values of a limit may.
+    /// Whether the values of a limit are allowed.
     pub(super) has_values: bool,
-    /// What else may.
+    /// Other allowed fields.
     pub(super) fields: &'static [&'static str],
-    /// What must, for those who have left something out.
+    /// A complete example, for errors about missing fields.
     pub(super) whole: &'static str,
-    /// What may not although one could think so, and why.
+    /// Fields that a user could expect here but that belong elsewhere, with the reason.
     pub(super) misplaced: &'static [(&'static str, &'static str)],
 }
 
@@ -60,7 +60,7 @@ impl Form {
     }
 }
 
-/// What stands below a key: known fields, each once, as they are written.
+/// The fields below a key: known ones, each once, as written.
 pub(super) struct Entry<'a> {
     form: &'static Form,
     line: u64,
@@ -102,7 +102,7 @@ impl<'a> Entry<'a> {
         Ok(Self { form, line, fields })
     }
 
-    /// The line of a field, or of the whole entry if it is not there.
+    /// Returns the line of a field or, if it is missing, of the whole entry.
     pub(super) fn line_of(&self, field: &str) -> u64 {
         self.get(field).map_or(self.line, |node| node.line)
     }
@@ -112,7 +112,7 @@ impl<'a> Entry<'a> {
         found.map(|(_, node)| *node)
     }
 
-    /// The error of a field that is not there.
+    /// Creates the error for a missing field.
     pub(super) fn missing(&self, field: &'static str) -> LimitsError {
         Mistake::MissingField(field, self.form.whole).at(self.line)
     }
@@ -161,7 +161,7 @@ impl<'a> Entry<'a> {
         self.parsed(field, |text| Ok(parse_duration(text)?))
     }
 
-    /// A field that holds what `parse` makes of its text.
+    /// Reads a field with `parse`.
     pub(super) fn parsed<T>(
         &self,
         field: &str,

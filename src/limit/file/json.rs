@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::node::{Lines, MapKey, Node, SyntaxError, Value};
 
-/// How deep values may stand in each other, of which six are needed. Raw values have no bound.
+/// The deepest nesting of values. Limits need six levels. Raw values themselves have no bound.
 const MAX_DEPTH: usize = 32;
 
 /// Parses a text. An empty one holds nothing.
@@ -30,7 +30,7 @@ struct JsonReader<'a> {
 }
 
 impl<'a> JsonReader<'a> {
-    /// A value in which there are at most `depth` levels.
+    /// Reads a value with at most `depth` levels.
     fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, SyntaxError> {
         let written = raw.get();
         let line = self.line(raw);
@@ -90,7 +90,7 @@ fn part<'a, T: Deserialize<'a>>(written: &'a str, line: u64) -> Result<T, Syntax
     })
 }
 
-/// A map's entries in their order, those with one key too.
+/// A map's entries in order, including repeated keys.
 struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {

@@ -77,7 +77,7 @@ impl From<SyntaxError> for LimitsError {
     }
 }
 
-/// Where definitions come from.
+/// The source of definitions.
 #[derive(Clone)]
 pub(super) enum LimitsSource {
     File(PathBuf),
@@ -85,7 +85,7 @@ pub(super) enum LimitsSource {
 }
 
 impl LimitsSource {
-    /// Reads it as it is now.
+    /// Reads the source as it is now.
     pub(super) fn read(&self) -> Result<Document, LimitsError> {
         match self {
             Self::Text(language, text) => Ok(Document {
@@ -112,7 +112,7 @@ impl LimitsSource {
     }
 }
 
-/// Prints the length of a text, which may hold many ids.
+/// Prints the length of a text only, because it can contain many ids.
 impl fmt::Debug for LimitsSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -126,7 +126,7 @@ impl fmt::Debug for LimitsSource {
     }
 }
 
-/// What a source held when it was read.
+/// The content of a source when it was read.
 #[derive(Clone)]
 pub(super) struct Document {
     place: Location,
@@ -169,7 +169,7 @@ impl Document {
         self.parse(|root| overrides::groups(root).try_for_each(|group| add(group?)))
     }
 
-    /// Gives its tree to `read`. Errors come to be about this document.
+    /// Passes its tree to `read`, and adds this document to errors.
     fn parse(
         &self,
         read: impl FnOnce(&Node<'_>) -> Result<(), LimitsError>,

@@ -2,7 +2,7 @@ use std::{borrow::Cow, fmt};
 
 use crate::id::shortened;
 
-/// A value in a file, whatever language the file is in, and the line that it stands in.
+/// A value in a file of any language, and its line.
 ///
 /// Scalars are text exactly as it is written, so that no id ever becomes a number and back.
 #[derive(Clone, Debug)]
@@ -13,21 +13,21 @@ pub(super) struct Node<'a> {
 
 #[derive(Clone, Debug)]
 pub(super) enum Value<'a> {
-    /// There is nothing where a value could be.
+    /// An empty place where a value could be.
     Nothing,
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
     Map(Vec<(MapKey<'a>, Node<'a>)>),
 }
 
-/// A key of a map, and the line that it stands in. Keys may be there more than once.
+/// A key of a map, and its line. Keys can be repeated.
 #[derive(Clone, Debug)]
 pub(super) struct MapKey<'a> {
     pub(super) line: u64,
     pub(super) text: Cow<'a, str>,
 }
 
-/// Says what there is, for people who had to write something else.
+/// Describes the value, for error messages.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -41,14 +41,14 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// Why a text is not in the language that it should be in.
+/// The error for a text with invalid syntax.
 #[derive(Debug)]
 pub(super) struct SyntaxError {
     pub(super) line: Option<u64>,
     pub(super) message: String,
 }
 
-/// Where the lines of a text end.
+/// The ends of a text's lines.
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -56,7 +56,7 @@ impl Lines {
         Self(text.match_indices('\n').map(|(offset, _)| offset).collect())
     }
 
-    /// The line that an offset is in.
+    /// Returns the line of an offset.
     pub(super) fn at(&self, offset: usize) -> u64 {
         1 + self.0.partition_point(|end| *end < offset) as u64
     }

@@ -23,7 +23,7 @@ const OVERRIDE: Form = Form {
     ],
 };
 
-/// Of the older form, whose key has the id.
+/// The older form, with the id in the key.
 const KEYED: Form = Form {
     has_values: true,
     fields: &[],
@@ -41,7 +41,7 @@ const LISTED: Form = Form {
     misplaced: &[],
 };
 
-/// A limit and those who have it instead of the default.
+/// A limit, and the ids that have it instead of the default.
 pub(in crate::limit) struct Group<'a> {
     pub(in crate::limit) name: &'a str,
     pub(in crate::limit) limit: Limit,
@@ -82,7 +82,7 @@ fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
     }
 }
 
-/// The groups below one key, which are several where a map cannot have a key twice.
+/// Returns the groups below one key. There can be several in languages where a map cannot repeat a key.
 fn of_key<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Groups<'a> {
     match &node.value {
         Value::List(nodes) if !nodes.is_empty() => {
@@ -119,7 +119,7 @@ fn group<'a>(key: &'a MapKey<'a>, line: u64, node: &'a Node<'a>) -> Result<Group
     })
 }
 
-/// The name in a key, and the id if it is of the older form.
+/// Splits a key into the name and, in the older form, the id.
 fn parts<'a>(key: &'a MapKey<'_>) -> Result<(&'a str, Option<&'a str>), LimitsError> {
     match key.text.split_once(':') {
         None => Ok((&key.text, None)),

@@ -48,7 +48,7 @@ pub(super) fn tiers(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
     Ok(tiers.into())
 }
 
-/// Only the lowest is active for ever if that is not said: above it, that would be for life.
+/// Without `active`, only the lowest tier is active forever. A higher one would never end.
 fn tier(i: usize, entry: &Entry<'_>) -> Result<Tier, LimitsError> {
     let limit = entry.whole("limit")?;
     let limit = limit.ok_or_else(|| entry.missing("limit"))?;

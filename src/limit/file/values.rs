@@ -17,7 +17,7 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// What a limit can be.
+/// The kinds of limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValuesKind {
     Unlimited,
@@ -78,7 +78,7 @@ impl ValuesKind {
 /// The values, or `None` if there are none.
 pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     let Some(kind) = only_kind(entry)? else {
-        // Whoever says what it is not has forgotten to say what it is.
+        // These fields alone do not define a limit, so the values were forgotten.
         let is_started = ["unlimited", "blocked", "max_wait"];
         return match is_started.iter().any(|field| entry.get(field).is_some()) {
             true => Err(entry.missing("burst")),
@@ -99,7 +99,7 @@ pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     limit.map(Some)
 }
 
-/// The one kind that an entry is of.
+/// Returns the only kind of an entry.
 fn only_kind(entry: &Entry<'_>) -> Result<Option<ValuesKind>, LimitsError> {
     let mut kinds = ArrayVec::<_, { ValuesKind::ALL.len() }>::new();
     for kind in ValuesKind::ALL {

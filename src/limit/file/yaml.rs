@@ -6,10 +6,10 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 
 use super::node::{MapKey, Node, SyntaxError, Value};
 
-/// How many values aliases may stand for in all, so that a small file cannot become a huge one.
+/// The most values that aliases can stand for in total, so that a small file cannot become a huge one.
 const MAX_ALIASED: usize = 100_000;
 
-/// The longest key, in characters: a set of names may be one.
+/// The longest key, in characters. A set of names can be a key.
 const MAX_KEY: usize = 1 << 16;
 
 /// Parses a text. One without a document holds nothing.
@@ -27,12 +27,12 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     }))
 }
 
-/// What has been read so far.
+/// The part that has been read so far.
 #[derive(Default)]
 struct Tree<'a> {
     root: Option<Node<'a>>,
     open: Vec<OpenNode<'a>>,
-    /// Nodes with an anchor, by its number, and how many values each holds.
+    /// Nodes with an anchor, by its number, and the number of values in each.
     anchors: HashMap<usize, (Node<'a>, usize)>,
     nodes: usize,
     anchored: usize,
@@ -86,12 +86,12 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Puts a node where it belongs.
+    /// Adds a complete node to its parent.
     fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), SyntaxError> {
         self.nodes += 1;
         if anchor != 0 {
             let size = size(&node);
-            // An anchor around everything is fair; anchors around anchors add up.
+            // One anchor around everything is allowed. Nested anchors add up.
             let most = MAX_ALIASED + 2 * self.nodes;
             self.anchored = count(self.anchored, size, most, node.line)?;
             self.anchors.insert(anchor, (node.clone(), size));
@@ -137,7 +137,7 @@ fn key(node: Node<'_>) -> Result<MapKey<'_>, SyntaxError> {
     }
 }
 
-/// How many values a node holds. A long text is as much as many short ones.
+/// Returns the number of values in a node. A long text counts like several short ones.
 fn size(node: &Node<'_>) -> usize {
     let long = |text: &str| text.len() / 64;
     1 + match &node.value {
@@ -151,7 +151,7 @@ fn size(node: &Node<'_>) -> usize {
     }
 }
 
-/// What to say of a mistake in a line, or before a line, that a tab indents.
+/// Returns the error for a mistake in or before a line that is indented by a tab.
 fn indented(text: &str, scan: &ScanError) -> Option<SyntaxError> {
     let near = scan.marker().line().saturating_sub(1);
     let mut lines = text.lines().enumerate().skip(near).take(2);

@@ -1,4 +1,4 @@
-mod draft10;
+pub(super) mod draft10;
 mod policy;
 mod shown;
 mod x_ratelimit;
@@ -45,15 +45,29 @@ impl Headers {
         fields.iter().cloned().chain(ours).collect()
     }
 
-    /// Writes the fields for limits with their decisions, or `None` if there is nothing to say.
-    #[inline]
+    /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show. `denied` is
+    /// whether one of them denies the request.
+    #[inline(always)]
     pub(crate) fn write<'a>(
         self,
-        decisions: impl Iterator<Item = Shown<'a>> + Clone,
+        decisions: impl Iterator<Item = Shown<'a>>,
+        denied: bool,
+    ) -> Option<Fields> {
+        match self {
+            Self::None => None,
+            shown => shown.fields(decisions, denied),
+        }
+    }
+
+    #[inline(never)]
+    fn fields<'a>(
+        self,
+        decisions: impl Iterator<Item = Shown<'a>>,
+        denied: bool,
     ) -> Option<Fields> {
         let decisions = decisions.filter(|shown| !shown.decision.in_shadow());
         match self {
-            Self::Draft10 => Draft10::new(decisions).map(Fields::Draft10),
+            Self::Draft10 => Draft10::new(decisions, denied).map(Fields::Draft10),
             Self::XRateLimitEpoch => XRateLimit::new(decisions, Reset::Epoch).map(Fields::Single),
             Self::XRateLimitDelta => XRateLimit::new(decisions, Reset::Delta).map(Fields::Single),
             Self::None => None,
@@ -61,7 +75,7 @@ impl Headers {
     }
 }
 
-/// The fields for the limits that one layer has decided.
+/// The fields for the limits of one layer.
 #[derive(Debug)]
 pub(crate) enum Fields {
     Draft10(Draft10),
@@ -69,7 +83,8 @@ pub(crate) enum Fields {
 }
 
 impl Fields {
-    /// Puts the fields beside those of inner layers, or in their place.
+    /// Adds the fields to those of inner layers, or replaces them.
+    #[inline]
     pub(crate) fn put_on(self, headers: &mut HeaderMap) {
         match self {
             Self::Draft10(fields) => fields.append_to(headers),

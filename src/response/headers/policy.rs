@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
-/// the lowest tier. That of a quota per month is new each time: months have different lengths.
+/// the lowest tier. The item of a quota per month is built each time, because months have different lengths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
@@ -22,13 +22,13 @@ impl Policy {
         }
     }
 
-    /// The item for a client with an override, or the first one of the limit that the others get, too.
+    /// Builds the item for a client with an override, or the first one of the limit, which is then reused.
     #[cold]
     fn new_item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
         let (most, window) = quota.allowance();
         let window = Some(window).filter(|window| *window != Decision::NEVER);
         let secs = window.map(|window| ceil_secs(window).max(1));
-        let item = item(limit, [("\";q=", Some(most.into())), (";w=", secs)]);
+        let item = item(limit, ("\";q=", most), (";w=", secs));
         if let Some(algorithm) = quota.algorithm().filter(|_| quota.is_usual()) {
             let _ = self.0.set((algorithm, item.clone()));
         }
@@ -36,20 +36,26 @@ impl Policy {
     }
 }
 
-/// An item of a list of structured field items (RFC 9651): a string, which as the name of a limit needs no escaping,
-/// with integer parameters.
-pub(super) fn item(limit: &str, parameters: [(&str, Option<u64>); 2]) -> HeaderValue {
+/// Builds an item of a structured field list (RFC 9651): the name of a limit, which needs no escaping,
+/// with two integer parameters. The second one is optional. A name includes the punctuation around it.
+#[inline(always)]
+pub(super) fn item(
+    limit: &str,
+    (first, number): (&str, u32),
+    (second, maybe): (&str, Option<u64>),
+) -> HeaderValue {
     let mut buffers = [itoa::Buffer::new(), itoa::Buffer::new()];
-    let mut parts = ["\"", limit, "", "", "", ""];
-    let written = parameters.into_iter().zip(&mut buffers);
-    for (part, ((key, value), buffer)) in parts[2..].chunks_exact_mut(2).zip(written) {
-        if let Some(value) = value {
-            part.copy_from_slice(&[key, buffer.format(value)]);
-        }
-    }
-    // A vector that is full becomes the value as it is.
-    let mut text = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-    for part in parts {
+    let [for_first, for_second] = &mut buffers;
+    let number = for_first.format(number);
+    let (second, maybe) = match maybe {
+        Some(number) => (second, for_second.format(number)),
+        None => ("", ""),
+    };
+    // A full vector becomes the value without a copy.
+    let length = limit.len() + first.len() + number.len() + second.len() + maybe.len();
+    let mut text = Vec::with_capacity(1 + length);
+    text.push(b'"');
+    for part in [limit, first, number, second, maybe] {
         text.extend_from_slice(part.as_bytes());
     }
     HeaderValue::try_from(text).expect("limit names are ASCII")

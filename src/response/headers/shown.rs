@@ -1,7 +1,7 @@
 use super::policy::Policy;
 use crate::decision::Decision;
 
-/// A limit with its decision, and what remembers its policy.
+/// A limit with its decision, and its cached policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     pub(crate) limit: &'a str,
@@ -11,7 +11,7 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Whether this limit is one that the request is denied by.
+    /// Returns whether this limit denies the request.
     pub(super) fn denies(&self) -> bool {
         self.votes && !self.decision.allowed()
     }

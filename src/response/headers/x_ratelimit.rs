@@ -12,7 +12,7 @@ const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 pub(super) const NAMES: [HeaderName; 3] = [LIMIT, REMAINING, RESET];
 
-/// What a reset is counted from.
+/// The start from which a reset is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reset {
     /// 1970.
@@ -26,7 +26,7 @@ pub(super) enum Reset {
 pub(crate) struct XRateLimit {
     limit: u32,
     remaining: u32,
-    /// When the bucket is full, in seconds; `None` if it never is.
+    /// The time at which the bucket is full, in seconds; `None` if it never is.
     reset: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl XRateLimit {
 }
 
 impl Reset {
-    /// Rounded up once: at whatever instant it is asked, a bucket that nobody uses is full at the same.
+    /// Returns the reset, rounded up once, so that it does not move while the bucket is unused.
     fn of(self, decision: &Decision) -> Option<u64> {
         let after = decision.reset_after();
         let after = Some(after).filter(|after| *after != Decision::NEVER)?;
@@ -75,7 +75,7 @@ impl Reset {
     }
 }
 
-/// Limits that have no vote are the least strict. Of equals it is the first, as in a batch.
+/// Returns the stricter limit. Limits without a vote are the least strict. Of equal ones, the first wins, as in a batch.
 fn stricter<'a>(first: Shown<'a>, second: Shown<'a>) -> Shown<'a> {
     let votes = second.votes.cmp(&first.votes);
     let order = votes.then_with(|| second.decision.strictness(first.decision));

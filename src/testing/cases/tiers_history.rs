@@ -174,8 +174,8 @@ fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
     Ok((batch.allowed(), batch.strictest(), members))
 }
 
-/// Whether the lowest tier does not end: then a store may forget it once its window is empty, and so that it has been
-/// entered, on which nothing but the time until a reset depends.
+/// Returns whether the lowest tier does not end: then a store may forget it once its window is empty, and so that it
+/// has been entered, on which nothing but the time until a reset depends.
 fn begins_for_ever(decision: &Decision) -> bool {
     match decision.algorithm() {
         Some(Algorithm::Tiers(tiers)) => {

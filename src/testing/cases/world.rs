@@ -1,4 +1,4 @@
-//! What a conformance test works with: one backend, one manual clock, ids of its own.
+//! The environment of a conformance test: one backend, one manual clock, and its own ids.
 
 use std::{
     sync::{

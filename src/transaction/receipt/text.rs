@@ -12,7 +12,7 @@ use crate::{
     varint,
 };
 
-/// The first byte: the version of the layout, 1, and what was charged.
+/// The first byte: the version of the layout, 1, and the kind of the charge.
 const GCRA: u8 = 0x11;
 const WINDOW: u8 = 0x12;
 const QUOTA: u8 = 0x13;
@@ -20,7 +20,7 @@ const QUOTA: u8 = 0x13;
 const HASH_BYTES: usize = 16;
 
 impl Receipt {
-    /// The receipt as text, bound to the key of its bucket.
+    /// Writes the receipt as text, bound to the key of its bucket.
     pub(crate) fn to_text(&self, key: BucketKey<'_>) -> String {
         let mut bytes = self.to_bytes();
         bytes.extend(hash(&bytes, key));
@@ -32,7 +32,7 @@ impl Receipt {
         text
     }
 
-    /// The receipt that was written so for the bucket with this key and this fingerprint.
+    /// Reads the receipt of the bucket with this key and this fingerprint.
     pub(crate) fn from_text(text: &str, key: BucketKey<'_>, bucket: Fingerprint) -> Option<Self> {
         let bytes = from_hex(text)?;
         let (payload, hashed) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
@@ -61,7 +61,7 @@ impl Receipt {
         for number in numbers {
             varint::write(&mut bytes, number);
         }
-        // What stands for the bucket within this process tells a local charge from those of other processes.
+        // The fingerprint is random per process, so it distinguishes local charges of different processes.
         let process = if self.is_local { self.bucket.high } else { 0 };
         varint::write(&mut bytes, process);
         bytes
@@ -83,7 +83,7 @@ impl Receipt {
         };
         let process = varint::read(bytes).ok()?;
         let is_local = process != 0 && process == bucket.high;
-        // Another process has decided it alone: neither this one nor the store has anything to give back.
+        // Another process has decided it locally, so neither this process nor the store can refund it.
         let is_elsewhere = process != 0 && !is_local;
         let cost = if is_elsewhere { 0 } else { cost };
         Some(Self::new(bucket, charge, cost, is_local))

@@ -96,11 +96,15 @@ impl Dashboard {
 
     /// Looks up a bucket, and waits for an answer: the bucket's key, or an error.
     pub(crate) fn look_up(&self, limit: &str, id: &str) -> Result<String, String> {
-        self.browser
-            .run("document.getElementById('found-key').textContent = ''");
-        self.set("limit", limit);
-        self.set("id", id);
-        self.browser.click("#lookup button");
+        // In one step: the page shows the previous bucket again and again.
+        let (limit, id) = (json!(limit), json!(id));
+        self.browser.run(&format!(
+            "const of = (id) => document.getElementById(id);
+            of('limit').value = {limit};
+            of('id').value = {id};
+            document.querySelector('#lookup button').click();
+            of('found-key').textContent = '';"
+        ));
         self.browser.wait_until(
             "!document.getElementById('bucket-error').hidden \
              || document.getElementById('found-key').textContent",

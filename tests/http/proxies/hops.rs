@@ -4,7 +4,7 @@ use tollgate::key::{Proxies, ProxyHeader};
 
 use super::{FORWARDED, XFF, assert_clients, client, from, from_nowhere, lines};
 
-const TOO_FEW: Result<&str, &str> = Err("is missing or has fewer items than there are hops");
+const TOO_FEW: Result<&str, &str> = Err("is missing or has fewer items than hops");
 const INVALID: Result<&str, &str> = Err("has no valid IP address where the client's should be");
 
 #[test]

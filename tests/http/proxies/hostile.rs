@@ -42,7 +42,7 @@ fn walk_over_trusted_items_ends_at_64() {
     for n in [64, 10_000] {
         let reason = found(n).unwrap_err();
         assert!(
-            reason.contains("64 of its items are read at most"),
+            reason.contains("at most 64 of its items are read"),
             "{reason}"
         );
     }

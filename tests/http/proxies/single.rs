@@ -22,7 +22,7 @@ fn one_address_is_there_once() {
         (&[""], invalid),
         (
             &[],
-            Err("the header of `ProxyHeader::Single` is missing from what a trusted"),
+            Err("the header of `ProxyHeader::Single` is missing in a request from a trusted proxy"),
         ),
     ];
     let name = "cf-connecting-ip";
@@ -94,7 +94,7 @@ fn cloudfronts_viewer_is_read_with_its_port_and_without_brackets() {
         (&["6.6.6.6:1, 198.51.100.10:1"], invalid),
         (
             &[],
-            Err("`cloudfront-viewer-address` is missing from what a trusted"),
+            Err("`cloudfront-viewer-address` is missing in a request from a trusted proxy"),
         ),
     ];
     let name = "cloudfront-viewer-address";

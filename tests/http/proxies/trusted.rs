@@ -8,7 +8,7 @@ use tollgate::key::{Proxies, ProxyHeader};
 use super::{FORWARDED, XFF, assert_clients, client, from, from_nowhere, lines, trusted};
 
 const INVALID: Result<&str, &str> = Err("has no valid IP address where the client's should be");
-const ALL_TRUSTED: Result<&str, &str> = Err("names trusted proxies only");
+const ALL_TRUSTED: Result<&str, &str> = Err("contains only trusted proxies");
 
 #[test]
 fn untrusted_peer_is_the_client_whatever_it_sends() {
@@ -104,7 +104,7 @@ fn invalid_item_is_never_walked_over() {
 
 #[test]
 fn proxy_that_names_no_client_leaves_the_request_without_an_id() {
-    let absent = Err("`x-forwarded-for` is missing from what a trusted proxy sent");
+    let absent = Err("`x-forwarded-for` is missing in a request from a trusted proxy");
     let cases: [(&[&str], _); 4] = [
         (&[], absent),
         (&["10.1.1.1"], ALL_TRUSTED),

@@ -165,6 +165,19 @@ fn error_is_what_nobody_has_decided() {
 }
 
 #[test]
+fn decision_that_has_to_wait_for_the_store_is_timed_once() {
+    let counted = counted(async {
+        let limiter = limiter(Store(Some(MemoryBackend::new())));
+        let transaction = Transaction::new("ten", "a");
+        assert!(limiter.try_spend(&transaction).is_none());
+        assert!(limiter.spend(&transaction).await.unwrap().allowed());
+    });
+    let mut timed = counted.iter();
+    let timed = timed.find(|(name, _)| name.starts_with("decision.duration"));
+    assert_eq!(timed.map(|(_, samples)| *samples), Some(1), "{counted:?}");
+}
+
+#[test]
 fn mistakes_of_callers_are_not_counted() {
     let counted = counted(async {
         let limiter = limiter(MemoryBackend::new());

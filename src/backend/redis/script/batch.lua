@@ -9,8 +9,8 @@
 --   or, if it has tiers, `T`, the most and the least units, how many tiers there are, and for each of them the limit,
 --   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides;
 --   or, if it has a window, `W`, what is done to the units if it passes (`spend`, `debit`, `fill`, which is a debit of no
---   more than there is room for, `refund` or `keep`), the limit, the window, the cost, and the instant of the units that
---   are refunded (-1 for the newest);
+--   more than there is room for, `earlier`, which is one of units that were taken before now, `refund` or `keep`), the limit,
+--   the window, the cost, and the instant of the units that are refunded (-1 for the newest), or how long ago they were taken;
 --   or, if it has a quota, `Q`, the quota, the cost, the period as two arguments, and the start of the period in which
 --   was charged what is refunded (-1 for any).
 -- Answers for each batch whether all that vote fit, the time, and for each member what was stored: `us` and `frac`; or
@@ -41,8 +41,25 @@ local function load(key)
   return bucket
 end
 
+-- A bucket of which the value stays where it is, if that is a large window. A user who may not read
+-- parts of it reads and writes it as a whole.
+local function find_large(key)
+  local length = not buckets[key] and redis.pcall('STRLEN', key)
+  if type(length) ~= 'number' or length <= 1 + 8 * SMALL_WINDOW or length % 8 ~= 1 then
+    return nil
+  end
+  local head = redis.pcall('GETRANGE', key, 0, 8)
+  if type(head) ~= 'string' or string.sub(head, 1, 1) ~= 'W' then
+    return nil
+  end
+  local units = units_of(nil, key, (length - 1) / 8)
+  units.ends[0] = struct.unpack('<d', head, 2)
+  return {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false, units = units}
+end
+
 -- Remembers what is to be written at the end: a theoretical arrival time, or a text.
 local function change(bucket, us, frac, text, ttl)
+  buckets[bucket.key] = bucket
   bucket.us, bucket.frac, bucket.text, bucket.ttl = us, frac, text, ttl
   if not bucket.changed then
     bucket.changed = true
@@ -158,6 +175,20 @@ local function keep_text(bucket, text, last)
   change(bucket, 0, 0, text, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
 end
 
+-- Appends the units of a large window, and keeps it until the last of them expires.
+local function keep_units(bucket, window)
+  local added = string.rep(struct.pack('<d', window.at), window.units)
+  local length = redis.pcall('SETRANGE', bucket.key, 1 + 8 * bucket.units.all, added)
+  if type(length) == 'table' then
+    return length.err
+  end
+  local last = window.at + window.span
+  redis.call('PEXPIRE', bucket.key, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
+end
+
+-- What writes a large value, at once.
+local at_once = {[keep_tiers] = true, [keep_units] = true}
+
 -- The text of a bucket, if it is of this algorithm.
 local function text_of(bucket, algorithm)
   return string.sub(bucket.text, 1, 1) == algorithm and bucket.text or ''
@@ -176,11 +207,15 @@ function ask.T(verb, bucket, at)
 end
 
 function ask.W(verb, bucket, at)
-  local window, fits, seen = ask_window(text_of(bucket, 'W'), at + 1)
+  local text = text_of(bucket, 'W')
+  local window, fits, seen = ask_window(bucket.units or units_of(text, nil, math.floor(#text / 8)), at + 1)
   local units = math.abs(window.units)
   if verb == 'look' or verb == 'vote' or units == 0 then
     return seen, units, fits or verb == 'look', 6
+  elseif can_append(window) then
+    return seen, units, fits, 6, keep_units, window
   end
+  bucket.units = nil
   return seen, units, fits, 6, keep_text, changed_text(window)
 end
 
@@ -212,11 +247,13 @@ local function decide(at, nth)
     return {0, now}
   end
   -- Most batches have one member. A table that has its room from the beginning costs least.
-  local reply, passes, has_tiers = {1, now, 0, 0}, true, false
+  local reply, passes, has_large = {1, now, 0, 0}, true, false
   local members, arguments, fits = tonumber(ARGV[at + 1]), 0, true
   at = at + 4
   for i = 1, members do
-    local bucket, verb = load(KEYS[nth + i]), ARGV[at - 1]
+    local key, verb = KEYS[nth + i], ARGV[at - 1]
+    local is_wide = ARGV[at] == 'W' and tonumber(ARGV[at + 2]) > SMALL_WINDOW
+    local bucket = is_wide and find_large(key) or load(key)
     if bucket.fault then
       return bucket.fault
     end
@@ -229,7 +266,7 @@ local function decide(at, nth)
       changes[i], first[i], second[i] = keep, 0, 0
     end
     passes = passes and (fits or verb == 'offer')
-    has_tiers = has_tiers or changes[i] == keep_tiers
+    has_large = has_large or changes[i] and at_once[changes[i]]
     at = at + 1 + arguments
   end
   if not passes then
@@ -237,14 +274,14 @@ local function decide(at, nth)
     return reply
   end
   -- Large values are written at once, and tell whether the server takes writes at all.
-  for i = 1, has_tiers and members or 0 do
-    local fault = changes[i] == keep_tiers and keep_tiers(found[i], first[i])
+  for i = 1, has_large and members or 0 do
+    local fault = changes[i] and at_once[changes[i]] and changes[i](found[i], first[i])
     if fault then
       return fault
     end
   end
   for i = 1, members do
-    if changes[i] and changes[i] ~= keep_tiers then
+    if changes[i] and not at_once[changes[i]] then
       changes[i](found[i], first[i], second[i])
     end
   end

@@ -14,10 +14,22 @@ if not set_clock(ARGV[1]) then
   return {now}
 end
 
+local pcall, ceil, floor, format, sub = redis.pcall, math.ceil, math.floor, string.format, string.sub
+-- `%d` takes a third of the time of `%.0f`, where C has a type for it that is large enough.
+local whole = format('%d', now) == format('%.0f', now) and '%d' or '%.0f'
+
 local kinds = tonumber(ARGV[6] or 1)
 local runs = 2 + 4 * kinds
 local are_alike = ARGV[runs + 1] == nil
 local limit, cost, length, shift, fresh, fresh_ends
+local one_unit = struct.pack('<d', now)
+-- How the value of a bucket begins that is used in the present period, how long that is, and for how long it is kept.
+local prefix, prefix_length, fresh_ttl, prefixed
+
+-- For how long a bucket is kept that ends so.
+local function ttl(ends)
+  return format(whole, ceil(ends / 1000) - floor(now / 1000) + grace)
+end
 
 -- Sets what is spent, and the period that a quota is in.
 local function set_kind(kind)
@@ -26,6 +38,11 @@ local function set_kind(kind)
   shift = ARGV[terms + 3] or '0'
   if shift ~= 'W' then
     fresh, fresh_ends = period(now, length, shift)
+    if fresh ~= prefixed then
+      prefix, prefixed = 'Q' .. format(whole, fresh) .. ':', fresh
+      prefix_length = #prefix
+    end
+    fresh_ttl = ttl(fresh_ends)
   end
 end
 
@@ -53,25 +70,27 @@ local function live(part)
   while first < #part and struct.unpack('<d', part, first) + length <= now do
     first = first + 8
   end
-  return first > 1 and string.sub(part, first) or part
+  return first > 1 and sub(part, first) or part
 end
 
 -- Adds units to others, after all that were taken until now.
 local function take(part)
   local all = #part / 8
+  local added = cost == 1 and one_unit or string.rep(one_unit, cost)
+  if all == 0 or struct.unpack('<d', part, 8 * all - 7) <= now then
+    return part .. added
+  end
   local until_now = all
   while until_now > 0 and struct.unpack('<d', part, 8 * until_now - 7) > now do
     until_now = until_now - 1
   end
-  return string.sub(part, 1, 8 * until_now) .. string.rep(struct.pack('<d', now), cost)
-    .. string.sub(part, 8 * until_now + 1)
+  return sub(part, 1, 8 * until_now) .. added .. sub(part, 8 * until_now + 1)
 end
 
-local function load(key, algorithm)
-  local stored = redis.pcall('GET', key)
+local function load(stored, algorithm)
   if not stored or tonumber(stored) then
     return ''
-  elseif type(stored) == 'string' and string.sub(stored, 1, 1) == algorithm then
+  elseif type(stored) == 'string' and sub(stored, 1, 1) == algorithm then
     return stored
   end
   local _, _, fault = parse(stored)
@@ -90,19 +109,24 @@ while key do
     if not are_alike then
       local run = tonumber(ARGV[runs + nth] or 0)
       set_kind(run % kinds)
-      more = math.floor(run / kinds)
+      more = floor(run / kinds)
     end
     if not is_loaded then
       is_loaded = true
-      text, fault = load(bucket, shift == 'W' and 'W' or 'Q')
+      local stored = pcall('GET', bucket)
       if shift == 'W' then
-        part = string.sub(text, 2)
+        text, fault = load(stored, 'W')
+        part = sub(text, 2)
         reply[at], reply[at + 1] = instants(part), 0
-      elseif text ~= '' then
-        local of_start, of_used = string.match(text, '^Q(%d+):(%d+)$')
-        start, used = tonumber(of_start or 0), tonumber(of_used or 0)
-      end
-      if shift ~= 'W' then
+      else
+        if type(stored) == 'string' and sub(stored, 1, prefix_length) == prefix then
+          -- Almost always it is used in this period. A pattern takes longer.
+          start, used = fresh, tonumber(sub(stored, prefix_length + 1)) or 0
+        elseif stored then
+          text, fault = load(stored, 'Q')
+          local of_start, of_used = string.match(text, '^Q(%d+):(%d+)$')
+          start, used = tonumber(of_start or 0), tonumber(of_used or 0)
+        end
         reply[at], reply[at + 1] = start, used
       end
     end
@@ -118,14 +142,14 @@ while key do
         part = counting
         ends = struct.unpack('<d', part, #part - 7) + length
       else
-        ends = used > 0 and ends_of(start) or 0
-        local counts = now < ends and used or 0
+        local its_end = used > 0 and ends_of(start) or 0
+        local counts = now < its_end and used or 0
         if counts + cost > limit then
           break
         elseif counts == 0 then
-          start, ends = fresh, fresh_ends
+          start, its_end = fresh, fresh_ends
         end
-        used, passed = counts + cost, passed + 1
+        used, ends, passed = counts + cost, its_end, passed + 1
       end
     end
     nth = nth + 1
@@ -134,9 +158,11 @@ while key do
   if fault then
     reply[at], reply[at + 1], passed = fault, 0, 0
   elseif passed > 0 then
-    local value = shift == 'W' and 'W' .. part or string.format('Q%.0f:%.0f', start, used)
-    local ttl = math.ceil(ends / 1000) - math.floor(now / 1000) + grace
-    passed = redis.pcall('SET', bucket, value, 'PX', ttl).err or passed
+    local value = 'W' .. part
+    if shift ~= 'W' then
+      value = start == fresh and prefix .. format(whole, used) or format('Q%.0f:%.0f', start, used)
+    end
+    passed = pcall('SET', bucket, value, 'PX', ends == fresh_ends and fresh_ttl or ttl(ends)).err or passed
   end
   reply[at + 2], at = passed, at + 3
 end

@@ -1,28 +1,52 @@
 -- What `batch.lua`, which follows, needs for windows.
 --
--- A value is `W`, and when each unit was taken, in ascending order. Times are doubles, which hold them exactly.
+-- A value is `W`, and when each unit was taken, in ascending order. Times are doubles, which hold them exactly. Units that
+-- have expired may come first.
 
 local MOST_UNITS = 4096
 -- So many units are reported one by one.
 -- More would make the reply as long as the window, for figures that depend on three of them at most.
 local FEW = 16
+-- A value with more units than this stays where it is: what is needed of it is read, and new units are appended.
+local SMALL_WINDOW = 64
+-- So many units are read at once where one is looked for.
+local BLOCK = 256
+
+-- A value with units as they are stored: all of it as a text, or the key and what has been read so far.
+local function units_of(text, key, all)
+  return {text = text, key = key, all = all, from = 0, to = 0, block = '', ends = {}}
+end
 
 -- When a unit was taken, counted from the oldest, which is 0.
-local function taken(text, nth)
-  return (struct.unpack('<d', text, 2 + 8 * nth))
+local function taken(units, nth)
+  if units.text then
+    return (struct.unpack('<d', units.text, 2 + 8 * nth))
+  elseif nth >= units.from and nth < units.to then
+    return (struct.unpack('<d', units.block, 1 + 8 * (nth - units.from)))
+  end
+  local at = units.ends[nth]
+  if not at then
+    at = struct.unpack('<d', redis.call('GETRANGE', units.key, 1 + 8 * nth, 8 + 8 * nth))
+    units.ends[nth] = at
+  end
+  return at
 end
 
 -- How many units were taken at or before an instant, of those from `low` on.
-local function count_until(text, low, instant)
-  local high = math.floor(#text / 8)
+local function count_until(units, low, instant)
+  local high = units.all
   -- Almost always all of them were: nothing is newer than now, unless a clock has stepped back.
-  if high > low and taken(text, high - 1) <= instant then
+  if high > low and taken(units, high - 1) <= instant then
     return high - low
   end
   local first = low
   while low < high do
+    if not units.text and high - low <= BLOCK and (low < units.from or high > units.to) then
+      units.from, units.to = low, high
+      units.block = redis.call('GETRANGE', units.key, 1 + 8 * low, 8 * high)
+    end
     local middle = math.floor((low + high) / 2)
-    if taken(text, middle) <= instant then
+    if taken(units, middle) <= instant then
       low = middle + 1
     else
       high = middle
@@ -39,6 +63,9 @@ local function change_units(window, how, cost, named)
     return window.until_now, cost
   elseif how == 'fill' then
     return window.until_now, math.min(cost, math.max(MOST_UNITS - used, 0))
+  elseif how == 'earlier' then
+    local counts = window.at + window.span > now
+    return window.until_named, counts and math.min(cost, math.max(MOST_UNITS - used, 0)) or 0
   elseif how == 'refund' and named < 0 then
     local units = math.min(cost, used)
     return used - units, -units
@@ -65,7 +92,7 @@ local function report_units(window, seen, cost, after, units)
         nth = -1
       end
       if nth >= 0 then
-        seen[#seen + 1], seen[#seen + 2] = nth, taken(window.text, window.first + nth)
+        seen[#seen + 1], seen[#seen + 2] = nth, taken(window.stored, window.first + nth)
       end
     end
   end
@@ -74,28 +101,32 @@ end
 -- Reads a window and what a request does to it. Returns the window, whether that fits, and what there was as far as the
 -- request has to know it: `W`, how many units count, and each of them; or, if they are not few, how many of them were taken until
 -- now and until and before the instant that is named, and some units with their places.
-local function ask_window(text, at)
-  local window = {text = text, limit = tonumber(ARGV[at + 1]), span = tonumber(ARGV[at + 2])}
+local function ask_window(stored, at)
+  local window = {stored = stored, limit = tonumber(ARGV[at + 1]), span = tonumber(ARGV[at + 2])}
   local how, cost, named = ARGV[at], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
-  local all = math.floor(#text / 8)
-  -- Units that have expired are skipped here, and cut off with the next change. A denial writes nothing.
-  window.first = 0
-  if all > 0 and taken(text, 0) + window.span <= now then
-    window.first = count_until(text, 0, now - window.span)
+  window.at = now
+  if how == 'earlier' then
+    named = math.max(now - named, 0)
+    window.at = named
   end
-  window.used = all - window.first
-  window.until_now = count_until(text, window.first, now)
+  -- Units that have expired are skipped here, and cut off with a later change. A denial writes nothing.
+  window.first = 0
+  if stored.all > 0 and taken(stored, 0) + window.span <= now then
+    window.first = count_until(stored, 0, now - window.span)
+  end
+  window.used = stored.all - window.first
+  window.until_now = count_until(stored, window.first, now)
   window.until_named, window.until_before = 0, 0
   if named >= 0 then
-    window.until_named = count_until(text, window.first, named)
-    window.until_before = count_until(text, window.first, named - 1)
+    window.until_named = count_until(stored, window.first, named)
+    window.until_before = count_until(stored, window.first, named - 1)
   end
   local after, units = change_units(window, how, cost, named)
   window.after, window.units = after, units or 0
   local seen = {'W', window.used}
   if window.used <= FEW then
     for nth = 0, window.used - 1 do
-      seen[nth + 3] = taken(text, window.first + nth)
+      seen[nth + 3] = taken(stored, window.first + nth)
     end
   else
     seen[3], seen[4], seen[5] = window.until_now, window.until_named, window.until_before
@@ -107,13 +138,20 @@ local function ask_window(text, at)
   return window, units ~= nil, seen
 end
 
+-- Whether the units that are added can be appended where the value is. It is written anew once most of it has expired.
+local function can_append(window)
+  return not window.stored.text and window.units > 0 and window.after == window.used
+    and window.first <= math.max(window.used, SMALL_WINDOW)
+end
+
 -- The text once the units are added or taken away, and when none of them counts any more.
 local function changed_text(window)
-  local text, from = window.text, 2 + 8 * window.first
+  local text, from = window.stored.text, 2 + 8 * window.first
+  text = text or redis.call('GET', window.stored.key)
   local middle = from + 8 * window.after
   local rest, added = middle, ''
   if window.units > 0 then
-    added = string.rep(struct.pack('<d', now), window.units)
+    added = string.rep(struct.pack('<d', window.at), window.units)
   else
     rest = middle - 8 * window.units
   end
@@ -122,6 +160,5 @@ local function changed_text(window)
   if units == 0 then
     return '', 0
   end
-  return text, taken(text, units - 1) + window.span
+  return text, struct.unpack('<d', text, 2 + 8 * (units - 1)) + window.span
 end
-

@@ -3,7 +3,7 @@ use tollgate::{
     key::{Proxies, ProxiesError, ProxyHeader},
 };
 
-/// What is in front of the server. This belongs in the configuration of each deployment.
+/// The proxy in front of the server. This belongs in the configuration of each deployment.
 enum Deployment {
     /// Nothing: a development machine, or a server with an address of its own.
     Direct,

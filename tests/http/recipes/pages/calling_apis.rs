@@ -19,9 +19,9 @@ use tower::{ServiceBuilder, ServiceExt};
 type Api = RateLimit<Pace<Client<HttpConnector, Full<Bytes>>, Cloned>>;
 
 fn client() -> Api {
-    // What the API's documentation says: 100 per second to each host. Further requests wait.
+    // The documented rate: 100 per second to each host. Further requests wait.
     let documented = Limit::per_second(100).max_wait(Duration::from_secs(60));
-    // What its responses say. A refused request is sent up to three times more.
+    // The rate limits in responses. A refused request is sent again up to three times.
     let pace = PaceLayer::new()
         .max_wait(Duration::from_secs(30))
         .retry(3);

@@ -18,7 +18,7 @@ struct Query {
     query: String,
 }
 
-/// What a query costs, in the request's extensions.
+/// The cost of a query, in the request's extensions.
 #[derive(Clone, Copy)]
 struct Cost(u32);
 

@@ -16,7 +16,7 @@ fn limits() -> Result<Limits, LimitsError> {
         .limit("free", Limit::per_hour(1_000).burst(50))
         .limit("pro", Limit::per_hour(20_000).burst(500))
         .limit("per-user", Limit::per_minute(300).burst(40))
-        // A contract of its own, and a tenant who does not pay.
+        // A tenant with an individual contract, and one that does not pay.
         .override_for("pro", "globex", Limit::per_hour(500_000).burst(5_000))
         .override_for("free", "initech", Limit::BLOCKED)
         .build()

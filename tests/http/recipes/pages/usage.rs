@@ -19,7 +19,7 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule, limit::LimitsError, rule::Ending,
 };
 
-/// What a request has used so far: kilobytes or tokens.
+/// The usage of a request so far, in kilobytes or tokens.
 #[derive(Clone, Default)]
 struct Used(Arc<AtomicU32>);
 

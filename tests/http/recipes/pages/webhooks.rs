@@ -12,7 +12,7 @@ fn limits() -> Result<Limits, LimitsError> {
     Limits::builder().limit("webhooks", webhooks).build()
 }
 
-/// What has become of a delivery.
+/// The result of a delivery.
 #[derive(Debug, PartialEq)]
 enum Delivery {
     Sent,

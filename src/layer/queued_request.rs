@@ -7,14 +7,14 @@ use super::{
 };
 
 /// A request that waits for its turn.
-pub(super) struct Line {
+pub(super) struct QueuedRequest {
     pub(super) sleep: Sleep,
     pub(super) queued: Option<QueuedCharges>,
     pub(super) additions: ResponseAdditions,
     pub(super) _seat: Seat,
 }
 
-impl Line {
+impl QueuedRequest {
     /// Waits for the turn, and returns what the response is to carry.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ResponseAdditions> {
         ready!(self.sleep.as_mut().poll(cx));

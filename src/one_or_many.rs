@@ -1,0 +1,89 @@
+//! A short list, which is as good as its only item if it has one.
+
+use std::{mem, ops::Deref, slice};
+
+use smallvec::SmallVec;
+
+/// A list that is kept on the stack, like a [`SmallVec`]. If it has one item, the compiler knows where that is.
+#[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for one request, and must not allocate"
+)]
+pub(crate) enum OneOrMany<T> {
+    #[default]
+    None,
+    One(T),
+    Many(SmallVec<[T; 4]>),
+}
+
+impl<T> OneOrMany<T> {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, item: T) {
+        match self {
+            Self::None => *self = Self::One(item),
+            _ => self.push_another(item),
+        }
+    }
+
+    #[inline(never)]
+    fn push_another(&mut self, item: T) {
+        if let Self::Many(many) = self {
+            many.push(item);
+            return;
+        }
+        let mut many = SmallVec::new();
+        if let Self::One(first) = mem::take(self) {
+            many.push(first);
+        }
+        many.push(item);
+        *self = Self::Many(many);
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> slice::IterMut<'_, T> {
+        match self {
+            Self::None => [].iter_mut(),
+            Self::One(item) => slice::from_mut(item).iter_mut(),
+            Self::Many(many) => many.iter_mut(),
+        }
+    }
+}
+
+impl<T> Deref for OneOrMany<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::None => &[],
+            Self::One(item) => slice::from_ref(item),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<T> FromIterator<T> for OneOrMany<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut list = Self::default();
+        items.into_iter().for_each(|item| list.push(item));
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_keep_their_order() {
+        let mut list = OneOrMany::default();
+        for len in 0..7 {
+            assert!(list.iter().copied().eq(0..len), "{len}");
+            assert_eq!(matches!(list, OneOrMany::One(_)), len == 1);
+            list.push(len);
+        }
+        list.iter_mut().for_each(|item| *item += 1);
+        let copied: OneOrMany<_> = list.iter().copied().collect();
+        assert_eq!(*copied, [1, 2, 3, 4, 5, 6, 7]);
+    }
+}

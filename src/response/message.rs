@@ -1,0 +1,22 @@
+//! Messages for humans, written without the machinery of formatting: this is on the path of a denial.
+
+/// The destination of a message.
+pub(super) trait Message {
+    /// Adds words of this crate, which need no escaping.
+    fn words(&mut self, words: &str);
+
+    /// Adds text from elsewhere: a name, an id, a link.
+    fn text(&mut self, text: &str);
+}
+
+impl Message for String {
+    #[inline]
+    fn words(&mut self, words: &str) {
+        self.push_str(words);
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str) {
+        self.push_str(text);
+    }
+}
