@@ -18,6 +18,13 @@ use tollgate::{
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
 
+/// How busy the machine is, which figures on instants depend on: how many threads run or want to, on average over a minute.
+#[must_use]
+pub fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// The name of the one limit.
 pub const LIMIT: &str = "requests";
 

@@ -18,6 +18,7 @@ use tollgate::{
     decision::Outcome,
     transaction::Batch,
 };
+use tollgate_benches::load;
 
 const WAITERS: u32 = 1000;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -114,16 +115,20 @@ async fn measure(round: u32, backend: &Arc<dyn Backend>) {
     }
     let mut starts = waiters.join_all().await;
     starts.sort_unstable_by_key(|(started, _)| *started);
-    let overtaken = starts
-        .windows(2)
-        .filter(|pair| pair[1].1.turn < pair[0].1.turn)
-        .count();
+    // Of two that start at the same moment on two threads, either may be the first to say so.
+    let overtaking = starts.windows(2).filter_map(|pair| {
+        let ahead = pair[0].1.turn.saturating_sub(pair[1].1.turn);
+        Some(ahead).filter(|ahead| *ahead > 0)
+    });
+    let overtaking: Vec<_> = overtaking.collect();
+    let (overtaken, ahead) = (overtaking.len(), overtaking.iter().max().unwrap_or(&0));
     let mut late: Vec<_> = starts.iter().map(|(_, start)| start.late).collect();
     late.sort_unstable();
     let [half, most, worst] = [500, 990, 999].map(|i| late[i]);
     let calls = calls.load(Ordering::Relaxed);
     println!(
-        "{WAITERS} waiters: {calls} calls, {overtaken} out of order; late by {half} us (median), {most} us (99 %), \
-         {worst} us (worst)"
+        "{WAITERS} waiters: {calls} calls, {overtaken} out of order by up to {ahead} us; late by {half} us (median), {most} us (99 %), \
+         {worst} us (worst); load {}",
+        load()
     );
 }
