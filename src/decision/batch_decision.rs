@@ -1,4 +1,4 @@
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -116,9 +116,11 @@ impl OneDecision {
 impl Decisions for OneDecision {
     #[inline(always)]
     fn push(&mut self, decision: Decision, votes: bool) {
-        // There is none yet, so there is nothing to drop.
-        mem::forget(self.decision.replace(decision));
-        self.votes = votes;
+        // There is nothing to drop: it is said once.
+        if self.decision.is_none() {
+            self.decision = Some(decision);
+            self.votes = votes;
+        }
     }
 
     #[inline]

@@ -15,6 +15,9 @@ use crate::{
     transaction::{Batch, Member, Transaction},
 };
 
+/// The members about which the backend is asked, and the other transactions; `None` if all is decided.
+type Prepared<'m, 'a, Others> = Result<Option<(&'m [Member<'a>], Others)>, Box<LimiterError>>;
+
 /// How many transactions are decided together. Both take the same path, and a single one costs no more than it needs.
 ///
 /// Members are kept apart from everything else. They are lent to the backend, and the compiler has to assume that it
@@ -42,7 +45,7 @@ pub(crate) trait Capacity: 'static {
         ids: &'a mut Self::Ids,
         members: &'m mut Self::Members<'a>,
         decisions: &mut Self::Decisions,
-    ) -> Result<Option<(&'m [Member<'a>], Self::Others)>, Box<LimiterError>>;
+    ) -> Prepared<'m, 'a, Self::Others>;
 
     /// Gathers the decisions that follow from what the backend has answered, in the order of the transactions.
     fn gather(
@@ -73,7 +76,7 @@ impl Capacity for One {
         room: &'a mut Option<Id>,
         members: &'m mut Option<Member<'a>>,
         decisions: &mut OneDecision,
-    ) -> Result<Option<(&'m [Member<'a>], ())>, Box<LimiterError>> {
+    ) -> Prepared<'m, 'a, ()> {
         match lookups.look_up(transaction, room, members)? {
             Ok(member) => Ok(Some((slice::from_ref(member), ()))),
             Err(other) => {
@@ -103,7 +106,7 @@ impl Capacity for Many {
         ids: &'a mut Self::Ids,
         members: &'m mut Self::Members<'a>,
         decisions: &mut BatchDecision,
-    ) -> Result<Option<(&'m [Member<'a>], Self::Others)>, Box<LimiterError>> {
+    ) -> Prepared<'m, 'a, Self::Others> {
         ids.resize_with(transactions.len(), || None);
         let mut others = Self::Others::new();
         for (place, (transaction, room)) in transactions.iter().zip(ids).enumerate() {
