@@ -1,4 +1,4 @@
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -115,13 +115,12 @@ impl OneDecision {
 
 impl Decisions for OneDecision {
     #[inline(always)]
-    #[expect(
-        clippy::mem_forget,
-        reason = "there is none yet, so nothing leaks; code that drops one would cost instructions"
-    )]
     fn push(&mut self, decision: Decision, votes: bool) {
-        mem::forget(self.decision.replace(decision));
-        self.votes = votes;
+        // A decision is pushed once, so there is nothing to drop.
+        if self.decision.is_none() {
+            self.decision = Some(decision);
+            self.votes = votes;
+        }
     }
 
     #[inline]

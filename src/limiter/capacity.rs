@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The members for the backend, if it is needed, and the transactions about which it is not asked.
-type Prepared<'m, 'a, O> = Result<Option<(&'m [Member<'a>], O)>, Box<LimiterError>>;
+type Prepared<'m, 'a, Others> = Result<Option<(&'m [Member<'a>], Others)>, Box<LimiterError>>;
 
 /// The number of transactions that are decided together: one or many. Both take the same path, and a single one costs
 /// no more than necessary.

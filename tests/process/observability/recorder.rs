@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body_util::Full;
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::runtime::Builder;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
@@ -433,66 +434,60 @@ fn requests_that_wait_in_line_are_a_gauge() {
     });
 }
 
+/// A service that panics for each request.
+#[cfg(feature = "tokio")]
+async fn panics(
+    _request: http::Request<Full<Bytes>>,
+) -> Result<http::Response<Full<Bytes>>, std::convert::Infallible> {
+    std::future::ready(()).await;
+    panic!("the service panics");
+}
+
+/// By how much the gauge of waiting requests has changed since the last time.
+#[cfg(feature = "tokio")]
+fn change_of_waiting(snapshotter: &Snapshotter) -> Option<f64> {
+    let mut all = snapshotter.snapshot().into_vec().into_iter();
+    all.find_map(|(key, _, _, value)| match value {
+        DebugValue::Gauge(value) if key.key().name() == metrics::WAITING => Some(value.0),
+        _ => None,
+    })
+}
+
 #[cfg(feature = "tokio")]
 #[test]
 fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
-    use std::time::Duration;
+    use std::{panic::AssertUnwindSafe, time::Duration};
 
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     let line = Limit::per_second(1).max_wait(Duration::from_secs(36_000));
-    let limits = || {
-        Limits::builder()
-            .limit("requests", line.clone())
-            .build()
-            .unwrap()
-    };
-    let limiter = Limiter::new(limits(), MemoryBackend::new()).with_clock(ManualClock::default());
+    let limits = || Limits::builder().limit("requests", line.clone()).build();
+    let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
     let rule = Rule::new("requests", tollgate::key::Everyone);
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-    let changed_by = |expected: f64| {
-        let mut all = snapshotter.snapshot().into_vec().into_iter();
-        let found = all.find_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) if key.key().name() == metrics::WAITING => Some(value.0),
-            _ => None,
-        });
-        assert_eq!(found, Some(expected));
+    let send = || {
+        let request = http::Request::new(Full::<Bytes>::default());
+        let service = layer.layer(tower::service_fn(panics));
+        AssertUnwindSafe(Box::pin(service.oneshot(request)))
     };
     ::metrics::with_local_recorder(&recorder, || {
         runtime.block_on(async {
-            let panics = tower::service_fn(async |_: http::Request<Full<Bytes>>| {
-                panic!("the service panics");
-                #[expect(unreachable_code, reason = "it gives the closure its type")]
-                Ok::<_, std::convert::Infallible>(http::Response::new(Full::<Bytes>::default()))
-            });
-            let send = || {
-                let request = http::Request::new(Full::<Bytes>::default());
-                Box::pin(layer.layer(panics).oneshot(request))
-            };
-            let first = std::panic::AssertUnwindSafe(send());
-            assert!(futures_util::FutureExt::catch_unwind(first).await.is_err());
+            assert!(send().catch_unwind().await.is_err());
             let mut sent: Vec<_> = (0..1000).map(|_| send()).collect();
             for request in &mut sent {
-                assert!(poll(request.as_mut()).is_pending());
+                assert!(poll(request.0.as_mut()).is_pending());
             }
-            changed_by(1000.0);
-            limiter.reload(limits()).unwrap();
+            assert_eq!(change_of_waiting(&snapshotter), Some(1000.0));
+            limiter.reload(limits().unwrap()).unwrap();
             drop(sent.split_off(400));
-            changed_by(-600.0);
+            assert_eq!(change_of_waiting(&snapshotter), Some(-600.0));
             for request in sent.drain(..) {
-                let request = std::panic::AssertUnwindSafe(request);
-                assert!(
-                    futures_util::FutureExt::catch_unwind(request)
-                        .await
-                        .is_err()
-                );
+                assert!(request.catch_unwind().await.is_err());
             }
-            changed_by(-400.0);
+            assert_eq!(change_of_waiting(&snapshotter), Some(-400.0));
         });
     });
 }
