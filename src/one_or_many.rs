@@ -6,10 +6,6 @@ use smallvec::SmallVec;
 
 /// A list that is kept on the stack, like a [`SmallVec`]. If it has one item, the compiler knows where that is.
 #[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is on the stack for one request, and must not allocate"
-)]
 pub(crate) enum OneOrMany<T> {
     #[default]
     None,

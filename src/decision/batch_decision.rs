@@ -115,8 +115,11 @@ impl OneDecision {
 
 impl Decisions for OneDecision {
     #[inline(always)]
+    #[expect(
+        clippy::mem_forget,
+        reason = "there is none yet, so nothing leaks; code that drops one would cost instructions"
+    )]
     fn push(&mut self, decision: Decision, votes: bool) {
-        // There is none yet, so there is nothing to drop.
         mem::forget(self.decision.replace(decision));
         self.votes = votes;
     }

@@ -15,6 +15,9 @@ use crate::{
     transaction::{Batch, Member, Transaction},
 };
 
+/// The members for the backend, if it is needed, and the transactions about which it is not asked.
+type Prepared<'m, 'a, O> = Result<Option<(&'m [Member<'a>], O)>, Box<LimiterError>>;
+
 /// The number of transactions that are decided together: one or many. Both take the same path, and a single one costs
 /// no more than necessary.
 ///
@@ -43,7 +46,7 @@ pub(crate) trait Capacity: 'static {
         ids: &'a mut Self::Ids,
         members: &'m mut Self::Members<'a>,
         decisions: &mut Self::Decisions,
-    ) -> Result<Option<(&'m [Member<'a>], Self::Others)>, Box<LimiterError>>;
+    ) -> Prepared<'m, 'a, Self::Others>;
 
     /// Gathers the decisions that follow from what the backend has answered, in the order of the transactions.
     fn gather(
@@ -74,7 +77,7 @@ impl Capacity for One {
         room: &'a mut Option<Id>,
         members: &'m mut Option<Member<'a>>,
         decisions: &mut OneDecision,
-    ) -> Result<Option<(&'m [Member<'a>], ())>, Box<LimiterError>> {
+    ) -> Prepared<'m, 'a, ()> {
         match lookups.look_up(transaction, room, members)? {
             Ok(member) => Ok(Some((slice::from_ref(member), ()))),
             Err(other) => {
@@ -104,7 +107,7 @@ impl Capacity for Many {
         ids: &'a mut Self::Ids,
         members: &'m mut Self::Members<'a>,
         decisions: &mut BatchDecision,
-    ) -> Result<Option<(&'m [Member<'a>], Self::Others)>, Box<LimiterError>> {
+    ) -> Prepared<'m, 'a, Self::Others> {
         ids.resize_with(transactions.len(), || None);
         let mut others = Self::Others::new();
         for (place, (transaction, room)) in transactions.iter().zip(ids).enumerate() {
