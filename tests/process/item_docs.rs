@@ -59,12 +59,9 @@ fn declared(line: &str) -> Option<&str> {
 
 /// The type whose methods follow a line such as `impl<B: Backend> Lease<B> {`, or the trait that a line declares.
 fn owner(line: &str) -> Option<String> {
-    let rest = match line.strip_prefix("impl") {
-        Some(rest) => rest,
-        None => {
-            let name = line.strip_prefix("pub trait ")?;
-            return name.split([':', ' ', '<']).next().map(str::to_owned);
-        }
+    let Some(rest) = line.strip_prefix("impl") else {
+        let name = line.strip_prefix("pub trait ")?;
+        return name.split([':', ' ', '<']).next().map(str::to_owned);
     };
     let mut depth = 0;
     let after = rest.find(|c: char| {
@@ -132,7 +129,7 @@ impl Index {
                 (true, Some(owner)) => self.link(format!("{owner}::{name}"), docs),
                 (true, None) => {}
                 (false, _) => {
-                    self.add_item(path, line, name, docs, &attributes, [&module, &parent])
+                    self.add_item(path, line, name, docs, &attributes, [&module, &parent]);
                 }
             }
         }
