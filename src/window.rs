@@ -219,7 +219,13 @@ fn live<'a>(instants: &'a [u64], window: &Window, now: u64) -> &'a [u64] {
     let is_over = |instant: u64| window.end(instant) <= now;
     match instants {
         [oldest, ..] if is_over(*oldest) => {
-            &instants[instants.partition_point(|instant| is_over(*instant))..]
+            // Mostly few have expired since the last request, so the search begins at the oldest.
+            let mut reach = 1;
+            while instants.get(reach).is_some_and(|next| is_over(*next)) {
+                reach *= 2;
+            }
+            let near = &instants[..reach.min(instants.len())];
+            &instants[near.partition_point(|instant| is_over(*instant))..]
         }
         instants => instants,
     }
