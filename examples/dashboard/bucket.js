@@ -70,7 +70,10 @@ async function refresh(path) {
 function fail(error) {
   $('bucket-error').textContent = error ? error.message : '';
   $('bucket-error').hidden = !error;
-  if (error) $('found').hidden = true;
+  if (!error) return;
+  $('found').hidden = true;
+  // A look at the bucket that is still under way does not hide the error.
+  refresh.latest = null;
 }
 
 function show(bucket) {

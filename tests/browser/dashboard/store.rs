@@ -3,6 +3,26 @@
 use super::page::{Dashboard, TOKEN};
 use crate::{browser::comes_true, programs::run_in, redis_support::Server as Redis};
 
+/// Holds the answers about buckets back.
+const HOLD: &str = r"
+    window.held = [];
+    window.direct = window.fetch;
+    window.fetch = async (path, options) => {
+        const answer = await direct(path, options);
+        const isHeld = options.method === 'GET' && path.startsWith('inspect/');
+        if (isHeld) await new Promise((release) => held.push(release));
+        return answer;
+    };
+";
+
+/// Lets them go, and waits until the page has shown them.
+const RELEASE: &str = r"
+    window.fetch = direct;
+    held.forEach((release) => release());
+    const frame = () => new Promise(requestAnimationFrame);
+    return (async () => { for (let frames = 0; frames < 20; frames += 1) await frame(); })();
+";
+
 #[test]
 fn outage_of_the_store_is_shown_until_it_is_over() {
     let redis = Redis::start();
@@ -30,9 +50,13 @@ fn outage_of_the_store_is_shown_until_it_is_over() {
     page.look_up("exports", "alice").unwrap();
     let facts = page.content("#facts");
     assert!(facts.contains("this server alone"), "{facts}");
+    // The page looks at the bucket again and again. One answer arrives after that to the reset.
+    page.browser.run(HOLD);
+    page.browser.wait_until("window.held.length > 0");
     page.browser.click("#reset");
     page.browser.click("#confirm");
     page.browser.wait_for("#bucket-error:not([hidden])");
+    page.browser.run(RELEASE);
     let error = page.content("#bucket-error");
     assert!(
         error.contains("the rate limit store is unavailable"),
