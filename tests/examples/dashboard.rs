@@ -75,7 +75,7 @@ fn redacted_ids_are_stable_and_different() {
     count(&denied, || {
         ["alice", "bob"]
             .iter()
-            .for_each(|id| decided(id, "rejected"))
+            .for_each(|id| decided(id, "rejected"));
     });
     let ids = || -> Vec<_> {
         let most = denied.most(10, Ids::Redacted);

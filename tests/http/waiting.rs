@@ -248,25 +248,37 @@ enum Fate {
     DroppedAfterReload,
 }
 
+impl Fate {
+    const ALL: [Self; 4] = [
+        Self::Served,
+        Self::Panicked,
+        Self::Dropped,
+        Self::DroppedAfterReload,
+    ];
+
+    /// Lets it become so.
+    async fn of<F: Future<Output: Send> + Send + 'static>(self, waiting: Vec<F>) {
+        match self {
+            Self::Dropped | Self::DroppedAfterReload => drop(waiting),
+            Self::Served | Self::Panicked => {
+                for request in waiting {
+                    let ended = tokio::spawn(request).await;
+                    assert_eq!(ended.is_err(), self == Self::Panicked);
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn places_of_a_thousand_requests_are_free_again_whatever_became_of_them() {
     const WAITING: u32 = 1000;
     let line = Limit::per_second(10)
         .burst(1)
         .max_wait(Duration::from_secs(1000));
-    let limits = || {
-        Limits::builder()
-            .limit("requests", line.clone())
-            .build()
-            .unwrap()
-    };
-    for fate in [
-        Fate::Served,
-        Fate::Panicked,
-        Fate::Dropped,
-        Fate::DroppedAfterReload,
-    ] {
-        let limiter = Limiter::new(limits(), MemoryBackend::new());
+    let limits = || Limits::builder().limit("requests", line.clone()).build();
+    for fate in Fate::ALL {
+        let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
         let limiter = limiter.with_clock(TokioClock::start());
         let layer = layer(&limiter).max_waiting(WAITING as usize);
         let service = layer.layer(service_fn(move |_: Request<Full<Bytes>>| async move {
@@ -281,22 +293,13 @@ async fn places_of_a_thousand_requests_are_free_again_whatever_became_of_them() 
             for request in &mut waiting {
                 assert!(poll(request.as_mut()).is_pending(), "{fate:?} {round}");
             }
-            let reloads = fate == Fate::DroppedAfterReload;
-            if reloads {
-                limiter.reload(limits()).unwrap();
+            if fate == Fate::DroppedAfterReload {
+                limiter.reload(limits().unwrap()).unwrap();
             }
             let refused = send().await.unwrap();
             let status = StatusCode::TOO_MANY_REQUESTS;
             assert_eq!(refused.status(), status, "{fate:?}: the room is full");
-            match fate {
-                Fate::Dropped | Fate::DroppedAfterReload => drop(waiting),
-                Fate::Served | Fate::Panicked => {
-                    for request in waiting {
-                        let ended = tokio::spawn(request).await;
-                        assert_eq!(ended.is_err(), fate == Fate::Panicked);
-                    }
-                }
-            }
+            fate.of(waiting).await;
             // None is in line now.
             tokio::time::advance(Duration::from_secs(1)).await;
             let _ = tokio::spawn(send()).await;

@@ -287,7 +287,7 @@ mod tests {
             let cost = 1 + random(4);
             match random(8) {
                 0 if bucket.coming > 0 => {
-                    bucket.charged(units([0, bucket.coming][random(2) as usize]))
+                    bucket.charged(units([0, bucket.coming][random(2) as usize]));
                 }
                 1 => drop(bucket.sweep()),
                 2 => drop(give_back(&mut bucket, cost)),

@@ -163,6 +163,14 @@ fn bent(receipt: &str) -> Vec<String> {
     ]
 }
 
+/// All that is stored, by keys.
+fn stored(redis: &Server) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let keys = redis.command(&["KEYS", "*"]);
+    let keys = keys.array().iter().map(Reply::bytes);
+    let value = |key: &[u8]| redis.command(&[b"GET", key]).bytes().to_vec();
+    keys.map(|key| (key.to_vec(), value(key))).collect()
+}
+
 #[test]
 fn receipts_that_are_bent_or_of_others_are_refused_and_change_nothing() {
     let redis = Server::start();
@@ -171,13 +179,7 @@ fn receipts_that_are_bent_or_of_others_are_refused_and_change_nothing() {
         spend(&ours, limit, "b", 2);
         (limit, spend(&ours, limit, "a", 2))
     });
-    let stored = || -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let keys = redis.command(&["KEYS", "*"]);
-        let keys = keys.array().iter().map(Reply::bytes);
-        let value = |key: &[u8]| redis.command(&[b"GET", key]).bytes().to_vec();
-        keys.map(|key| (key.to_vec(), value(key))).collect()
-    };
-    let before = stored();
+    let before = stored(&redis);
     assert_eq!(before.len(), 2 * NAMES.len());
     let refused = |limit: &str, id: &str, receipt: &Value| {
         // A good one beside it is not refunded either.
@@ -204,7 +206,7 @@ fn receipts_that_are_bent_or_of_others_are_refused_and_change_nothing() {
             refused(other, "a", receipt);
         }
     }
-    assert_eq!(stored(), before);
+    assert_eq!(stored(&redis), before);
     for (limit, receipt) in &receipts {
         let good = refund(&theirs, limit, "a", receipt);
         assert_eq!(good, (true, 5), "{limit}: it is good for its own");

@@ -43,56 +43,59 @@ fn trailers(script: Script) -> HeaderMap {
 
 const GRPC: Script = &[("content-type", "application/grpc")];
 
+const REFUSED: Script = &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "334")];
+
+/// The head, the trailers, and for how many milliseconds the next call is held back.
+const CASES: &[(Script, Script, u64)] = &[
+    (GRPC, REFUSED, 334),
+    (&[("content-type", "application/grpc+proto")], REFUSED, 334),
+    (
+        GRPC,
+        &[("grpc-status", "14"), ("grpc-retry-pushback-ms", "50")],
+        50,
+    ),
+    (GRPC, &[("grpc-status", "8")], 1000),
+    (GRPC, &[("grpc-status", "14")], 0),
+    (GRPC, &[("grpc-status", "0")], 0),
+    (
+        GRPC,
+        &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "-1")],
+        0,
+    ),
+    (
+        GRPC,
+        &[("grpc-status", "0"), ("grpc-retry-pushback-ms", "9000")],
+        0,
+    ),
+    // Fields about what remains do not belong into trailers.
+    (
+        GRPC,
+        &[("grpc-status", "0"), ("ratelimit", "\"l\";r=0;t=9")],
+        0,
+    ),
+    (
+        GRPC,
+        &[
+            ("grpc-status", "8"),
+            ("grpc-retry-pushback-ms", "2147483647"),
+        ],
+        60_000,
+    ),
+    // It is not a call of gRPC.
+    (&[("content-type", "text/plain")], REFUSED, 0),
+    (&[("content-type", "application/grpc-web")], REFUSED, 0),
+    (&[], REFUSED, 0),
+    // The head has told already how it ended.
+    (
+        &[("content-type", "application/grpc"), ("grpc-status", "0")],
+        REFUSED,
+        0,
+    ),
+];
+
 #[tokio::test(start_paused = true)]
 async fn refusal_in_the_trailers_holds_further_calls_back() {
-    const REFUSED: Script = &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "334")];
-    let cases: &[(Script, Script, u64)] = &[
-        (GRPC, REFUSED, 334),
-        (&[("content-type", "application/grpc+proto")], REFUSED, 334),
-        (
-            GRPC,
-            &[("grpc-status", "14"), ("grpc-retry-pushback-ms", "50")],
-            50,
-        ),
-        (GRPC, &[("grpc-status", "8")], 1000),
-        (GRPC, &[("grpc-status", "14")], 0),
-        (GRPC, &[("grpc-status", "0")], 0),
-        (
-            GRPC,
-            &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "-1")],
-            0,
-        ),
-        (
-            GRPC,
-            &[("grpc-status", "0"), ("grpc-retry-pushback-ms", "9000")],
-            0,
-        ),
-        // Fields about what remains do not belong into trailers.
-        (
-            GRPC,
-            &[("grpc-status", "0"), ("ratelimit", "\"l\";r=0;t=9")],
-            0,
-        ),
-        (
-            GRPC,
-            &[
-                ("grpc-status", "8"),
-                ("grpc-retry-pushback-ms", "2147483647"),
-            ],
-            60_000,
-        ),
-        // It is not a call of gRPC.
-        (&[("content-type", "text/plain")], REFUSED, 0),
-        (&[("content-type", "application/grpc-web")], REFUSED, 0),
-        (&[], REFUSED, 0),
-        // The head has told already how it ended.
-        (
-            &[("content-type", "application/grpc"), ("grpc-status", "0")],
-            REFUSED,
-            0,
-        ),
-    ];
-    for (head, script, ms) in cases {
+    for (head, script, ms) in CASES {
         let held = held_after_trailers(head, trailers(script), true).await;
         assert_eq!(held, Duration::from_millis(*ms), "{head:?} {script:?}");
     }

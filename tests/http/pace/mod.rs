@@ -96,6 +96,9 @@ impl Server {
     }
 }
 
+/// The answers that a server owes.
+type Owed = Arc<Mutex<Vec<oneshot::Sender<Script>>>>;
+
 /// A server that answers each request when it is told to, and the answers that it owes.
 fn gated() -> (
     impl Service<
@@ -106,7 +109,7 @@ fn gated() -> (
     > + Clone
     + Send
     + use<>,
-    Arc<Mutex<Vec<oneshot::Sender<Script>>>>,
+    Owed,
 ) {
     let owed = Arc::new(Mutex::new(Vec::new()));
     let queue = Arc::clone(&owed);

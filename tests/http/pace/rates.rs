@@ -32,10 +32,10 @@ fn limited(limit: Limit) -> RateLimitLayer {
     RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", Everyone))
 }
 
-/// The share of its rate that a client gets that was served so many requests beyond the burst since then.
-fn share(began: Instant, beyond: u32) -> f64 {
-    let least = f64::from(beyond) / f64::from(PER_SECOND);
-    least / began.elapsed().as_secs_f64()
+/// How much of its rate a client gets that was served so many requests beyond the burst since then, in thousandths.
+fn thousandths(began: Instant, beyond: u32) -> u128 {
+    let least_us = u128::from(beyond) * 1_000_000 / u128::from(PER_SECOND);
+    least_us * 1000 / began.elapsed().as_micros()
 }
 
 /// Serves HTTP/1.1 on one connection, and returns the client's end of it.
@@ -81,8 +81,8 @@ async fn paced_client_gets_nearly_all_of_its_rate_over_http() {
         let layer = limited(Limit::per_second(PER_SECOND)).headers(headers);
         let began = Instant::now();
         assert_eq!(refused(layer, PaceLayer::new().retry(0)).await, 0);
-        let share = share(began, REQUESTS - PER_SECOND);
-        assert!((0.97..=1.0).contains(&share), "{headers:?}: {share}");
+        let share = thousandths(began, REQUESTS - PER_SECOND);
+        assert!((970..=1000).contains(&share), "{headers:?}: {share}");
     }
 }
 
@@ -102,8 +102,8 @@ async fn client_without_a_burst_gets_nearly_all_of_its_rate_by_exact_refusals() 
     let layer = layer.headers(Headers::None).respond_with(with_milliseconds);
     let began = Instant::now();
     assert_eq!(refused(layer, PaceLayer::new().retry(1)).await, 0);
-    let share = share(began, REQUESTS - 1);
-    assert!((0.97..=1.0).contains(&share), "{share}");
+    let share = thousandths(began, REQUESTS - 1);
+    assert!((970..=1000).contains(&share), "{share}");
 }
 
 #[cfg(feature = "tonic")]
@@ -165,8 +165,8 @@ mod grpc {
                 let attempts = check_with_retries(&mut client).await;
                 assert!(attempts <= 2, "the pushback is long enough");
             }
-            let share = share(began, REQUESTS - burst);
-            assert!((0.97..=1.0).contains(&share), "{share}");
+            let share = thousandths(began, REQUESTS - burst);
+            assert!((970..=1000).contains(&share), "{share}");
         }
     }
 
@@ -180,8 +180,8 @@ mod grpc {
             let answer = client.check(HealthCheckRequest::default()).await;
             assert!(answer.is_ok(), "{answer:?}");
         }
-        let share = share(began, REQUESTS - PER_SECOND);
-        assert!((0.97..=1.0).contains(&share), "{share}");
+        let share = thousandths(began, REQUESTS - PER_SECOND);
+        assert!((970..=1000).contains(&share), "{share}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -202,7 +202,7 @@ mod grpc {
                 }
             }
         }
-        let share = share(began, REQUESTS - 1);
-        assert!((0.97..=1.0).contains(&share), "{share}");
+        let share = thousandths(began, REQUESTS - 1);
+        assert!((970..=1000).contains(&share), "{share}");
     }
 }
