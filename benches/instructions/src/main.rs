@@ -40,13 +40,13 @@ const ROWS: [Row; 11] = [
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1890)
+        .at_most(1800)
         .goal(900),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3950)
+        .at_most(3620)
         .goal(2300),
     row(
         "layer, headers and request extension (the default)",
@@ -54,7 +54,7 @@ const ROWS: [Row; 11] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4930)
+    .at_most(4610)
     .goal(3000),
     row(
         "the default, with a matched path and five headers",
@@ -64,7 +64,7 @@ const ROWS: [Row; 11] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(8700)
+        .at_most(6870)
         .goal(5000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
     row("a bare service", Case::Bare),

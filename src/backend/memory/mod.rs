@@ -250,17 +250,20 @@ impl MemoryBackend {
         let (print, mut begins) = (&member.fingerprint, false);
         let mut rows = self.rows.lock(self.rows.of(print));
         let answer = rows.update(print, now, |stored| {
-            let (before, full) = (stored.tat(), Tat::from_micros(now.as_micros()));
+            let before = stored.tat();
             let answer = judge_gcra(batch.action(member), member, gcra, before, now);
-            let changed = match answer.state {
-                State::Gcra(tat) if tat != before => Some(match tat >= full {
-                    true => Value::gcra(tat, gcra.tolerance()),
-                    false => Value::FULL,
-                }),
-                _ => None,
+            let State::Gcra(tat) = answer.state else {
+                return (answer, None);
             };
-            begins = before.us == 0 && changed.is_some();
-            (answer, changed)
+            if tat == before {
+                return (answer, None);
+            }
+            begins = before.us == 0;
+            let changed = match tat.us >= now.as_micros() {
+                true => Value::gcra(tat, gcra.tolerance()),
+                false => Value::FULL,
+            };
+            (answer, Some(changed))
         });
         drop(rows);
         if begins && !self.histories.is_empty() {
