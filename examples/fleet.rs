@@ -48,7 +48,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The whole program of each server, if they ran on several machines.
+/// The whole program of each server. It would be the same on several machines.
 async fn app(url: &str) -> Result<Router, Box<dyn Error>> {
     // There are no decisions without Redis here, so a slow answer is better than an error.
     let redis = RedisBackend::builder(url).timeout(PATIENCE).build()?;

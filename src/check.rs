@@ -11,7 +11,7 @@
 //! | `charged-twice` | one request was charged twice in one bucket, because two layers have the same rule |
 //! | `layer-rebuilt` | a hundred limiters in a row were dropped after one request: each starts with full buckets |
 //! | `everyone-trusted` | proxy headers are trusted from any peer |
-//! | `rule-unmet` | ten thousand requests, and not one that a rule is for: its `paths` or another predicate never held |
+//! | `rule-unmet` | none of ten thousand requests matched a rule: its `paths` or another predicate never held |
 //! | `preflight-refused` | a CORS preflight request was refused, at any time: browsers report it as an error of CORS |
 //! | `buckets-evicted` | the Redis server may evict buckets when its memory is full |
 //! | `clock-skew` | the clocks of this machine and of the Redis server are seconds apart |
@@ -202,14 +202,14 @@ impl Checks {
         self
     }
 
-    /// Makes what can be known at start an error there: `everyone-trusted` when a rule is added, `client-replays` when a
-    /// backend is built, `buckets-evicted` and `clock-skew` when it is waited for.
+    /// Turns mistakes that are known at startup into errors: `everyone-trusted` when a rule is added, `client-replays`
+    /// when a backend is built, and `buckets-evicted` and `clock-skew` when its connection is awaited.
     pub const fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Returns whether it is looked for.
+    /// Returns whether tollgate looks for a mistake.
     #[must_use]
     pub const fn has(&self, check: Check) -> bool {
         self.off & check.bit() == 0
@@ -228,7 +228,7 @@ impl Checks {
 pub struct Finding {
     /// The check.
     pub check: Check,
-    /// Returns the observation.
+    /// The observation.
     pub seen: String,
 }
 
@@ -258,7 +258,7 @@ impl Reporter {
         self.checks
     }
 
-    /// Returns whether it is still looked for.
+    /// Returns whether a mistake is still looked for.
     #[inline]
     pub(crate) fn wants(&self, check: Check) -> bool {
         self.checks.has(check) && self.told.load(Ordering::Relaxed) & check.bit() == 0

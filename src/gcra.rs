@@ -8,10 +8,9 @@
 //! allowed  ⇔  max(TAT, now) + cost · T  ≤  now + τ        then TAT := the left side
 //! ```
 //!
-//! `T` is rarely a whole number of microseconds (seven per second is not), so a [`Tat`] carries a
-//! fraction over the limit's count, and nothing here is ever rounded. Only figures for people are:
-//! tokens down, waits up. There is no clock, no I/O and no floating point in this file, and no
-//! input that its types admit makes it panic.
+//! `T` is rarely a whole number of microseconds (for seven per second, it is not). So a [`Tat`] carries a fraction over
+//! the limit's count, and the arithmetic never rounds. Only displayed figures are rounded: tokens down, waits up. This
+//! file has no clock, no I/O and no floating point, and does not panic for any input that its types admit.
 //!
 //! A limit with a *maximum wait* `w` has a line. A request that may wait is allowed up to `now + τ + w`, and starts
 //! when its TAT is within the tolerance: `delay = TAT − τ − now`. The TAT is the queue, so requests start in the order
@@ -30,7 +29,7 @@ pub const MAX_TICKS_US: u64 = 1 << 51;
 /// An exact span of time or instant: `us + frac / count` microseconds, where `count` is that of
 /// the [`Gcra`] it belongs to and `frac < count`.
 ///
-/// Two values order rightly if they belong to the same count.
+/// Two values compare correctly only if they belong to the same count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticks {
     /// Whole microseconds.
@@ -50,7 +49,7 @@ impl Ticks {
         Self { us, frac: 0 }
     }
 
-    /// Compares it, which is in parts of `count`, with another, which is in parts of `other_count`, exactly.
+    /// Compares a value in parts of `count` with another one in parts of `other_count`, exactly.
     #[doc(hidden)]
     #[must_use]
     pub fn compare(self, count: u32, other: Self, other_count: u32) -> Ordering {
@@ -82,7 +81,8 @@ impl Ticks {
 }
 
 impl Ticks {
-    /// The order is that of the microseconds, and then of the fraction. Comparing one number takes half of the instructions.
+    /// Returns a number with the same order: first the microseconds, then the fraction. Comparing one number takes half
+    /// of the instructions.
     #[inline]
     const fn ordinal(self) -> u128 {
         (self.us as u128) << 64 | self.frac as u128
@@ -168,7 +168,7 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// Builds the parameters for `burst` tokens at most, of which `count` come back each `period`.
+    /// Builds the parameters for a bucket of `burst` tokens. In each `period`, `count` of them come back.
     ///
     /// # Errors
     ///
@@ -281,7 +281,7 @@ impl Gcra {
         self.spend_within(tat, now, cost, 0)
     }
 
-    /// Does the same for a request that can wait in line for `wait_us` microseconds.
+    /// Returns the new TAT for a request that can wait in line for `wait_us` microseconds.
     #[inline]
     pub(crate) fn spend_within(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Option<Tat> {
         let next = self.add(self.lifted(tat, now), self.increment(cost));
@@ -313,10 +313,10 @@ impl Gcra {
         self.refund_charge(tat, now, self.increment(cost), None)
     }
 
-    /// Does the same for a span of time. `own` is the TAT right after the charge, if it is known.
+    /// Refunds a span of time. `own` is the TAT right after the charge, if it is known.
     ///
-    /// While a request waits in line, only the last one in it can give its slot back. Any other refund would put the next
-    /// arrival into the slot of the last one, and both would start at once.
+    /// While a request waits in line, only the last one can give its slot back. Any other refund would move the next
+    /// arrival into the slot of the last request, and both would start at the same time.
     #[inline]
     pub(crate) fn refund_charge(
         &self,
@@ -437,7 +437,8 @@ impl Gcra {
         self.wait_for_line(tat, now, cost, 0)
     }
 
-    /// Returns the time from `now` until it would be admitted if it can then wait in line for `wait_us` microseconds.
+    /// Returns the time from `now` until a request would be admitted that can then wait in line for `wait_us`
+    /// microseconds.
     pub(crate) fn wait_for_line(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Ticks {
         let target = self.add(self.lifted(tat, now), self.increment(cost));
         self.subtract(target, self.horizon(now.saturating_add(wait_us)))
@@ -450,8 +451,7 @@ impl Gcra {
         self.quota(tat, now).1
     }
 
-    /// Returns [`remaining`](Self::remaining) and [`next_token`](Self::next_token), at the cost of
-    /// one.
+    /// Returns [`remaining`](Self::remaining) and [`next_token`](Self::next_token), at the cost of one of them.
     #[doc(hidden)]
     #[must_use]
     pub fn quota(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
@@ -462,7 +462,7 @@ impl Gcra {
         let headroom = self.subtract(self.horizon(now), normal);
         let held = self.tokens(headroom);
         let next = match held {
-            // In debt, the debt drains first.
+            // A bucket in debt must drain its debt first.
             0 => self.wait(tat, now, 1),
             _ => self.subtract(self.increment(held + 1), headroom),
         };
@@ -505,7 +505,7 @@ impl Gcra {
         self.normal(tat).max(Ticks::from_micros(now))
     }
 
-    /// `cost · T`. Saturates far beyond [`MAX_TICKS_US`], where only a debit can bring it.
+    /// Returns `cost · T`. Saturates far beyond [`MAX_TICKS_US`], which only a debit can reach.
     #[inline]
     pub(crate) fn increment(&self, cost: u32) -> Ticks {
         if cost == 1 {

@@ -124,8 +124,8 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// Gives back what a [`Lease`](crate::backend::Lease) has charged ahead, and charges what a
-    /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store: to be awaited before a process ends.
+    /// Gives back the units that a [`Lease`](crate::backend::Lease) has charged ahead, and charges the debts that a
+    /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store. Await this before the process ends.
     ///
     /// The limiter can still decide after that, but leases nothing. If this future is dropped, units that it has not
     /// given back stay charged.
@@ -137,7 +137,7 @@ impl Limiter {
         Ok(self.shared.backend.close().await?)
     }
 
-    /// The limits in force. The burst of a limit with leases is what they leave for the store.
+    /// Returns the limits in force. For a limit with leases, the burst is the part that remains for the store.
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.load_full()

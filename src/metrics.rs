@@ -103,7 +103,7 @@ pub const DURATION_BUCKETS: &[f64] = &[
 /// Upper bounds for the histogram of [`OVERRIDE_UTILIZATION`]. See the [module docs](self).
 pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
-/// Every counter but [`REQUESTS`] and [`EVICTIONS`], with its label and all values of the label.
+/// Every counter except [`REQUESTS`] and [`EVICTIONS`], with its label and all values of the label.
 const COUNTERS: [(&str, &str, &[&str]); 4] = [
     (
         REFUSALS,
@@ -257,7 +257,7 @@ impl Durations {
     }
 }
 
-/// The start of a measurement, by the processor's counter where that is reliable: the system's clock takes
+/// The start of a measurement. Uses the processor's counter where that is reliable, because the system's clock takes
 /// several times as long to read.
 #[derive(Clone, Copy)]
 pub(crate) struct Stopwatch(u64);

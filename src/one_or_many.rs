@@ -1,10 +1,10 @@
-//! A short list, which is as good as its only item if it has one.
+//! A short list that is optimized for a single item.
 
 use std::{mem, ops::Deref, slice};
 
 use smallvec::SmallVec;
 
-/// A list that is kept on the stack, like a [`SmallVec`]. If it has one item, the compiler knows where that is.
+/// A list on the stack, like a [`SmallVec`]. A single item is at a fixed place, which the compiler can use.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum OneOrMany<T> {
     #[default]

@@ -17,8 +17,8 @@ pub(crate) enum Transition {
 
 /// Logs the beginning and the end of each outage once, at most one outage every ten seconds.
 ///
-/// The log follows the state that is passed to [`update`](Self::update): after the last update, the last line is the
-/// state at that time, whatever the order in which threads came.
+/// The log follows the state that is passed to [`update`](Self::update). After the last update, the last line shows the
+/// current state, whatever the order of the threads.
 #[derive(Debug, Default)]
 pub(crate) struct OutageLog(Mutex<Logged>);
 
@@ -30,10 +30,10 @@ struct Logged {
 }
 
 impl OutageLog {
-    /// Writes a line if the log does not say what `is_out` says.
+    /// Writes a line if the log does not show the state that `is_out` returns.
     ///
-    /// `write` runs without the lock, so a subscriber may call back into whatever is logged here. Only one thread
-    /// writes at a time; it also writes what has changed meanwhile.
+    /// `write` runs without the lock, so a subscriber may call back into the code that logs here. Only one thread
+    /// writes at a time. That thread also writes the changes that others make in the meantime.
     pub(crate) fn update(
         &self,
         now: Instant,
@@ -41,7 +41,7 @@ impl OutageLog {
         write: impl Fn(Transition),
     ) {
         loop {
-            // Under the lock, so that the last thread to come sees the last state.
+            // `is_out` is called under the lock, so that the last thread sees the last state.
             let next = self.lock().next(now, &is_out);
             let Some(transition) = next else { return };
             let _writing = Writing(self);

@@ -14,8 +14,8 @@
 //! **The bound.** Each period admits at most the quota. A span of time that touches two periods can see both: `1000 per
 //! day` admits up to 2000 within any 24 hours. [`Limit::most_within`](crate::Limit::most_within) computes this.
 //!
-//! **Clocks that step back.** What is used counts until the end of the period that contains its start. A clock that
-//! steps back across midnight gives no second quota.
+//! **Clocks that step back.** The used amount counts until the end of the period that contains the stored start. So a
+//! clock that steps back across midnight gives no second quota.
 //!
 //! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
 
@@ -155,7 +155,7 @@ impl Quota {
         }
     }
 
-    /// Returns the instant from which nothing of it counts (µs since the epoch).
+    /// Returns the instant from which the usage no longer counts (µs since the epoch).
     pub(crate) fn lapses_at(&self, usage: Usage) -> u64 {
         match usage.used {
             0 => 0,

@@ -50,7 +50,8 @@ pub struct Reloader {
     interval: Duration,
     on_hangup: bool,
     lists: Vec<IpList>,
-    /// The hash of what was refused last. It is held from reading files to putting them in force.
+    /// The hash of the files that were refused last. The lock is held from reading the files to putting the limits in
+    /// force.
     refused: Arc<Mutex<Option<[u8; 32]>>>,
 }
 
@@ -154,14 +155,14 @@ impl Reloader {
         }
     }
 
-    /// Reads the files once and, if they have changed, puts the new limits in force.
-    /// Answers whether the limits have.
+    /// Reads the files once and, if they have changed, puts the new limits in force. Returns whether the limits have
+    /// changed.
     ///
-    /// It blocks for as long as it reads. A million overrides take seconds.
+    /// It blocks while it reads. A million overrides take seconds.
     ///
     /// # Errors
     ///
-    /// If the files have a mistake, or do not fit what is running. Then the old limits stay.
+    /// If the files have a mistake, or the rules do not fit the new limits. The old limits then stay in force.
     pub fn reload(&self) -> Result<bool, ReloaderError> {
         let (_new, lists) = self.look_at_lists();
         let is_new = self.look(true)? == Look::New;
@@ -169,7 +170,7 @@ impl Reloader {
         Ok(is_new)
     }
 
-    /// Reads all lists again: which of them have changed, and the first mistake in the others.
+    /// Reads all lists again. Returns those that have changed, and the first mistake in the others.
     fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), IpListError>) {
         let (mut new, mut looked) = (Vec::new(), Ok(()));
         for list in &self.lists {
@@ -270,7 +271,7 @@ impl Reloader {
 pub enum ReloaderError {
     /// The files have a mistake.
     Limits(#[from] LimitsError),
-    /// They do not fit what is running.
+    /// The rules or the backend do not fit the new limits.
     Limiter(#[from] ReloadError),
     /// A list of addresses has a mistake.
     List(#[from] IpListError),

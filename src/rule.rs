@@ -53,8 +53,8 @@ use crate::{
     transaction::{Mode, OnFailure},
 };
 
-/// A limit that requests meet: its name, the client, the cost, and when it is charged. The
-/// [guide](crate::guide::rules) explains each.
+/// A limit for requests: its name, the client, the cost, and when it is charged. The [guide](crate::guide::rules)
+/// explains each.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule, key::HeaderId};
@@ -115,8 +115,8 @@ pub enum OnMissing {
 }
 
 impl Rule {
-    /// A rule that charges 1 to the limit `limit` for each request, in the bucket of the client that `extractor`
-    /// finds.
+    /// Creates a rule that charges 1 to the limit `limit` for each request, in the bucket of the client that
+    /// `extractor` finds.
     ///
     /// The limit is given by name or by a [handle](crate::limiter::LimitHandle). The cost and the mode of a handle do
     /// not matter here.

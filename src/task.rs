@@ -8,7 +8,7 @@ use tracing::{Instrument, instrument::WithSubscriber};
 /// Corrections that have to be waited for.
 pub(crate) type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Lets corrections go on by themselves.
+/// Runs corrections to their end in the background.
 pub(crate) fn detach(closing: Closing) {
     #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -31,7 +31,7 @@ pub(crate) fn detached<T: Send + 'static>(
                 Ok(value) => value,
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down, and this with it.
+                    // The runtime is shutting down, and will drop this future.
                     Err(_) => std::future::pending().await,
                 },
             }

@@ -144,7 +144,7 @@ impl Units {
         self.change_at(window, now, change, now);
     }
 
-    /// The same for units that were taken at `at`, if any are.
+    /// Changes units that were taken at `at`, if any are taken.
     pub(crate) fn change_at(&mut self, window: &Window, now: u64, change: Change, at: u64) {
         self.forget_outdated(window, now);
         match change {
@@ -192,7 +192,7 @@ impl Units {
         self.instants.is_empty()
     }
 
-    /// Returns the memory that they take beyond their own size, in bytes.
+    /// Returns the memory that the units take beyond their own size, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.instants.capacity() * size_of::<u64>()
     }
@@ -214,12 +214,12 @@ impl Units {
     }
 }
 
-/// The units that count at `now`, of some in ascending order.
+/// Returns the units that count at `now`, among instants in ascending order.
 fn live<'a>(instants: &'a [u64], window: &Window, now: u64) -> &'a [u64] {
     let is_over = |instant: u64| window.end(instant) <= now;
     match instants {
         [oldest, ..] if is_over(*oldest) => {
-            // Mostly few have expired since the last request, so the search begins at the oldest.
+            // Usually, few units have expired since the last request, so the search begins at the oldest.
             let mut reach = 1;
             while instants.get(reach).is_some_and(|next| is_over(*next)) {
                 reach *= 2;
@@ -231,12 +231,12 @@ fn live<'a>(instants: &'a [u64], window: &Window, now: u64) -> &'a [u64] {
     }
 }
 
-/// A bucket has at most 4096 units, unless someone else has stored it.
+/// A bucket has at most 4096 units, unless another program has stored it.
 fn count(units: usize) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
-/// The state of a bucket at an instant, as far as one request depends on it.
+/// The part of a bucket's state at an instant that one request depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     now: u64,
@@ -275,7 +275,7 @@ pub(crate) struct Sample<'a> {
 pub(crate) enum Change {
     #[default]
     Nothing,
-    /// Takes `units` after the first `after` ones: now, or as long ago as a debit says.
+    /// Takes `units` after the first `after` ones: now, or at the earlier instant of a debit.
     Take { after: u32, units: u32 },
     /// Gives back `units` that come after the first `after` ones.
     GiveBack { after: u32, units: u32 },
@@ -302,7 +302,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Creates the view of `used` units, of which only a sample is known.
+    /// Creates the view of `used` units from a sample of them.
     pub(crate) const fn sampled(now: u64, used: u32, sample: Sample<'a>) -> Self {
         Self {
             now,
@@ -344,7 +344,8 @@ impl View<'_> {
         self.take(cost.min(self.room()))
     }
 
-    /// The same for units that were taken at an instant in the past: none, if they do not count any more.
+    /// Returns the change for a debit of units that were taken at an instant in the past. If they no longer count,
+    /// nothing changes.
     pub(crate) fn debit_at(&self, window: &Window, at: u64, cost: u32) -> Change {
         if window.end(at) <= self.now {
             return Change::Nothing;
@@ -360,7 +361,7 @@ impl View<'_> {
         Window::MAX_UNITS.saturating_sub(self.used)
     }
 
-    /// The instant that lies so many microseconds ago.
+    /// Returns the instant `us` microseconds ago.
     pub(crate) const fn ago(&self, us: u64) -> u64 {
         self.now.saturating_sub(us)
     }
@@ -436,7 +437,7 @@ impl View<'_> {
         self.figures_at(window, cost, change, self.now)
     }
 
-    /// The same if the units that are taken, if any are, were taken at `at`.
+    /// Returns the figures if the units of `change` were taken at `at`.
     pub(crate) fn figures_at(
         &self,
         window: &Window,

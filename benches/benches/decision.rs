@@ -1,4 +1,4 @@
-//! One decision: of one client over and over, and of a million clients on two threads.
+//! The time of one decision: for one client again and again, and for a million clients on two threads.
 
 use std::{
     array,
@@ -19,7 +19,7 @@ use tollgate_benches::{LIMIT, Rate, client, poll_once, spend};
 
 const CLIENTS: u32 = 1_000_000;
 const THREADS: usize = 2;
-/// Above the number of clients, so that none is evicted.
+/// Above the number of clients, so that no client is evicted.
 const MAX_BUCKETS: usize = 2_000_000;
 
 fn main() {
@@ -33,7 +33,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// One client, one thread. `backend` is the equal of governor, which has no named limits.
+/// One client, one thread. The row `backend` is comparable to governor, which has no named limits.
 fn hot(criterion: &mut Criterion, name: &str, rate: Rate) {
     let ip = IpAddr::from([203, 0, 113, 7]);
     let allowed = rate.burst > 1;
@@ -109,7 +109,7 @@ fn many(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// For each thread, all clients in an order of its own.
+/// Returns all clients for each thread, in a different order.
 fn orders() -> [Vec<u32>; THREADS] {
     let mut rng = fastrand::Rng::with_seed(1);
     [(); THREADS].map(|()| {
@@ -119,15 +119,15 @@ fn orders() -> [Vec<u32>; THREADS] {
     })
 }
 
-/// What stands for the clients, so laid out that reading it costs next to nothing.
+/// Returns the keys of the clients in the order of their use, so that reading them costs next to nothing.
 fn in_order<K>(orders: &[Vec<u32>; THREADS], key: impl Fn(u32) -> K) -> [Vec<K>; THREADS] {
     orders
         .each_ref()
         .map(|order| order.iter().map(|n| key(*n)).collect())
 }
 
-/// Times `decide` on all threads at once. Each sample goes on where the last one stopped: to begin
-/// anew would be to ask about clients that are still in the cache.
+/// Times `decide` on all threads at once. Each sample continues where the last one stopped. If it started again, its
+/// clients would still be in the cache.
 fn threads<K: Sync>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -149,7 +149,7 @@ fn threads<K: Sync>(
     });
 }
 
-/// The time from when the first thread begins to when the last one is done.
+/// Returns the time from the start of the first thread to the end of the last one.
 fn in_parallel(work: impl Fn(usize) -> usize + Sync) -> Duration {
     let barrier = Barrier::new(THREADS);
     let timed = &|thread| {

@@ -1,4 +1,4 @@
-//! What a layer adds to a service that answers at once. The overhead is the time less that of `bare`.
+//! The overhead of a layer around a service that answers immediately: the time minus that of `bare`.
 
 use std::{
     convert::Infallible,
@@ -19,7 +19,7 @@ use tower_governor::{
     GovernorLayer, governor::GovernorConfigBuilder, key_extractor::PeerIpKeyExtractor,
 };
 
-/// How many requests are made at a time, outside of the timing: few enough to stay in the cache.
+/// The number of requests that are created at a time, outside of the timing. They are few enough to stay in the cache.
 const REQUESTS: usize = 64;
 
 fn main() {
@@ -39,7 +39,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Both layers as they are, and ours without headers and extensions.
+/// Both layers with their defaults, and tollgate's without headers and extensions.
 fn both(criterion: &mut Criterion, name: &str, rate: Rate, status: StatusCode) {
     let bare = || service_fn(answer);
     let ours = tollgate(rate).layer(bare());
@@ -73,8 +73,8 @@ fn tower_governor(
     GovernorLayer::new(config.expect("no rate has a zero in it"))
 }
 
-/// Times calls and the first poll of each, in which all of these services answer, and the end of
-/// the responses. The requests are there before.
+/// Times the calls, the first poll of each, and the end of the responses. All of these services answer at the first
+/// poll. The requests are created before.
 fn bench<S, B>(criterion: &mut Criterion, name: &str, mut service: S, status: StatusCode)
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
@@ -105,7 +105,7 @@ where
         });
 }
 
-/// As axum hands it on when it serves with connect info.
+/// A request as axum passes it on when it serves with connect info.
 fn request() -> Request<Body> {
     let mut request = Request::new(Body::empty());
     let peer = SocketAddr::from(([203, 0, 113, 7], 50_000));

@@ -1,4 +1,4 @@
-//! What the benches have in common: the same rates for tollgate and for governor, and clients.
+//! The shared parts of the benches: clients, and the same rates for tollgate and for governor.
 
 use std::{
     fs,
@@ -18,7 +18,8 @@ use tollgate::{
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
 
-/// How busy the machine is, which figures on instants depend on: how many threads run or want to, on average over a minute.
+/// Returns the load of the machine, which affects figures on instants: the number of threads that run or are ready to,
+/// as an average over a minute.
 #[must_use]
 pub fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -30,29 +31,29 @@ pub const LIMIT: &str = "requests";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often a client may ask, said to both sides in the same words.
+/// The rate of a client, in the same terms for both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// The time in which one request comes back.
     pub interval: Duration,
-    /// How many may come at once.
+    /// The most requests at once.
     pub burst: u32,
 }
 
 impl Rate {
-    /// What no bench ever exhausts.
+    /// A rate that no bench exhausts.
     pub const ENDLESS: Self = Self {
         interval: Duration::from_millis(1),
         burst: u32::MAX,
     };
 
-    /// What a bench with many clients never exhausts, nor does a bucket become full again.
+    /// A rate that a bench with many clients never exhausts. Its buckets do not become full again either.
     pub const LONG: Self = Self {
         interval: DAY,
         burst: 10_000,
     };
 
-    /// What is exhausted after one request, for a day.
+    /// A rate that is exhausted for a day after one request.
     pub const ONCE: Self = Self {
         interval: DAY,
         burst: 1,
@@ -102,7 +103,7 @@ pub fn penalties() -> Limit {
     tiers.expect("they are tiers")
 }
 
-/// Client number `n`, as governor is asked about it; as text, as tollgate is.
+/// Returns client number `n`: as governor takes it, and as text for tollgate.
 #[must_use]
 pub fn client(n: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + n).into()
@@ -134,7 +135,7 @@ pub fn spend(backend: &MemoryBackend, limit: &Limit, id: &str) -> bool {
 ///
 /// # Panics
 ///
-/// If it does.
+/// If it waits.
 #[inline]
 pub fn poll_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -143,11 +144,11 @@ pub fn poll_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// How much of this process is in memory, in KiB.
+/// Returns the resident memory of this process, in KiB.
 ///
 /// # Panics
 ///
-/// Where there is no `/proc`.
+/// If there is no `/proc`.
 #[must_use]
 pub fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("this is a Linux");

@@ -46,7 +46,7 @@ async fn charge(assessment: &Assessment, identifiers: &[String]) -> Result<(), R
         let detail = format!("name 1 to {MAX_IDENTIFIERS} identifiers");
         return Err(Refusal::malformed(detail));
     }
-    // Two names of one domain are one bucket, which no batch may hold twice.
+    // Two names of one domain share a bucket, which a batch may contain only once.
     let domains = identifiers
         .iter()
         .map(|name| IdFormat::Domain.fold(name))
@@ -68,7 +68,7 @@ async fn charge(assessment: &Assessment, identifiers: &[String]) -> Result<(), R
     }
 }
 
-/// A problem document, as ACME has them (RFC 8555, section 6.7).
+/// A problem document in the form of ACME (RFC 8555, section 6.7).
 pub(crate) struct Refusal {
     status: StatusCode,
     kind: &'static str,
@@ -88,7 +88,7 @@ impl Refusal {
 
     fn too_many(charge: &Transaction<'_>, wait: Duration) -> Self {
         let Transaction { limit, id, .. } = charge;
-        // Rounded up, so that a client that obeys does not come too early.
+        // Rounded up, so that an obedient client does not come back too early.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,

@@ -92,7 +92,7 @@ impl Given {
             }
         };
         let value = rest.next().ok_or(ArgsError::NoValue(name))??;
-        // `--defaults --overrides` has forgotten a file.
+        // In `--defaults --overrides`, the file is missing.
         if value.is_empty() || value.starts_with("--") {
             return Err(ArgsError::NoValue(name));
         }
@@ -101,7 +101,7 @@ impl Given {
     }
 }
 
-/// Why nothing can be checked with these arguments.
+/// The reason why nothing can be checked with these arguments.
 #[derive(Debug, Error)]
 pub(crate) enum ArgsError {
     #[error("the argument {0:?} is not UTF-8\n{USAGE}")]

@@ -34,7 +34,7 @@ use self::{
     report::{Mistake, Report},
 };
 
-/// The exit code for what is checked and not good.
+/// The exit code if a mistake was found.
 const BAD: u8 = 1;
 
 /// The exit code if nothing could be checked or reported.
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let args = match Args::parse(env::args_os().skip(1)) {
         Ok(args) => args,
         Err(error) => {
-            // Nobody may be left to read it, and the exit code still counts.
+            // Standard output may be closed, but the exit code still counts.
             let _ = writeln!(io::stderr(), "check_limits: {error}");
             return ExitCode::from(FAILED);
         }

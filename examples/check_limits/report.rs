@@ -8,14 +8,14 @@ use tollgate::{Limits, limit::LimitsError};
 
 use crate::{args::Format, client::Client, summary::Summary};
 
-/// What the files say.
+/// The contents of the files.
 pub(crate) enum Report {
     Summary(Summary),
     Clients(Vec<Client>),
 }
 
 impl Report {
-    /// Tells of the clients that are asked for or, if there are none, of all in short.
+    /// Reports the requested clients or, without any, a summary of all limits.
     pub(crate) fn new(limits: &Limits, clients: &[(String, String)]) -> Result<Self, Mistake> {
         if clients.is_empty() {
             return Ok(Self::Summary(Summary::of(limits)));
@@ -84,7 +84,7 @@ fn text(client: &Client) -> String {
     format!("{limit} {id}\n  limit: {summary}{bound}\n  from: {from}\n  bucket: {key}{shadow}")
 }
 
-/// What is wrong, and where.
+/// The mistake, and its place.
 #[derive(Debug, Serialize)]
 pub(crate) struct Mistake {
     message: String,

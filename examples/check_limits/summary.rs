@@ -1,4 +1,4 @@
-//! What files hold that are good.
+//! A summary of valid files.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,7 +7,7 @@ use tollgate::{Limit, Limits, limit::NamedLimit};
 
 use crate::bound::Bound;
 
-/// How many limits and overrides there are, and which are out of the ordinary.
+/// The numbers of limits and overrides, and the unusual ones among them.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) limits: Names,
@@ -20,13 +20,13 @@ pub(crate) struct Names {
     shadow: Vec<String>,
     blocked: Vec<String>,
     unlimited: Vec<String>,
-    /// Those without values, which limit only clients with an override.
+    /// The limits without values. They only limit clients with an override.
     not_limited: Vec<String>,
     /// The bound of each limit, except for limits that admit everything or nothing.
     bounds: BTreeMap<String, Bound>,
 }
 
-/// There can be a million, so these are only counted.
+/// There can be a million overrides, so they are only counted.
 #[derive(Debug, Serialize)]
 pub(crate) struct Overrides {
     count: usize,

@@ -18,7 +18,7 @@ pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
     let Ok(url) = env::var("REDIS_URL") else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
     };
-    // Longer than by default, for a machine that does much else.
+    // Longer than the default, for a busy machine.
     let deadline = env::var("DEADLINE_MS").unwrap_or_else(|_| "200".to_owned());
     let deadline = Duration::from_millis(deadline.parse()?);
     let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
@@ -31,7 +31,7 @@ pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
     ))
 }
 
-/// The ids are not redacted here: the page redacts them, until an operator asks for them.
+/// Ids are not redacted here. The page redacts them until an operator asks for them.
 fn limits() -> Result<Limits, LimitsError> {
     Limits::builder()
         .limit("requests", Limit::per_minute(60).burst(30))
@@ -46,7 +46,7 @@ fn limits() -> Result<Limits, LimitsError> {
 }
 
 pub(crate) fn app(limiter: Limiter) -> Router {
-    // Only if whoever authenticates sets this header, and removes what clients have sent.
+    // Only safe if the authenticating proxy sets this header, and removes the client's own.
     let account = || HeaderId::new("x-account");
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
@@ -59,7 +59,7 @@ pub(crate) fn app(limiter: Limiter) -> Router {
         .layer(layer)
 }
 
-/// Clients that ask for nothing, so that the page has something to show: how many requests each makes in ten seconds.
+/// Made-up clients, so that the page has something to show, with the number of requests that each makes in ten seconds.
 const CLIENTS: [(&str, &str, u64); 7] = [
     ("requests", "alice", 8),
     ("requests", "bob", 14),
@@ -76,7 +76,7 @@ pub(crate) async fn imitate_clients(limiter: Limiter) -> Infallible {
     let mut tick = 0;
     loop {
         ticks.tick().await;
-        // Every 45 seconds, everybody asks twice as often for 15.
+        // Every 45 seconds, all clients send twice as many requests for 15 seconds.
         let times = if tick / 150 % 3 == 0 { 2 } else { 1 };
         for (limit, id, in_ten_seconds) in CLIENTS {
             let due = (tick + 1) * in_ten_seconds / 100 - tick * in_ten_seconds / 100;

@@ -35,9 +35,9 @@ pub(crate) struct Tally {
     /// Requests that this limit let pass, also locally and in shadow mode.
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// How many of the allowed ones would be denied without shadow mode.
+    /// The number of allowed requests that would be denied without shadow mode.
     shadow_denied: u64,
-    /// How many of both were decided without the store.
+    /// The number of allowed and denied requests that were decided without the store.
     local: u64,
     errors: u64,
 }
@@ -47,9 +47,9 @@ pub(crate) struct Tally {
 pub(crate) struct Calls {
     ok: u64,
     failed: u64,
-    /// How long the successful ones took in total, in microseconds.
+    /// The total duration of the successful calls, in microseconds.
     ok_us: u64,
-    /// How often a circuit breaker has opened.
+    /// The number of times that a circuit breaker has opened.
     opened: u64,
     /// Batches that were decided without the store.
     fallback: u64,
@@ -104,7 +104,7 @@ impl Counters {
         calls
     }
 
-    /// How many requests wait in line. A gauge is a float, kept as its bits.
+    /// The number of requests that wait in line. A gauge is a float, stored as its bits.
     pub(crate) fn waiting(&self) -> f64 {
         let gauges = self.values(WAITING).into_iter();
         gauges.map(|(_, bits)| f64::from_bits(bits)).sum()

@@ -15,14 +15,14 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, filter::Targets, layer::Context, registry::LookupSpan};
 
-/// How many clients are counted at a time. The memory is bounded, however many are denied.
+/// The number of clients that are counted at a time. It bounds the memory, however many clients are denied.
 const CLIENTS: usize = 1000;
 
 /// Counts the denials of each client. Clones share the counts.
 ///
-/// A new client takes the place of the least denied one once all places are taken, and inherits its count (the
-/// Space-Saving algorithm: Metwally, Agrawal and El Abbadi, 2005). So a count can be too high, by at most
-/// [`inherited`](Denied::inherited), and no client that is denied often is missing.
+/// Once all places are taken, a new client replaces the least denied one and inherits its count (the Space-Saving
+/// algorithm: Metwally, Agrawal and El Abbadi, 2005). So a count can be too high, by at most
+/// [`inherited`](Denied::inherited), but no client that is denied often is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeniedClients {
     clients: Arc<Mutex<HashMap<Client, Count>>>,
@@ -49,13 +49,13 @@ pub(crate) struct Denied {
     /// The id, or a hash of it.
     pub(crate) id: String,
     pub(crate) denials: u64,
-    /// How many of the denials can be those of clients that were counted in this place before.
+    /// The number of denials that may belong to clients that had this place before.
     pub(crate) inherited: u64,
-    /// How long ago the last one was.
+    /// The time since the last denial.
     last_ms: u128,
 }
 
-/// How the page shows ids.
+/// The form in which the page shows ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
     Redacted,
@@ -69,7 +69,7 @@ impl DeniedClients {
         self.clone().with_filter(denials)
     }
 
-    /// The most denied clients, the first one most.
+    /// Returns the most denied clients, in descending order.
     pub(crate) fn most(&self, number: usize, ids: Ids) -> Vec<Denied> {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let mut most: Vec<_> = clients.iter().collect();
@@ -120,7 +120,8 @@ impl DeniedClients {
         );
     }
 
-    /// The same for the same id until the process ends. Nobody can compute it from a list of ids.
+    /// Returns a hash of an id, the same until the process ends. It is keyed, so nobody can compute it from a list of
+    /// ids.
     fn redacted(&self, id: &str) -> String {
         format!("client {:08x}", self.secret.hash_one(id) >> 32)
     }

@@ -9,7 +9,7 @@ use crate::{
     routes::Sources,
 };
 
-/// How many clients are shown.
+/// The number of clients to show.
 const CLIENTS: usize = 15;
 
 #[derive(Serialize)]
@@ -17,7 +17,7 @@ pub(crate) struct Figures {
     limits: Vec<LimitFigures>,
     denied: Vec<Denied>,
     store: StoreFigures,
-    /// How many requests wait in line.
+    /// The number of requests that wait in line.
     waiting: f64,
 }
 
@@ -38,7 +38,7 @@ struct LimitFigures {
 struct StoreFigures {
     /// Whether the breaker is open; nothing if the buckets are in this process.
     is_open: Option<bool>,
-    /// The buckets in this process. With a store, these are the ones for its outages.
+    /// The buckets in this process. With a store, these are the buckets for outages.
     buckets: Option<usize>,
     max_buckets: Option<usize>,
     evictions: Option<u64>,

@@ -11,10 +11,10 @@ use tokio::time::{self, MissedTickBehavior};
 
 use super::counters::{Counters, Tally};
 
-/// How many seconds are kept.
+/// The number of seconds to keep.
 const SECONDS: usize = 120;
 
-/// What was counted at the end of each second. Clones share it.
+/// The counters at the end of each second. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History(Arc<Mutex<VecDeque<HashMap<String, Tally>>>>);
 
@@ -22,7 +22,7 @@ impl History {
     /// Reads the counters every second, for as long as the process runs.
     pub(crate) async fn follow(self, counters: Counters) -> Infallible {
         let mut seconds = time::interval(Duration::from_secs(1));
-        // A late reading covers more than a second, and the next one less than none.
+        // If a reading is late, it covers more than a second, and the next one covers less.
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             seconds.tick().await;
@@ -33,13 +33,13 @@ impl History {
     fn add(&self, tallies: HashMap<String, Tally>) {
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         readings.push_back(tallies);
-        // One more than there are seconds between them.
+        // One reading more than there are seconds between readings.
         if readings.len() > SECONDS + 1 {
             readings.pop_front();
         }
     }
 
-    /// How many requests a limit has allowed and denied in each second, oldest first.
+    /// Returns the numbers of requests that a limit has allowed and denied in each second, oldest first.
     pub(crate) fn of(&self, limit: &str) -> Vec<[u64; 2]> {
         let readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = readings.iter().map(|reading| {

@@ -20,10 +20,10 @@
 //! The page is protected like the routes of the example `inspect`, which it uses, so the same advice applies: keep it in a
 //! private network, with TLS in front.
 //!
-//! It needs no support in the decision path. The decisions are the counters of [`tollgate::metrics`], which `counters.rs`
-//! keeps in memory. The denied clients come from the events that tollgate emits at level `DEBUG`, which `denied.rs` counts in
-//! bounded memory. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All of it is about this process:
-//! in a fleet, each process has a page of its own, while the buckets in Redis are those of all.
+//! The page needs no support in the decision path. The decisions are the counters of [`tollgate::metrics`], which
+//! `counters.rs` keeps in memory. The denied clients come from the events that tollgate emits at level `DEBUG`, which
+//! `denied.rs` counts in bounded memory. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All
+//! figures are those of this process. In a fleet, each process has its own page, and all share the buckets in Redis.
 //!
 //! To use it in your own server, copy this folder without `app.rs`, the folder `inspect`, and `shared`.
 
@@ -75,7 +75,7 @@ async fn main() -> Result<(), Failure> {
         .with(log.with_filter(LevelFilter::INFO))
         .with(denied.layer())
         .init();
-    // Before the limiter, whose counters start at 0.
+    // Install the recorder before the limiter, whose counters start at 0.
     let counters = Counters::install()?;
 
     let limiter = app::limiter().await?;

@@ -21,7 +21,7 @@ use crate::{
     token::Token,
 };
 
-/// Everything that the page shows comes from here. Clones share it.
+/// The source of all figures on the page. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) limiter: Limiter,

@@ -25,7 +25,7 @@ use tollgate::{Limit, Limiter, Limits, Transaction};
 
 use self::store::EmbeddedStore;
 
-/// How many clients are decided on simultaneously.
+/// The number of clients that are decided on simultaneously.
 const SIMULTANEOUS: u32 = 64;
 
 const USAGE: &str = "usage: embedded_store FILE [REQUESTS HOURS]";
@@ -81,7 +81,7 @@ async fn spend(limiter: &Limiter, id: &str) -> Result<String, Box<dyn Error + Se
     })
 }
 
-/// Reading blocks, and so has a thread of its own.
+/// Reading blocks, so it has its own thread.
 fn lines() -> tokio::sync::mpsc::Receiver<String> {
     let (sender, lines) = tokio::sync::mpsc::channel(1);
     std::thread::spawn(move || {

@@ -21,19 +21,20 @@ use tollgate::{
 
 use super::table::{Buckets, StoreError};
 
-/// How many batches are decided in one transaction of the database at most, and how many may wait for it.
+/// The most batches in one transaction of the database, and the most batches that wait.
 const GROUP: usize = 256;
 
 /// Keeps buckets in a file.
 ///
 /// A decision is on the disk before it is answered, so none is lost when the process is killed or the machine loses
-/// power. Decisions that are asked for while the disk is busy are written together, all by one transaction.
+/// power. Decisions that arrive while the disk is busy are written together, in one transaction.
 ///
-/// The database blocks, and a [`Backend`] must not. So a thread of its own has the database, takes each batch in turn and
-/// sends the outcome back. `spawn_blocking` for each batch would do as well, but then each would wait for the disk by
-/// itself.
+/// The database blocks, and a [`Backend`] must not. So the database has its own thread, which takes each batch in turn
+/// and sends the outcome back. `spawn_blocking` for each batch would also work, but then each batch would wait for the
+/// disk separately.
 ///
-/// A file belongs to one process at a time, and to one clock: all limiters of a store have one of their own, or none has.
+/// A file belongs to one process at a time, and to one clock. Either all limiters of a store have their own clock, or
+/// none has.
 #[derive(Debug)]
 pub(crate) struct EmbeddedStore {
     requests: Option<mpsc::Sender<Request>>,
@@ -48,7 +49,7 @@ struct Request {
 }
 
 impl EmbeddedStore {
-    /// Opens a file, or makes a new one. It blocks, so call it at startup.
+    /// Opens a file, or creates one. It blocks, so call it at startup.
     ///
     /// # Errors
     ///
@@ -92,7 +93,7 @@ impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(writer) = self.writer.take() {
-            // A panic there has been printed already.
+            // A panic of the thread has already been printed.
             let _ = writer.join();
         }
     }
@@ -108,7 +109,7 @@ fn write(table: &Buckets, mut queue: mpsc::Receiver<Request>, buckets: &AtomicUs
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
-        // Nobody waits for a decision whose caller has left, so it is not made.
+        // If the caller of a batch has left, the batch is not decided.
         group.retain(|request| !request.reply.is_closed());
         decide(table, group, buckets);
     }

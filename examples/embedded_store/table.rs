@@ -12,13 +12,13 @@ use tollgate::{
     transaction::{Batch, OwnedBatch},
 };
 
-/// A bucket's key, when it is full (µs since the epoch, `u64::MAX` for never), and its bytes.
+/// A bucket's key, the instant at which it is full (µs since the epoch, `u64::MAX` for never), and its bytes.
 pub(crate) const BUCKETS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("buckets");
 
-/// When a bucket is full, and its key.
+/// The instant at which a bucket is full, and its key.
 const FULL: TableDefinition<'_, (u64, &str), ()> = TableDefinition::new("full");
 
-/// The number of full buckets removed for each decision that is written: more than one, so that their number shrinks.
+/// The number of full buckets to remove for each written decision. It is more than one, so that their number shrinks.
 const REMOVED_PER_DECISION: usize = 2;
 
 /// An error of the file.
@@ -63,7 +63,7 @@ impl Buckets {
         Ok(usize::try_from(table.len()?).unwrap_or(usize::MAX))
     }
 
-    /// Decides batches in their order, and stores what changed by one transaction: all of it or, with an error, nothing.
+    /// Decides batches in their order, and stores all changes in one transaction. After an error, nothing is stored.
     pub(crate) fn decide<'a>(
         &self,
         batches: impl Iterator<Item = &'a OwnedBatch>,

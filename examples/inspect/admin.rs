@@ -23,7 +23,7 @@ pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
         .route("/buckets/{limit}/{*id}", get(show).delete(reset))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        // Around all routes, so that nobody learns without the token which routes exist.
+        // Around all routes: without the token, nobody learns which routes exist.
         .layer(middleware::from_fn_with_state(token, authorize))
         .with_state(limiter)
 }

@@ -17,13 +17,13 @@ pub(crate) struct BucketState {
     /// The cost that was checked. A token bucket is checked with 0, and shows the tokens that it holds. Tiers cannot be checked
     /// with 0: they show the state after one more unit.
     asked: u32,
-    /// Whether that would pass, if the limit were not in shadow mode.
+    /// Whether this cost would pass, if the limit were not in shadow mode.
     passes: bool,
     limited: bool,
-    /// Who decided: the store, or this process on its own.
+    /// The source of the decision: the store, or this process on its own.
     source: &'static str,
     remaining: Option<u32>,
-    /// The time until it would pass.
+    /// The time until this cost would pass.
     next_after_us: Option<u64>,
     /// The time until there is one more token or, for tiers, more room or another tier.
     next_token_after_us: Option<u64>,

@@ -51,7 +51,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // If standard error is closed, the exit code still tells.
+            // Standard error may be closed, so ignore errors. The exit code still reports the failure.
             let _ = writeln!(io::stderr(), "service: {error}");
             ExitCode::from(2)
         }

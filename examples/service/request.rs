@@ -12,10 +12,10 @@ use tollgate::{
 
 use crate::{args::ClockSource, refusal::Refusal};
 
-/// A request that makes sense by itself, whatever limits there are.
+/// A request that is valid by itself, regardless of the limits.
 pub(crate) struct Request {
     pub(crate) operation: Operation,
-    /// The instant to decide at, if requests bring their own.
+    /// The instant of the decision, if requests bring their own.
     pub(crate) now: Option<Timestamp>,
     transactions: Vec<Asked>,
 }
@@ -35,7 +35,7 @@ impl Request {
         })
     }
 
-    /// The receipts of all transactions, of those that have one.
+    /// Returns the receipts of the transactions that have one.
     pub(crate) fn receipts(&self, limiter: &Limiter) -> Result<Vec<Option<Receipt>>, Refusal> {
         let read = |asked: &Asked| {
             let text = asked.receipt.as_deref()?;
@@ -193,7 +193,7 @@ fn mode(value: &Value) -> Option<Mode> {
     }
 }
 
-/// The body's form. Fields with error codes of their own are read as whatever they are.
+/// The form of the body. Fields with their own error codes accept any value here.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawRequest {
@@ -220,12 +220,12 @@ struct RawTransaction {
     receipt: Option<Value>,
 }
 
-/// Reads `null` as a value that was given: only a field that is left out has a default.
+/// Reads `null` as a given value. Only a missing field has a default.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// A struct that is written as an object: derived code takes an array of its fields as well.
+/// A struct that must be an object. Derived code would also accept an array of its fields.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

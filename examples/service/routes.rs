@@ -18,8 +18,8 @@ use crate::{answer::BatchAnswer, args::ClockSource, refusal::Refusal, request::R
 
 const MAX_BODY: usize = 1 << 20;
 
-/// How much of a body that is too large is still read, so that its sender comes to read the answer:
-/// closing on unread data would reset the connection and take the answer with it.
+/// The most bytes of a too large body that are still read, so that the sender receives the answer. Closing a connection
+/// with unread data would reset it, and the answer would be lost.
 const MAX_DISCARDED: usize = 64 << 20;
 
 /// The longest that a health check waits for the connection to Redis.

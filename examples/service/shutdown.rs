@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// SIGTERM and SIGINT, heard from the moment this exists.
+/// SIGTERM and SIGINT, which are handled from the creation of this value on.
 #[cfg(unix)]
 pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,

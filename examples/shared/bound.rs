@@ -1,4 +1,4 @@
-//! The most that a limit admits within the span of time that it speaks of.
+//! The most that a limit admits within its own span of time.
 
 use std::{fmt, time::Duration};
 
@@ -9,7 +9,7 @@ use tollgate::{
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// At most so much, in any span of this length.
+/// At most this much, in any span of this length.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bound {
     most: u64,
@@ -27,7 +27,7 @@ impl Bound {
     }
 }
 
-/// The span of time that a limit speaks of. Months have different lengths: it is that of the shortest.
+/// Returns the span of time of a limit. Months have different lengths, so it is that of the shortest.
 fn span(algorithm: &Algorithm) -> Option<Duration> {
     match algorithm {
         Algorithm::Gcra(gcra) => Some(gcra.period()),

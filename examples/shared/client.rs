@@ -1,4 +1,4 @@
-//! What is in force for one client, in the words of the files: its limit, whose it is, and where it is kept.
+//! The limit of one client, in the terms of the files: its values, their source, and the key of the bucket.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,15 +10,15 @@ use super::bound::Bound;
 #[derive(Debug, Serialize)]
 pub(crate) struct Client {
     pub(crate) limit: String,
-    /// As it was asked for.
+    /// The id as requested.
     pub(crate) id: String,
     /// The key of its bucket, in canonical form.
     pub(crate) key: String,
-    /// The values in force, or none if it is not limited.
+    /// The values in force; none if the client is not limited.
     pub(crate) values: Option<Value>,
-    /// The same in one line.
+    /// The values in one line.
     pub(crate) summary: String,
-    /// The most that it admits, unless that is everything or nothing.
+    /// The most that the limit admits, unless it admits everything or nothing.
     pub(crate) bound: Option<Bound>,
     #[serde(rename = "override")]
     pub(crate) own: Option<Own>,
@@ -28,13 +28,13 @@ pub(crate) struct Client {
 /// The override that a client has.
 #[derive(Debug, Serialize)]
 pub(crate) struct Own {
-    /// As it was written.
+    /// The id as written.
     pub(crate) id: String,
     pub(crate) comment: Option<String>,
 }
 
 impl Client {
-    /// Looks up what a client gets that a request brings under this id.
+    /// Looks up the limit of a client whose requests have this id.
     pub(crate) fn look_up(limits: &Limits, named: &NamedLimit, id: &str) -> Result<Self, IdError> {
         let folded = named.name.format().fold(id)?;
         let limit = named.limit_of(&folded);

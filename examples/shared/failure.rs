@@ -1,4 +1,4 @@
-//! What an example's `main` returns when it fails.
+//! The error of an example's `main`.
 
 use std::{error::Error, fmt};
 
@@ -19,7 +19,7 @@ impl fmt::Debug for Failure {
         let mut source = self.0.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // Many errors end with their cause already.
+            // Many errors already end with their cause.
             if !text.ends_with(&cause_text) {
                 text = format!("{text}: {cause_text}");
             }

@@ -1,4 +1,4 @@
-//! Listens where an environment variable says.
+//! Listens on the address in an environment variable.
 
 use std::env;
 

@@ -62,7 +62,7 @@ struct Started {
     seen: Seen,
 }
 
-/// Starts a simulation of what the query says.
+/// Starts a simulation with the configuration in the query.
 async fn start(
     State(sessions): State<Arc<Sessions>>,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
@@ -75,7 +75,7 @@ async fn start(
     Ok((StatusCode::CREATED, Json(Started { id, config, seen })))
 }
 
-/// Forgets a simulation, if it is known.
+/// Forgets a simulation, if it exists.
 async fn end(State(sessions): State<Arc<Sessions>>, Path(id): Path<String>) -> StatusCode {
     sessions.end(&id);
     StatusCode::NO_CONTENT
@@ -87,7 +87,7 @@ struct Steps {
     steps: Vec<Step>,
 }
 
-/// Takes steps in a simulation, all of them or, if one is refused, those before it.
+/// Takes steps in a simulation. If a step is refused, the steps before it stay.
 async fn take_steps(
     State(sessions): State<Arc<Sessions>>,
     Path(id): Path<String>,

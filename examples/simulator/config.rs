@@ -1,4 +1,4 @@
-//! A configuration as the page's address has it.
+//! A configuration in the form of the page's address.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const MAX_DIGITS: usize = 9;
 /// Numbers, not yet validated. Times are in seconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Config {
-    /// Limit, window, active and cooldown of each, lowest first.
+    /// The limit, window, active period and cooldown of each tier, lowest first.
     tiers: Vec<[u32; 4]>,
     /// Burst, count and period.
     gcra: [u32; 3],
@@ -30,7 +30,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads a query. A list that is malformed, or is missing, counts as a whole as five a second.
+    /// Reads a query. A missing or malformed list is replaced by a default of five a second.
     pub(crate) fn of(query: &[(String, String)]) -> Self {
         let tiers = list(query, "tiers").and_then(|list| match list.as_chunks() {
             (tiers, []) if tiers.len() <= MAX_TIERS => Some(tiers.to_vec()),
@@ -70,7 +70,7 @@ impl Config {
     }
 }
 
-/// Why a configuration cannot be simulated.
+/// The reason why a configuration cannot be simulated.
 #[derive(Debug, Error)]
 pub(crate) enum ConfigError {
     #[error(transparent)]
@@ -85,7 +85,7 @@ pub(crate) enum ConfigError {
     Per(#[from] PerError),
 }
 
-/// The list of a key, if it has so many numbers.
+/// Returns the list of a key, if it has this many numbers.
 fn list_of<const LEN: usize>(query: &[(String, String)], key: &str) -> Option<[u32; LEN]> {
     list(query, key)?.try_into().ok()
 }
@@ -95,7 +95,7 @@ fn list(query: &[(String, String)], key: &str) -> Option<Vec<u32>> {
     pair.and_then(|(_, text)| numbers(text))
 }
 
-/// Whole numbers between commas, at least one.
+/// Reads a comma-separated list of at least one whole number.
 fn numbers(text: &str) -> Option<Vec<u32>> {
     let number = |text: &str| {
         let is_number = text.len() <= MAX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());

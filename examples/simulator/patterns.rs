@@ -1,13 +1,13 @@
-//! Requests to play.
+//! Patterns of requests to play.
 
 use serde::Serialize;
 
-/// One request at each of some instants, counted from the start.
+/// One request at each instant, counted from the start.
 #[derive(Debug, Serialize)]
 pub(crate) struct Pattern {
     id: &'static str,
     name: &'static str,
-    /// In milliseconds.
+    /// The instants, in milliseconds.
     at: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn all() -> [Pattern; 4] {
     ]
 }
 
-/// So many requests, one each `step` milliseconds.
+/// Returns this many requests, one every `step` milliseconds.
 fn run(start: u64, requests: u64, step: u64) -> Vec<u64> {
     (0..requests).map(|nth| start + nth * step).collect()
 }

@@ -1,4 +1,4 @@
-//! One bucket each of GCRA, a window and a quota.
+//! Three buckets: one by GCRA, one with a window, one with a quota.
 
 use serde::Serialize;
 use tollgate::{
@@ -9,7 +9,7 @@ use tollgate::{
 
 use crate::config::{Config, ConfigError};
 
-/// Something for each of the limits.
+/// A value for each of the limits.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Each<T> {
     gcra: T,
@@ -27,11 +27,11 @@ pub(crate) struct PlainLimits {
     usage: Usage,
 }
 
-/// What one of them answers to a request.
+/// The answer of one bucket to a request.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Answer {
     granted: bool,
-    /// How long until it would be granted, if it was not, in microseconds; none if never.
+    /// The time until a denied request would be granted, in microseconds; none if never.
     wait_us: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl PlainLimits {
         })
     }
 
-    /// Asks each of them for so many units, at an instant in microseconds.
+    /// Requests this many units from each bucket, at an instant in microseconds.
     pub(crate) fn request(&mut self, now: u64, units: u32) -> Each<Answer> {
         let (gcra, window, quota) = (self.gcra, self.window, self.quota);
         let waits = Each {
@@ -74,7 +74,7 @@ impl PlainLimits {
         }
     }
 
-    /// How many units each of them has left.
+    /// Returns the number of units left in each bucket.
     pub(crate) fn left(&self, now: u64) -> Each<u32> {
         Each {
             gcra: self.gcra.remaining(self.tat, now),
@@ -83,7 +83,7 @@ impl PlainLimits {
         }
     }
 
-    /// Whether it is as if nothing had ever been asked.
+    /// Returns whether all buckets are like unused ones.
     pub(crate) fn is_full(&self, now: u64) -> bool {
         let left = self.left(now);
         left.gcra == self.gcra.burst()

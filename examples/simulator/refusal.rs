@@ -14,12 +14,12 @@ use crate::{
     simulation::StepError,
 };
 
-/// A status, and why, for people.
+/// A status, and the reason for people.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
     error: String,
-    /// What cannot be simulated, so that it can be mended.
+    /// Describes a configuration that cannot be simulated, so that it can be corrected.
     config: Option<Value>,
 }
 

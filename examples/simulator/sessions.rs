@@ -14,13 +14,13 @@ use crate::simulation::Simulation;
 /// The most simulations at a time.
 const MAX_SESSIONS: usize = 256;
 
-/// A simulation that has not been asked for so long is forgotten when there is need for its place.
+/// A simulation that has not been used for this long can be forgotten to make room.
 const IDLE: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     open: Mutex<OpenSessions>,
-    /// By which nobody can guess another's id.
+    /// Creates ids that nobody can guess.
     secret: RandomState,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum SessionError {
 }
 
 impl Sessions {
-    /// Keeps a simulation, and says by which id.
+    /// Stores a simulation, and returns its id.
     pub(crate) fn start(&self, simulation: Simulation) -> Result<String, SessionError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.sessions.len() >= MAX_SESSIONS {
@@ -65,7 +65,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Forgets one of them, if there is one of this id.
+    /// Forgets the simulation with this id, if there is one.
     pub(crate) fn end(&self, id: &str) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.sessions.remove(id);

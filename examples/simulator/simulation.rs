@@ -1,4 +1,4 @@
-//! One bucket with tiers and some without, which get the same requests.
+//! One bucket with tiers and several without, which get the same requests.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,42 +23,42 @@ pub(crate) struct Simulation {
     tiers: Tiers,
     history: History,
     plain: PlainLimits,
-    /// In milliseconds since the start.
+    /// The current instant, in milliseconds since the start.
     now: u64,
 }
 
-/// A request, or a look at how things stand if it is for no unit.
+/// A request. With 0 units, it only looks at the state.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
-    /// In milliseconds since the start.
+    /// The instant, in milliseconds since the start.
     at: u64,
     #[serde(default)]
     units: u32,
 }
 
-/// How things stand after a step. All times are in milliseconds since the start.
+/// The state after a step. All times are in milliseconds since the start.
 #[derive(Debug, Serialize)]
 pub(crate) struct Seen {
     at: u64,
     decision: Option<Decision>,
     tiers: Vec<TierSeen>,
     in_force: usize,
-    /// How many units each bucket without tiers has left.
+    /// The number of units left in each bucket without tiers.
     left: Each<u32>,
-    /// Whether it is as if nothing had ever been asked.
+    /// Whether all buckets are like unused ones.
     settled: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct Decision {
     granted: bool,
-    /// The highest tier that has granted it, or the one that has not.
+    /// The highest tier that granted units or, after a denial, the tier that denied.
     tier: usize,
-    /// How many units come from which tier.
+    /// The tiers that granted units, with their numbers.
     split: Vec<(usize, u32)>,
     note: String,
-    /// How long until it would be granted, if it was not, in microseconds; none if never.
+    /// The time until a denied request would be granted, in microseconds; none if never.
     wait_us: Option<u64>,
     plain: Each<Answer>,
 }
@@ -66,7 +66,7 @@ struct Decision {
 #[derive(Debug, Serialize)]
 struct TierSeen {
     phase: &'static str,
-    /// Whether it is active and a higher one is too.
+    /// Whether the tier is active while a higher one is active too.
     shadowed: bool,
     used: u32,
     entry: Option<u64>,
@@ -96,7 +96,7 @@ impl Simulation {
         })
     }
 
-    /// Takes steps, up to the first that cannot be.
+    /// Takes steps, up to the first one that is not possible.
     pub(crate) fn take(&mut self, steps: &[Step]) -> Result<Vec<Seen>, StepError> {
         if steps.len() > MAX_STEPS {
             return Err(StepError::TooMany(steps.len()));
@@ -104,7 +104,7 @@ impl Simulation {
         steps.iter().map(|step| self.step(*step)).collect()
     }
 
-    /// How things stand now.
+    /// Returns the current state.
     pub(crate) fn look(&self) -> Seen {
         let (tiers, now) = (self.tiers(), self.now_us());
         let is_at_rest = self.history.lapses_at(&self.tiers) <= now;
@@ -204,7 +204,7 @@ fn note_of_rejection(before: &[TierSeen]) -> String {
     }
 }
 
-/// The tier that a request is asked of first: the highest that is active, or the lowest.
+/// Returns the tier that is asked first: the highest active one, or the lowest.
 fn in_force(tiers: &[TierSeen]) -> usize {
     let active = name(Phase::Active);
     tiers

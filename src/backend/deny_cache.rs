@@ -42,10 +42,9 @@ use crate::{
 /// process**, and then for no longer than the [lifetime](Self::lifetime). Refunds and resets through this cache take
 /// effect at once.
 ///
-/// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until
-/// then, the same or a higher cost is denied. A charge or refund through this cache removes the entry. For a
-/// [quota](crate::quota), it remembers the amount used until the
-/// period ends.
+/// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until then,
+/// the same or a higher cost is denied. A charge or refund through this cache removes the entry. For a
+/// [quota](crate::quota), it remembers the amount used until the period ends.
 ///
 /// For a bucket with [tiers](crate::tiers), it remembers the smallest denied cost and when that would be granted.
 /// Until then, the same or a higher cost is denied. A grant through this cache removes the entry. A grant to another
@@ -61,7 +60,8 @@ pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
     sets: Box<[Mutex<Set>]>,
-    /// Counted up on each refund or reset: the answers to earlier questions are not remembered.
+    /// Counters that each refund or reset increments. An answer is only remembered if its counter has not changed since
+    /// the question.
     epochs: Box<[AtomicU32]>,
     lifetime: Duration,
 }
@@ -69,7 +69,7 @@ pub struct DenyCache<B> {
 /// The entries that can hold the same bucket.
 type Set = [DeniedBucket; 8];
 
-/// Large enough that one refund keeps few buckets from being remembered.
+/// Large enough that a refund of one bucket rarely prevents others from being remembered.
 const EPOCHS: usize = 1024;
 
 /// A bucket that was denied.
@@ -255,7 +255,8 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                // A grant can enter a tier, which opens the next one. A grant from a window leaves less than is remembered.
+                // A grant can enter a tier, which opens the next one. After a grant from a window, less is left than an
+                // entry would say.
                 let has_figures =
                     matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
                 if has_figures && member.mode.spends() {
@@ -372,9 +373,9 @@ impl<B: Backend> Backend for DenyCache<B> {
         match batch.operation {
             Operation::Check | Operation::Spend => match self.denial(batch) {
                 Some(denial) => Some(Ok(denial)),
+                // A backend that answers immediately needs no cache, so its answers are not remembered.
                 None => self.inner.try_apply(batch),
             },
-            // A backend that answers at once needs no cache, so nothing of it is remembered.
             Operation::Refund | Operation::Reset => {
                 let answer = self.inner.try_apply(batch)?;
                 self.forget(batch);

@@ -8,14 +8,14 @@ use std::sync::{
 use tokio::runtime::Handle;
 use tracing::instrument::WithSubscriber;
 
-/// Runs one task at a time, in the runtime of whoever begins it, and logs to their subscriber.
+/// Runs one task at a time, in the runtime of the caller that starts it, and logs to that caller's subscriber.
 #[derive(Debug, Default)]
 pub(super) struct OneTask {
     is_running: Arc<AtomicBool>,
 }
 
 impl OneTask {
-    /// Starts the task, unless it runs already. Returns whether it runs now: it cannot start outside of a runtime.
+    /// Starts the task, unless it is running. Returns whether it is running now: it cannot start outside of a runtime.
     #[inline]
     pub(super) fn begin<F>(&self, make: impl FnOnce() -> F) -> bool
     where

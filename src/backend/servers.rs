@@ -14,7 +14,7 @@ pub trait Servers: Send + Sync {
 
     /// Returns whether the server has decided something since an instant, and has not failed after that.
     ///
-    /// If a batch over several servers fails, those for which this is true are not the cause.
+    /// If a batch over several servers fails, the servers for which this is true are not the cause.
     fn has_decided(&self, server: ServerId, since: Instant) -> bool;
 
     /// Returns the server's address, for logs.

@@ -1,8 +1,8 @@
-//! The arithmetic of [`SystemClock`](super::SystemClock), pure: from readings of a fast counter and of the system's
-//! monotonic clock to the time that is shown.
+//! The arithmetic of [`SystemClock`](super::SystemClock), without any I/O: it computes the shown time from readings of
+//! a fast counter and of the system's monotonic clock.
 //!
-//! The time is a chain of straight lines over the counter. A line holds for a tenth of a second. The next one begins
-//! no earlier than this one ends, so the time never steps back, and its slope takes it to the monotonic clock.
+//! The time is a chain of straight lines over the counter. A line holds for a tenth of a second. The next line begins
+//! no earlier than this one ends, so the time never steps back. Its slope brings it back to the monotonic clock.
 
 /// The length of a line, in nanoseconds.
 const SPAN: u64 = 100_000_000;
@@ -19,14 +19,14 @@ pub(super) struct ClockSample {
     pub(super) elapsed: u64,
 }
 
-/// A stretch of the counter, and the time that is shown on it.
+/// A stretch of the counter, and the time shown on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// The counter where the line begins.
     pub(super) counter: u64,
     /// The number of ticks that it covers.
     pub(super) span: u64,
-    /// The time where it begins, in nanoseconds since the first sample.
+    /// The time at its beginning, in nanoseconds since the first sample.
     pub(super) time: u64,
     /// Its slope: nanoseconds in 2³² ticks.
     pub(super) rate: u64,
@@ -51,22 +51,22 @@ impl Line {
         (passed < self.span).then(|| self.time + ((passed * self.rate) >> 32))
     }
 
-    /// The last time that it shows.
+    /// Returns the last time that the line shows.
     pub(super) fn end(&self) -> u64 {
         self.time + scale(self.span, self.rate)
     }
 
-    /// Returns whether a reading of the counter is beyond its end.
+    /// Returns whether a reading of the counter is beyond the end of the line.
     pub(super) fn is_over_at(&self, counter: u64) -> bool {
         counter.wrapping_sub(self.counter) as i64 >= self.span as i64
     }
 
     /// Returns the next line, from a sample that this one does not cover.
     ///
-    /// It begins at the sample's time, unless that would step back, or run too fast.
+    /// The next line begins at the sample's time, unless that would step back or run too fast.
     pub(super) fn next(&self, sample: ClockSample, nominal: u64) -> Self {
         let (end, due) = (self.end(), sample.elapsed);
-        // No reader has seen a time beyond the end, so the clock can have run at any rate since.
+        // Nobody has read a time beyond the end of this line, so the time may have passed at any rate since.
         let over = match self.is_over_at(sample.counter) {
             true => sample.counter.wrapping_sub(self.counter) - self.span,
             false => 0,
@@ -159,7 +159,7 @@ mod tests {
         let due = SPAN + MAX_LAG + 1;
         let line = first().next(sample(1_000 + SPAN, due), NOMINAL);
         assert_eq!((line.time, line.rate), (due, NOMINAL));
-        // A counter that has begun again says nothing of the time that has passed.
+        // A counter that has restarted does not tell how much time has passed.
         let line = first().next(sample(3, 7 * SPAN), NOMINAL);
         assert_eq!((line.counter, line.time, line.rate), (3, 7 * SPAN, NOMINAL));
     }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn counter_that_leaps_is_not_believed() {
-        // A suspended machine, whose counter has gone on, and whose monotonic clock has not.
+        // The machine was suspended. Its counter went on, and its monotonic clock did not.
         let line = first().next(sample(1_000 + 1_000 * SPAN, SPAN / 2), NOMINAL);
         assert_eq!((line.time, line.rate), (SPAN, NOMINAL / 2));
         assert_eq!(

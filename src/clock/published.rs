@@ -2,10 +2,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use super::line::Line;
 
-/// The line in force: read by all threads without a lock, and replaced by one at a time.
+/// The line in force. All threads read it without a lock; one thread at a time replaces it.
 ///
 /// There are two copies, and the generation selects the valid one. A writer changes the other copy, so a reader never
-/// waits; it only reads again if its copy may have changed meanwhile.
+/// waits. A reader only tries again if its copy may have changed while it was reading.
 #[derive(Debug)]
 pub(super) struct Published {
     generation: AtomicUsize,
@@ -28,7 +28,8 @@ impl Published {
             let copy = &self.copies[generation & 1];
             let [counter, span, time, rate] =
                 [0, 1, 2, 3].map(|i: usize| copy[i].load(Ordering::Relaxed));
-            // If a field is of a later generation, this makes that generation's predecessor seen below.
+            // If a field is from a later generation, this fence makes the check below see that the generation has
+            // changed.
             fence(Ordering::Acquire);
             if self.generation.load(Ordering::Relaxed) == generation {
                 return Line {

@@ -20,14 +20,14 @@ use super::{
 /// - It stays within a millisecond of the monotonic clock, however long the process runs. The error is usually a few
 ///   microseconds: what the counter drifts by in a tenth of a second.
 /// - It never steps back, and it runs at most 0.05 % faster than the counter.
-/// - If it is more than a millisecond behind, it steps forward at once: after the counter has begun again at zero, as
-///   some do when a machine resumes, or has stood still.
+/// - If it is more than a millisecond behind, it steps forward immediately. This happens when the counter has stood
+///   still, or has restarted at zero, as some do when a machine resumes.
 /// - A counter that leaps ahead takes it at most a tenth of a second ahead. Then it runs slower, at least at half the
 ///   speed, until the monotonic clock has caught up.
 /// - While a thread corrects it, the others see it stand still.
 ///
-/// Only if the counter itself steps back by less than a tenth of a second may the clock step back with it. Time for
-/// which the machine is suspended counts if the monotonic clock counts it, which on Linux it does not.
+/// Only if the counter itself steps back by less than a tenth of a second may the clock step back too. Suspension of
+/// the machine counts as time if the monotonic clock counts it, which it does not on Linux.
 #[derive(Clone)]
 pub struct SystemClock {
     epoch: Timestamp,
@@ -69,7 +69,7 @@ impl fmt::Debug for SystemClock {
 
 /// A fast counter, and the monotonic clock by which it is corrected.
 trait Clocks {
-    /// Nanoseconds in 2³² ticks of the counter, about.
+    /// Returns the approximate number of nanoseconds in 2³² ticks of the counter.
     fn nominal(&self) -> u64;
 
     /// The counter.
@@ -139,12 +139,12 @@ impl<C: Clocks> Corrected<C> {
         }
     }
 
-    /// Replaces a line that is over, by the monotonic clock.
+    /// Replaces a line that is over, by a new reading of the monotonic clock.
     #[cold]
     fn correct(&self, line: Line, counter: u64) -> u64 {
         let _correcting = match self.correcting.try_lock() {
             Ok(guard) => guard,
-            // The next line will begin there, or later.
+            // Another thread makes the correction. Its line will begin here or later, so this time cannot step back.
             Err(TryLockError::WouldBlock) if line.is_over_at(counter) => return line.end(),
             Err(_) => self
                 .correcting

@@ -2,7 +2,7 @@ use crate::{
     clock::Timestamp, gcra::Tat, quota::Usage, tiers::TierSnapshot, window::WindowSnapshot,
 };
 
-/// The state of one bucket, as far as a decision shows it.
+/// The part of a bucket's state that a decision shows.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -44,8 +44,8 @@ impl State {
 pub struct Answer {
     /// The state of the bucket afterwards.
     pub state: State,
-    /// Whether the member's own cost fits, if it votes; whether it is charged (for a check: would
-    /// be), if it does not; whether anything was given back, for a refund.
+    /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
+    /// check). For a refund, whether anything was given back.
     pub passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub known: bool,

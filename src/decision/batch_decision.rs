@@ -61,7 +61,7 @@ impl BatchDecision {
 
 /// Gathers the decisions on a batch's members.
 pub(crate) trait Decisions {
-    /// Adds the next member's, in the order sent.
+    /// Adds the decision on the next member, in the members' order.
     fn push(&mut self, decision: Decision, votes: bool);
 
     fn members(&self) -> &[Decision];
@@ -103,7 +103,8 @@ pub(crate) struct OneDecision {
 }
 
 impl OneDecision {
-    /// The decision, as a result that is one already: a decision is large, and is copied once.
+    /// Returns the decision as a result. A decision is large, so it is stored as a result from the start, and copied
+    /// only once.
     #[inline(always)]
     pub(crate) fn into_decided<E>(self) -> Result<Decision, E> {
         match self.decision {

@@ -51,8 +51,8 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// Creates the bucket that is in `state` at `now` after its batch; `None` if the algorithm and the state do not
-    /// match. For a check, the cost is shown as taken. The state of tiers and windows already shows that.
+    /// Creates the bucket with `state` at `now`, after its batch. Returns `None` if the algorithm and the state do not
+    /// match. For a check, the cost is shown as taken; the state of tiers and windows already includes it.
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
@@ -87,7 +87,7 @@ impl Bucket {
         }
     }
 
-    /// The same by GCRA.
+    /// Creates the bucket of a limit by GCRA.
     #[inline(always)]
     pub(super) fn gcra(
         gcra: &Gcra,
@@ -132,7 +132,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the tiers and their figures, if it has tiers.
+    /// Returns the tiers and their figures, if the bucket has tiers.
     pub(super) fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
         match self {
             Self::Tiers { tiers, figures, .. } => Some((tiers, figures)),
@@ -140,7 +140,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the charge for a receipt, and the amount.
+    /// Returns the charge and the amount for a receipt.
     pub(super) fn charge(&self) -> Option<(Charge, u32)> {
         match self {
             Self::Gcra {
@@ -364,7 +364,7 @@ pub(crate) struct Quota<'a> {
     pub(crate) tier: usize,
     /// The tokens in the bucket, or the room in the tier.
     pub(crate) remaining: u32,
-    /// The time until there is more, or another tier; `None` if it is full.
+    /// The time until more room or another tier; `None` if the bucket is full.
     pub(crate) next: Option<Duration>,
 }
 
@@ -382,7 +382,7 @@ impl Quota<'_> {
         }
     }
 
-    /// Returns whether it was decided by this algorithm.
+    /// Returns whether this algorithm decided the bucket.
     #[inline]
     pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
         match (self.bucket, algorithm) {
@@ -394,8 +394,8 @@ impl Quota<'_> {
         }
     }
 
-    /// Returns how much passes at once, and the time in which an empty bucket fills; for tiers, the limit and the
-    /// window of the tier in force; for a quota, the length of the current period.
+    /// Returns the amount that passes at once, and the time in which an empty bucket fills. For tiers, it is the limit
+    /// and the window of the tier in force; for a quota, the length of the current period.
     pub(crate) fn allowance(&self) -> (u32, Duration) {
         match self.bucket {
             Bucket::Gcra { gcra, .. } => (gcra.burst(), gcra.tolerance().ceil()),

@@ -50,7 +50,7 @@ impl Decision {
         bucket: None,
     };
 
-    /// The decision on a member whose bucket the backend has looked at.
+    /// Creates the decision on a member whose bucket the backend has read.
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
@@ -63,7 +63,7 @@ impl Decision {
         Self::on(bucket, member, answer, circumstances)
     }
 
-    /// The same by GCRA.
+    /// Creates the decision on a member by GCRA.
     #[inline(always)]
     pub(super) fn by_gcra(
         gcra: &Gcra,
@@ -260,7 +260,8 @@ impl Decision {
         }
     }
 
-    /// The same in whole seconds, rounded up, as in `Retry-After`; `None` if waiting is pointless.
+    /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, as in `Retry-After`; `None` if waiting
+    /// is pointless.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after();

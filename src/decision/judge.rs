@@ -1,4 +1,4 @@
-//! The effect of an action on a bucket: the only place that computes it, for every backend.
+//! The effect of an action on a bucket. All backends use this one implementation.
 
 use super::{
     answer::{Answer, State},
@@ -83,8 +83,8 @@ pub(crate) fn judge_quota(
     Answer::new(State::Quota(state), next.is_some())
 }
 
-/// Returns the state after the change, even if it is not written, because it cannot be computed later. A debit that does
-/// not pass has no room in the window.
+/// The answer has the state after the change even if the change is not written, because it cannot be computed later. A
+/// debit fails if the window has no room for it.
 #[inline]
 pub(crate) fn judge_window(
     action: Action,
@@ -117,7 +117,7 @@ pub(crate) fn judge_window(
     Answer::new(State::Window(figures), change.is_some())
 }
 
-/// Returns the state after the grant, even if it is not written, because it cannot be computed later.
+/// The answer has the state after the grant even if the grant is not written, because it cannot be computed later.
 #[inline]
 fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_>) -> Answer {
     let asks = matches!(action, Action::Probe | Action::Spend);

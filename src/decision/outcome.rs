@@ -28,15 +28,15 @@ pub struct Outcome {
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
-    /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. It is
-    /// shared, because that is dropped faster where there is none.
+    /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. Behind an
+    /// `Arc`, because an absent `Arc` is dropped faster than an absent value.
     exceptions: Option<Arc<Exceptions>>,
 }
 
 /// For each member, in their order.
 #[derive(Clone, Debug, Default)]
 struct Exceptions {
-    /// The algorithms by which the members were decided, if they are not the members'.
+    /// The algorithms that decided, if they differ from the members' own.
     algorithms: Option<Box<[Algorithm]>>,
     /// The instant by the clock of each member's server, if there are several.
     clocks: Option<Box<[Timestamp]>>,
@@ -96,8 +96,8 @@ impl Outcome {
         self.source
     }
 
-    /// Sets the time by the clock of each member's server. Answers use the clock of [`now`](Self::now).
-    /// Decisions use the clocks of their servers, because the stored state depends on those.
+    /// Sets the time by the clock of each member's server. Answers use the clock of [`now`](Self::now). Decisions use
+    /// the clocks of their servers, on which the stored state depends.
     #[cfg(feature = "redis")]
     #[must_use]
     pub(crate) fn by_clocks(mut self, clocks: &[Timestamp]) -> Self {
@@ -195,7 +195,7 @@ impl Outcome {
     /// Adds the decision on the only member of a batch.
     #[inline(always)]
     pub(crate) fn show_one(&self, batch: &Batch<'_>, decisions: &mut impl Decisions) {
-        // The common case stays apart, so that its decision is written where it is to be.
+        // The common case is separate, so that its decision is written directly to its destination.
         if let (OneOrMany::One(answer), [member], None) =
             (&self.answers, batch.members, &self.exceptions)
             && let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =

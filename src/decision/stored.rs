@@ -30,7 +30,7 @@ pub enum Stored {
     Quota(Usage),
 }
 
-/// The state of a bucket, as far as a batch depends on it.
+/// The part of a bucket's state that a batch depends on.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -85,7 +85,7 @@ impl Stored {
         }
     }
 
-    /// Returns the memory that it takes beyond its own size, in bytes.
+    /// Returns the memory that the state takes beyond its own size, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Tiers(history) => history.heap_bytes(),
@@ -165,7 +165,7 @@ impl Stored {
 impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    /// Returns whether nothing is stored of the bucket, or nothing of this algorithm.
+    /// Returns whether the bucket has no stored state, or none of this algorithm.
     pub(crate) fn is_unused(&self) -> bool {
         match self {
             Self::Gcra(tat) => tat.us == 0,
@@ -174,7 +174,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Returns the TAT. It is that of a full bucket if the limit had another algorithm.
+    /// Returns the TAT. If the limit had another algorithm, it is that of a full bucket.
     #[inline(always)]
     pub(super) fn tat(&self) -> Tat {
         match self {
@@ -183,7 +183,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Returns the usage. It is nothing if the limit had another algorithm.
+    /// Returns the usage, which is nothing if the limit had another algorithm.
     #[inline]
     pub(super) fn usage(&self) -> Usage {
         match self {

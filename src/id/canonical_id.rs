@@ -4,12 +4,12 @@ use thiserror::Error;
 
 use super::id::Id;
 
-/// An id in the form that its bucket is kept under.
+/// An id in its canonical form, which is part of the key of its bucket.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct CanonicalId<'a> {
     text: Text<'a>,
-    /// Whether it stands for more than the written text.
+    /// Whether the id stands for more than the written text, such as a range or a whole domain.
     wider: bool,
 }
 
@@ -40,7 +40,7 @@ impl<'a> CanonicalId<'a> {
         }
     }
 
-    /// Sets whether it stands for more than the written text.
+    /// Sets whether the id stands for more than the written text.
     pub(super) fn wider(mut self, wider: bool) -> Self {
         self.wider = wider;
         self

@@ -77,10 +77,10 @@ impl IdFormat {
         }
     }
 
-    /// Folds an id into the text that its bucket is kept under.
+    /// Folds an id into its canonical form, which is part of the key of its bucket.
     ///
-    /// Nothing is allocated but for names of more than 88 characters with capital letters in them, and for
-    /// sets of more than eight names.
+    /// It only allocates for names of more than 88 characters with capital letters, and for sets of more than eight
+    /// names.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl IdFormat {
         }
     }
 
-    /// Returns whether this is obviously an id that the format leaves unchanged.
+    /// Returns whether a text is obviously an id that the format leaves unchanged.
     #[inline]
     pub(crate) fn keeps(self, text: &str) -> bool {
         const RESERVED: u8 = Id::MISSING.as_bytes()[0];
@@ -104,9 +104,8 @@ impl IdFormat {
         }
     }
 
-    /// Folds an id from a file or from code, which means one client. If folding changes
-    /// which client is meant, the id is rejected, and the error names the correct one. [`Id::MISSING`] stands
-    /// for requests without an id.
+    /// Folds an id from a file or from code, which must name one client. An id that stands for more than itself after
+    /// folding is rejected, and the error suggests the correct one. [`Id::MISSING`] stands for requests without an id.
     pub(crate) fn canonical(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         if text == Id::MISSING {
             return Ok(CanonicalId::same(text));

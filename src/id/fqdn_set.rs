@@ -38,7 +38,7 @@ fn member(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     }
     let base = text.strip_prefix("*.").unwrap_or(text);
     let name = domain::name(base).map_err(|_| FORM)?;
-    // Without the dot at its end, and with its wildcard.
+    // The name with its wildcard, but without the dot at its end.
     let text = &text[..text.len() - base.len() + name.len()];
     let wildcard = &text[..text.len() - name.len()];
     Ok(match domain::lower_case(name) {

@@ -115,7 +115,7 @@ impl From<Ipv4Addr> for Id {
         let mut text = ArrayString::new();
         for octet in ip.octets() {
             let octet = TEXTS[usize::from(octet)];
-            // A copy whose length the compiler knows needs no call.
+            // The compiler knows the length of each copy, so no function is called.
             match octet.len() {
                 2 => text.push_str(&octet[..2]),
                 3 => text.push_str(&octet[..3]),

@@ -13,13 +13,13 @@ const FORM: IdProblem =
 pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let (ip, zoned) = parse(text).ok_or(FORM)?;
     Ok(match ip {
-        // Its parser takes no other spelling.
+        // The parser of IPv4 addresses accepts no other spelling.
         IpAddr::V4(_) if !text.contains(':') => CanonicalId::same(text),
         ip => CanonicalId::canonical(text, Id::from(ip)).wider(zoned),
     })
 }
 
-/// An address, an IPv4-mapped one unmapped, and whether an IPv6 zone was cut off.
+/// Parses an address, and converts an IPv4-mapped one to IPv4. Also returns whether an IPv6 zone was removed.
 pub(super) fn parse(text: &str) -> Option<(IpAddr, bool)> {
     let (address, zone) = match text.split_once('%') {
         Some((address, zone)) => (address, Some(zone)),

@@ -1,15 +1,15 @@
 //! Ids of clients, and their formats.
 //!
-//! | format | ids | an id that a request brings |
+//! | format | ids | canonical form of an id in a request |
 //! |---|---|---|
-//! | `opaque` | any text but the empty one | is taken as it is |
-//! | `ipAddress` | `10.0.0.1`, `2001:db8::ff00:42:8329` | is written canonically, IPv4-mapped ones as IPv4 |
-//! | `ipv6RangeCIDR` | `2001:db8::/48` | is the /48 that an IPv6 address is in |
-//! | `regId` | `12345678`: a u64 without leading zeros | is taken as it is |
-//! | `domain` | `example.com`, `foo.github.io` | is the eTLD+1 of a name, by the public suffix list |
-//! | `fqdnSet` | `example.com,example.org` | is the SHA-256 of the set, whatever order or case it came in |
-//! | `regId:domain` | `12345678:example.com` | is both of it |
-//! | `regId:fqdnSet` | `12345678:example.com,example.org` | is both of it |
+//! | `opaque` | any text but the empty one | the same text |
+//! | `ipAddress` | `10.0.0.1`, `2001:db8::ff00:42:8329` | the canonical address, IPv4-mapped ones as IPv4 |
+//! | `ipv6RangeCIDR` | `2001:db8::/48` | the /48 of an IPv6 address |
+//! | `regId` | `12345678`: a u64 without leading zeros | the same text |
+//! | `domain` | `example.com`, `foo.github.io` | the eTLD+1 of a name, by the public suffix list |
+//! | `fqdnSet` | `example.com,example.org` | the SHA-256 of the set, regardless of order and case |
+//! | `regId:domain` | `12345678:example.com` | both |
+//! | `regId:fqdnSet` | `12345678:example.com,example.org` | both |
 //!
 //! An id is canonicalized before it is looked up or charged. A client has one bucket, however its id is written, and
 //! two clients never share one. Names are ASCII; internationalized names use their `xn--` form. A name that is itself

@@ -1,4 +1,4 @@
-//! `regId:domain` and `regId:fqdnSet`: an account's number and something of its.
+//! `regId:domain` and `regId:fqdnSet`: the number of an account, and a domain or a set of names.
 
 use super::{
     canonical_id::{CanonicalId, IdProblem},

@@ -36,8 +36,8 @@ impl<T> ExtensionId<T> {
         }
     }
 
-    /// The same, for an extension that only some requests have, such as those of users who have logged in. The rule
-    /// is skipped for other requests, and nothing is logged.
+    /// Computes the id from an extension that only some requests have, such as those of users who have logged in. The
+    /// rule is skipped for other requests, and nothing is logged.
     ///
     /// Requests without the extension are not limited by this rule. Add an extractor or a rule for them with
     /// [`or_else`](super::KeyExtractorExt::or_else) or [`Rule::or_else`](crate::Rule::or_else).

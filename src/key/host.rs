@@ -6,8 +6,8 @@ use super::{
 };
 use crate::id::IdFormat;
 
-/// The server that a request is sent to, by the authority of its URI: `api.example.com`, or `api.example.com:8443` where
-/// the port is not the scheme's own. It is for limits on what a client sends.
+/// The server that a request is sent to, by the authority of its URI: `api.example.com`, or `api.example.com:8443` if
+/// the port is not the scheme's default. It is for limits on the requests that a client sends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::id::IdFormat;
 ///
 /// A request whose URI has no authority, such as one of a tonic client without an origin, is refused.
 ///
-/// **Not for servers.** There, the authority is whatever the client sends.
+/// **Not for servers.** There, the client chooses the authority.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host;
 

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::id::{IdFormat, network};
 
-/// The range of a client's IPv6 address. By default it is the /48 (`2001:db8:1::/48`), which is what a subscriber
-/// typically gets.
+/// The range of a client's IPv6 address. By default it is the /48 (`2001:db8:1::/48`), the typical allocation of a
+/// subscriber.
 ///
 /// For a client with an IPv4 address, or an IPv4-mapped one, the rule is skipped.
 ///

@@ -21,7 +21,7 @@ use crate::id::IdFormat;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatchedPath;
 
-/// No route: those begin with a slash.
+/// The id for requests without a route. It differs from every route, because routes begin with a slash.
 const UNMATCHED: &str = "unmatched";
 
 impl KeyExtractor for MatchedPath {

@@ -86,7 +86,7 @@ impl KeyExtractor for OrElse {
     }
 }
 
-/// Returns whether it is an id in some format.
+/// Returns whether a text is an id in some format.
 fn is_some_id(id: &Id) -> bool {
     IdFormat::Opaque.fold(id.as_str()).is_ok()
 }

@@ -14,7 +14,7 @@ pub(super) struct ResponseAdditions {
 }
 
 impl ResponseAdditions {
-    /// Settles charges by the end of the inner service. Returns the corrections that have to be waited for.
+    /// Settles charges by the outcome of the inner service. Returns the corrections that must be awaited.
     pub(super) fn settle<B, E>(
         &mut self,
         ended: Result<Response<B>, E>,
@@ -49,7 +49,7 @@ impl ResponseAdditions {
         }
     }
 
-    /// Finishes the response of the inner service, whose body settles what is still open.
+    /// Finishes the response of the inner service. The end of its body settles the charges that are still open.
     #[inline]
     pub(super) fn put_on_inner<B: Body<Data = Bytes>>(
         &mut self,
@@ -58,7 +58,7 @@ impl ResponseAdditions {
         self.put_on(&mut response);
         match self.settlement.take() {
             None => response.map(ResponseBody::inner),
-            // The body ends now, but the connection continues. Only the handler sees its end.
+            // The body ends now, but the connection continues as a tunnel. Only the handler sees the end of that.
             Some(mut settlement) if becomes_a_tunnel(&settlement, response.status()) => {
                 settlement.leave();
                 response.map(ResponseBody::inner)

@@ -91,7 +91,7 @@ impl Assessment {
         }
     }
 
-    /// Adds it to the decisions of outer layers.
+    /// Adds this assessment to the decisions of outer layers.
     pub(super) fn within(mut self, outer: Option<&Self>) -> Self {
         self.outer = outer.cloned().map(Arc::new);
         self
@@ -178,7 +178,7 @@ impl Assessed {
         }
     }
 
-    /// Does the same without waiting, or returns the remaining changes.
+    /// Corrects the charge without waiting, or returns the changes that remain.
     pub(super) fn try_settle(
         &self,
         cost: u32,
@@ -235,8 +235,8 @@ pub(super) struct Correction {
 }
 
 impl Correction {
-    /// Makes the changes that do not have to wait, or returns `None` if one does. An error ends them all, because it is
-    /// then unknown what the store has done.
+    /// Makes the changes that do not have to wait, or returns `None` if one does. An error ends all of them, because
+    /// the state of the store is then unknown.
     fn try_make(&mut self) -> Option<Result<(), LimiterError>> {
         while let Some(change) = self.changes.first() {
             let (operation, transaction) = self.transaction(change);
@@ -273,7 +273,7 @@ impl Correction {
         self.changes.extend(back.map(ChargeChange::Refund));
     }
 
-    /// Records the unknown part after an error: a store that did not answer may have charged.
+    /// Records a change with an unknown outcome: a store that did not answer may have charged.
     fn failed(&self, change: &ChargeChange, error: LimiterError) -> LimiterError {
         if let ChargeChange::Charge(cost) = change {
             let mut charges = self.charges.lock();
@@ -296,7 +296,7 @@ impl Correction {
                 Operation::Spend,
                 transaction.cost(*cost).mode(Mode::SpendOnly).min_cost(1),
             ),
-            // It can be more than the burst, which may have been lowered in between.
+            // The cost can be more than the burst, which may have been lowered in between.
             ChargeChange::Charge(cost) => {
                 (Operation::Spend, transaction.cost(*cost).mode(Mode::Debit))
             }

@@ -38,7 +38,7 @@ impl FinalResponse {
         Box::new(Self { response, closing })
     }
 
-    /// Takes the response, once what has to be waited for is done.
+    /// Takes the response, once the corrections before it are done.
     #[inline]
     pub(super) fn poll(this: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<Box<Self>> {
         if let Some(closing) = this.as_mut().and_then(|this| this.closing.as_mut()) {
@@ -85,7 +85,8 @@ impl LayerConfig {
         self.response_extension || self.request_extension && spent.denied.is_none()
     }
 
-    /// Collects the additions to the response. If the request proceeds, it also gets the assessment, for its handler.
+    /// Collects the additions to the response. If the request proceeds, also puts the assessment on it, for its
+    /// handler.
     #[inline(always)]
     fn add(
         &self,
@@ -188,7 +189,7 @@ impl LayerConfig {
         Conclusion::Refuse(refused)
     }
 
-    /// Refuses a request for which one rule has found no id. For the other rules, the request has ended.
+    /// Refuses a request for which a rule has found no id. For the other rules, this ends the request.
     #[cold]
     fn refuse_without_id(
         &self,

@@ -28,7 +28,7 @@ use crate::{
 impl LayerConfig {
     /// Decides a request, or begins to if the backend has to wait.
     ///
-    /// `additions` is for the response in each case.
+    /// In each case, `additions` receives the additions to the response.
     pub(super) fn assess(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -152,7 +152,7 @@ impl LayerConfig {
         }
     }
 
-    /// Returns the charges of a request, as far as they are needed later. All of it, if the request has to wait.
+    /// Returns the part of a request's charges that is needed later. If the request has to wait, that is all of it.
     pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         let Some(delay) = spent.delay() else {
             return self.taken_at_once(request, spent);
@@ -164,7 +164,7 @@ impl LayerConfig {
         }
     }
 
-    /// The same if it does not have to wait.
+    /// Returns the part that is needed later of the charges of a request that does not have to wait.
     #[inline(always)]
     fn taken_at_once(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         match self.extends(spent) || self.settles {

@@ -136,7 +136,7 @@ where
                     let Some(closing) = closing else {
                         return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                     };
-                    // The client gets its answer when its charge is corrected.
+                    // The client gets its answer once its charge is corrected.
                     ResponseState::Closing {
                         closing: detached(closing),
                         ended: Some(Box::new((ended, std::mem::take(additions)))),

@@ -171,7 +171,7 @@ impl RateLimitLayer {
     ///
     /// # Errors
     ///
-    /// Where [`rule`](Self::rule) panics.
+    /// In the cases in which [`rule`](Self::rule) panics.
     pub fn try_rule(mut self, rule: Rule) -> Result<Self, RuleError> {
         self.add(rule)?;
         // Its rules are bound to its limiter from now on.

@@ -28,12 +28,13 @@
 //! the order in which they came. A request that waits for several limits waits for the longest.
 //! [`Rule::no_wait`](crate::Rule::no_wait) turns this off for a rule.
 //!
-//! While it waits, the request's body is not read. It holds its head, its connection and the service that was polled
-//! ready. Put a layer that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, outside of this one.
+//! While a request waits, its body is not read. The request holds its head, its connection and the service that was
+//! polled ready. Put a layer that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, outside of
+//! this one.
 //! At most [`max_waiting`](RateLimitLayer::max_waiting) requests wait; beyond that, they are refused.
 //!
-//! If a client disconnects, its request leaves the line, and everything that this layer has charged it is refunded,
-//! except grants of tiers. Outer layers settle their own charges. While others wait behind a request,
+//! If a client disconnects, its request leaves the line, and all charges of this layer are refunded, except grants of
+//! tiers. Outer layers settle their own charges. While others wait behind a request,
 //! [`Rule::refund_if`](crate::Rule::refund_if) and [`Rule::settle_by`](crate::Rule::settle_by) refund nothing: the
 //! slots of the others are fixed, so its whole reservation stays charged.
 //!

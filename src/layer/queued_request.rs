@@ -15,7 +15,7 @@ pub(super) struct QueuedRequest {
 }
 
 impl QueuedRequest {
-    /// Waits for the turn, and returns what the response is to carry.
+    /// Waits for the turn, and returns the additions to the response.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ResponseAdditions> {
         ready!(self.sleep.as_mut().poll(cx));
         let mut additions = std::mem::take(&mut self.additions);

@@ -12,7 +12,7 @@ pub(super) struct RequestCharges {
     receipts: SmallVec<[Receipt; 1]>,
     /// The charges that are still in flight.
     on_their_way: u32,
-    /// The part of those to refund.
+    /// The part of the charges in flight that must be refunded.
     owed: u32,
     /// The charges with an unknown outcome. They are neither refunded nor repeated.
     unknown: UnknownCharges,

@@ -11,7 +11,7 @@ use crate::task::detach;
 pub(super) struct Taken {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
-    /// Instead of the others, if the request has to wait.
+    /// Replaces the other fields if the request has to wait.
     pub(super) queued: Option<Box<QueuedCharges>>,
 }
 
@@ -32,7 +32,7 @@ impl QueuedCharges {
         }
     }
 
-    /// It is the request's turn: what it has taken stays so.
+    /// Ends the wait: it is the request's turn, so its charges stay.
     pub(super) fn keep(mut self) -> Taken {
         Taken {
             assessment: self.assessment.take(),
@@ -53,7 +53,7 @@ impl Drop for QueuedCharges {
     }
 }
 
-/// Gives back all that this layer has charged. What tiers have granted stays so.
+/// Refunds all charges of this layer. Grants of tiers stay charged.
 fn give_back(assessment: &Assessment) {
     let charges = assessment.iter();
     for assessed in charges.filter(|assessed| !assessed.decision.has_tiers()) {
@@ -77,14 +77,14 @@ impl StartTime {
         Self(tokio::time::Instant::now() + delay)
     }
 
-    /// Sleeps until then; `None` outside of a runtime.
+    /// Sleeps until the request's turn; `None` outside of a runtime.
     pub(super) fn sleep(self) -> Option<Sleep> {
         tokio::runtime::Handle::try_current().ok()?;
         Some(Box::pin(tokio::time::sleep_until(self.0)))
     }
 }
 
-/// Without tokio, nobody can wait.
+/// Without tokio, no request can wait.
 #[cfg(not(feature = "tokio"))]
 #[derive(Clone, Copy)]
 pub(super) struct StartTime;

@@ -105,7 +105,7 @@ impl Traffic {
         self.seen.load(Ordering::Relaxed) < REQUESTS
     }
 
-    /// Examines a request, unless another thread is examining one: nobody waits for this.
+    /// Examines a request, unless another thread is examining one. No request waits for this.
     #[cold]
     fn look_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
         let mut sample = match self.sample.try_lock() {

@@ -11,7 +11,7 @@ use crate::{
 /// A decision that waits for the backend.
 pub(super) struct Undecided {
     pub(super) plan: Arc<LayerConfig>,
-    /// The reason for the refusal if a rule has found no id, whatever the decision.
+    /// The reason for a refusal that does not depend on the decision: a rule has found no id.
     pub(super) missing: Option<Missing>,
     pub(super) deciding: Pin<Box<dyn Future<Output = Decided> + Send>>,
 }
@@ -31,7 +31,7 @@ impl Undecided {
         missing: Option<Missing>,
     ) -> Self {
         let plan = Arc::clone(plan);
-        // If the client disconnects meanwhile, the charge still has to be settled, or the place in line released.
+        // If the client disconnects in the meantime, the charge must still be settled, or the place in line released.
         let outlives = plan.settles || plan.limiter.in_force().has_lines();
         let deciding: Pin<Box<_>> = match outlives {
             true => {

@@ -11,7 +11,7 @@ pub(super) struct Verdicts<'a> {
     pub(super) charges: &'a [Charge],
     pub(super) decisions: &'a [Decision],
     pub(super) strictest: Option<usize>,
-    /// The strictest, if it denies the request.
+    /// The index of the strictest decision, if it denies the request.
     pub(super) denied: Option<usize>,
 }
 

@@ -183,7 +183,7 @@ impl Assembly {
         Err(LimitsError::from(mistake).of_limit(name))
     }
 
-    /// Refuses a name in a file that differs a little from one in code.
+    /// Rejects a name in a file that is similar to a name in code, but not equal.
     fn ensure_not_misspelt(&self, name: &str) -> Result<(), LimitsError> {
         match self.other_spelling(name) {
             Some((near, Origin { place, line })) => {
@@ -200,7 +200,7 @@ impl Assembly {
         }
     }
 
-    /// Finds the name in a file that was probably meant by an unknown name, and its place.
+    /// Finds the name in a file that an unknown name was probably meant to be, and its place.
     fn other_spelling(&self, name: &str) -> Option<(&str, &Origin)> {
         if self.limits.get(name).is_some() {
             return None;

@@ -15,8 +15,8 @@ use crate::{
 impl Limit {
     /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts.
     ///
-    /// Debits, resets, refunds and changes of the limit are not counted: what is refunded within the span can be admitted
-    /// once more.
+    /// Debits, resets, refunds and changes of the limit are not counted. Units that are refunded within the span can be
+    /// admitted again.
     ///
     /// | limit | bound for a span `W` |
     /// |---|---|
@@ -27,8 +27,9 @@ impl Limit {
     /// | tiers | the sum over the tiers, each entered as often as it can be |
     /// | unlimited, blocked | `u64::MAX`, 0 |
     ///
-    /// Some sequence of requests reaches the bound, with two exceptions: tiers may admit less, because they do not
-    /// grant from all of their tiers at once, and so may an interval T that is not a whole number of microseconds.
+    /// Some sequence of requests reaches the bound, with two exceptions. Tiers may admit less, because they do not
+    /// grant from all of their tiers at once. An interval T that is not a whole number of microseconds may also admit
+    /// less.
     ///
     /// ```
     /// use std::time::Duration;
@@ -83,9 +84,10 @@ fn of_quota(quota: &Quota, us: u128) -> u128 {
     }
 }
 
-/// Returns the most periods that `us` consecutive microseconds can touch. `span(n)` is the least length of `n` whole ones.
+/// Returns the most periods that `us` consecutive microseconds can touch. `span(n)` is the least length of `n` whole
+/// periods.
 ///
-/// The inner periods are whole, and one microsecond of each outer one is enough.
+/// The inner periods are whole, and one microsecond of each outer period is enough.
 fn periods_touched(us: u128, span: impl Fn(u128) -> u128) -> u128 {
     if us < 2 {
         return us;
@@ -136,7 +138,8 @@ fn of_tier(span: &Span, is_lowest: bool, us: u128) -> u128 {
         NEVER => u128::MAX >> 1,
         cooldown => active + u128::from(cooldown),
     };
-    // The first entry can be before the span, whose first microsecond is then the last one of the tier.
+    // The tier can be entered before the span begins. The first microsecond of the span is then the last one of the
+    // tier.
     let gap = between - active;
     let entered = match us.checked_sub(gap + 2) {
         None => 1,

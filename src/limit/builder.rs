@@ -66,10 +66,10 @@ impl Limits {
 }
 
 impl LimitsBuilder {
-    /// Declares a name, with its number and id format. It is off until it gets a limit, in code or from a file.
+    /// Declares a name, with its number and id format. The name has no limit until code or a file sets one.
     ///
-    /// Once a name is declared, files can only give values to declared names. A misspelt name is then an error,
-    /// instead of another limit.
+    /// Once a name is declared, files can only give values to declared names. A misspelt name is then an error, instead
+    /// of another limit.
     pub fn name(mut self, name: impl Into<LimitName>) -> Self {
         self.names.push(name.into());
         self
@@ -147,7 +147,7 @@ impl LimitsBuilder {
         self.assemble(&self.read()?)
     }
 
-    /// Reads the files as they are now.
+    /// Reads the current contents of the files.
     pub(crate) fn read(&self) -> Result<Documents, LimitsError> {
         let read = |sources: &[LimitsSource]| {
             sources

@@ -30,7 +30,7 @@ pub struct Limit(Kind);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     By(Algorithm),
-    /// A limit with leases, once a limiter has it.
+    /// A limit with leases, after a limiter has split it.
     Leased(Leased),
     Unlimited,
     Blocked,
@@ -38,11 +38,11 @@ enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Leased {
-    /// With the burst or the quota that is left for the store.
+    /// The algorithm with the burst or the quota that is left for the store.
     algorithm: Algorithm,
     /// The most units that each process can hold.
     units: u32,
-    /// The burst or the quota, which is split between the two.
+    /// The burst or the quota before it was split.
     whole: u32,
 }
 
@@ -74,7 +74,7 @@ impl Limit {
 
     /// Burst [tiers](crate::tiers), lowest first, instead of burst, count and period.
     ///
-    /// Within any span they admit at most the sum of what each tier grants, as often as it can be entered.
+    /// Within any span, they admit at most the sum over all tiers, each entered as often as possible.
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,7 +99,7 @@ impl Limit {
     /// At most `limit` within any span of the length `window`: a [sliding window](crate::window).
     ///
     /// The bound is hard: no span `[t, t + window)` admits more than the limit. Each unit is remembered, so this is for
-    /// small numbers such as logins. For limits from elsewhere there is [`Window::new`].
+    /// small numbers such as logins. For values that are not constants, use [`Window::new`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,8 +139,8 @@ impl Limit {
     /// At most `quota` in each period: a [quota](crate::quota) per calendar hour, day, week or month, or per span from
     /// first use.
     ///
-    /// The bound is hard for each period. A span that touches two periods can see the quotas of both. For quotas from
-    /// elsewhere there is [`Quota::new`].
+    /// The bound is hard for each period. A span that touches two periods can see the quotas of both. For values that
+    /// are not constants, use [`Quota::new`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -269,7 +269,7 @@ impl Limit {
             Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
             Kind::Unlimited | Kind::Blocked => panic!("there is nothing that a burst could be of"),
         };
-        // It contains nothing to drop, but a `const fn` must not drop it either.
+        // The limit has nothing to drop, but a `const fn` may not drop it.
         let _ = std::mem::ManuallyDrop::new(self);
         match Gcra::new(burst, gcra.count(), gcra.period()) {
             Ok(other) => Self::built(other.with_max_wait(gcra.max_wait())),
@@ -292,7 +292,7 @@ impl Limit {
     /// assert_eq!(limit.to_string(), "10 per 1s, 20 at once, waiting up to 2s");
     /// ```
     ///
-    /// For values from elsewhere there is [`Gcra::with_max_wait`], and `Limit::from` for what it returns.
+    /// For values that are not constants, use [`Gcra::with_max_wait`] and then `Limit::from`.
     ///
     /// # Panics
     ///
@@ -364,7 +364,8 @@ impl Limit {
         matches!(self.0, Kind::Blocked)
     }
 
-    /// The same limit with leases: each process may hold `units`, and the store decides by `burst`, or by a quota of that.
+    /// Returns the same limit with leases: each process may hold `units`, and the store uses `burst` as its burst or
+    /// quota.
     pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
         // A smaller limit is valid if the whole one is.
         let (left, whole) = match self.algorithm() {
@@ -461,8 +462,8 @@ impl From<Tiers> for Limit {
 }
 
 impl fmt::Display for Limit {
-    /// Writes `10 per 1s, 20 at once`, with the wait if it has a line, or a tier after the other, or `5 in any 15m0s`, or
-    /// `1000 per day`, or `unlimited` or `blocked`.
+    /// Writes `10 per 1s, 20 at once` (with the wait, if the limit has a line), `5 in any 15m0s`, `1000 per day`,
+    /// `unlimited`, `blocked`, or one tier after the other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
             Some(Algorithm::Gcra(gcra)) => {

@@ -21,7 +21,7 @@ use crate::{
     transaction::{Algorithm, LeaseShare, LimitRef, LimitSeed},
 };
 
-/// The generation of the limits that are built next. The first is 1.
+/// The generation of the next limits. The first one is 1.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// All limits of an application: for each name a default, and overrides for single clients. Created by
@@ -52,7 +52,7 @@ impl Limits {
         self.named.get(name)
     }
 
-    /// Finds a limit by its index, if it is known for these limits, or else by its name.
+    /// Finds a limit by its index, if the reference has one for these limits, or else by its name.
     #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
         let Some(place) = limit.place() else {
@@ -115,7 +115,7 @@ impl Limits {
         self.has_lines
     }
 
-    /// Computes properties of the whole once all limits are added.
+    /// Computes the properties of all limits together, once they are added.
     pub(super) fn finished(mut self) -> Self {
         let has_lines = self.iter().any(|named| {
             let own = named.overrides().map(|own| own.limit);
@@ -158,7 +158,7 @@ impl Limits {
         self.named.insert(key, named);
     }
 
-    /// Sets the limit of a declared name, or that it has none.
+    /// Sets the limit of a declared name; `None` turns it off.
     pub(super) fn define(&mut self, said: &LimitName, limit: Option<Limit>) {
         if let Some(named) = self.named.get_mut(said.as_str()) {
             named.name.adopt(said);
@@ -219,21 +219,21 @@ impl Limits {
 pub struct NamedLimit {
     /// The name.
     pub name: LimitName,
-    /// The default, or `None` if only those with an override are limited.
+    /// The default, or `None` if only clients with an override are limited.
     pub limit: Option<Limit>,
     /// Whether the default, or the lack of one, is already defined.
     is_defined: bool,
-    /// The file that defines it, if one does.
+    /// The file that defines the limit, if one does.
     file: Option<Arc<Path>>,
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
-    /// The default in words, from its first use on.
+    /// The default in words, which is created at its first use.
     words: OnceLock<Box<str>>,
 }
 
 impl NamedLimit {
-    /// The limit of a client: its own, else the default, else none.
+    /// Returns the limit of a client: its override, or else the default, or else none.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};
@@ -276,13 +276,13 @@ impl NamedLimit {
         (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
     }
 
-    /// Returns the part of fingerprints that all its buckets share.
+    /// Returns the part of fingerprints that all buckets of this limit share.
     #[inline]
     pub(crate) fn seed(&self) -> &LimitSeed {
         &self.seed
     }
 
-    /// Returns the counters of its transactions.
+    /// Returns the counters of this limit's transactions.
     #[inline]
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
@@ -292,7 +292,7 @@ impl NamedLimit {
         self.is_defined
     }
 
-    /// The file that defines it, if one does.
+    /// Returns the file that defines the limit, if one does.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
@@ -354,7 +354,7 @@ mod tests {
         let folded = ip.name.format().fold("2001:DB8:0::1").unwrap();
         assert_eq!(ip.limit_of(&folded), Some(&Limit::per_second(2)));
         assert_eq!(ip.override_of(&folded).unwrap().id, "2001:0db8::1");
-        // Without a default, all others are not limited.
+        // Without a default, no other client is limited.
         let other = ip.name.format().fold("2001:db8::2").unwrap();
         assert_eq!(ip.limit_of(&other), None);
     }

@@ -19,8 +19,8 @@ use crate::{
     window::WindowError,
 };
 
-/// The error for limits that cannot be used: file and line if known, the limit, the id, and what to change. The
-/// [guide](crate::guide::limits_in_files#mistakes) has examples.
+/// The error for limits that cannot be used. It has the file and line if they are known, the limit, the id, and what to
+/// change. The [guide](crate::guide::limits_in_files#mistakes) has examples.
 #[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
 
@@ -148,7 +148,7 @@ impl fmt::Display for LimitsError {
             write!(f, "limit `{}`: ", shortened(limit))?;
         }
         match id {
-            // It names the id itself.
+            // This mistake already names the id.
             Some(id) if !matches!(mistake, Mistake::Id(_)) => {
                 write!(f, "id `{}`: {mistake}", shortened(id))
             }

@@ -96,7 +96,7 @@ impl LimitName {
         self
     }
 
-    /// Sets what is limited, in the words that follow "too many" in messages to clients: `new registrations`. The
+    /// Sets the description, in the words that follow "too many" in messages to clients: `new registrations`. The
     /// default is the name.
     #[must_use]
     pub fn description(mut self, description: &str) -> Self {
@@ -207,7 +207,7 @@ impl LimitName {
             .map_or(LimitKey::Name(&self.name), LimitKey::Number)
     }
 
-    /// Returns whether it is a bare name, without number and format.
+    /// Returns whether this is only a name, without number and format.
     pub(super) fn is_bare(&self) -> bool {
         self.number.is_none() && self.format == IdFormat::default()
     }

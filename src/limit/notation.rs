@@ -15,7 +15,7 @@ use crate::{
     window::{Window, WindowError},
 };
 
-/// Words for periods. Others are durations, such as `15m`.
+/// The words for periods. All other periods are durations, such as `15m`.
 const PERIODS: [(&[&str], u64); 4] = [
     (&["s", "sec", "second"], 1),
     (&["m", "min", "minute"], 60),
@@ -43,7 +43,7 @@ impl FromStr for Limit {
     ///
     /// # Errors
     ///
-    /// If the text has another form, or the values make no limit.
+    /// If the text has another form, or the values are not a valid limit.
     fn from_str(text: &str) -> Result<Self, ParseLimitError> {
         let error = |problem| ParseLimitError {
             text: shortened(text),

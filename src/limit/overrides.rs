@@ -12,7 +12,7 @@ use super::limit::Limit;
 pub struct Override<'a> {
     /// The id as it was written.
     pub id: &'a str,
-    /// The id that its bucket is kept under.
+    /// The id in its canonical form.
     pub folded: &'a str,
     /// The limit.
     pub limit: &'a Limit,
@@ -119,16 +119,16 @@ impl StoredOverride {
     }
 }
 
-/// A Bloom filter in front of the map, of 8 to 16 bits for each override, two of which are set in one
-/// word. Most ids have no override, and a failed lookup in a big map takes several cache lines.
+/// A Bloom filter in front of the map. It has 8 to 16 bits for each override, and sets two of them in one word. Most
+/// ids have no override, and looking such an id up in a big map would touch several cache lines.
 #[derive(Clone, Default)]
 struct Filter(Box<[u64]>);
 
 impl Filter {
-    /// Bits for each id, at least.
+    /// The least number of bits for each id.
     const BITS: usize = 8;
 
-    /// A filter with room for twice as many ids as these.
+    /// Creates a filter with room for twice as many ids as these.
     fn of(hashes: impl ExactSizeIterator<Item = u64>) -> Self {
         let words = (2 * hashes.len() * Self::BITS)
             .div_ceil(64)

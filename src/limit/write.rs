@@ -1,4 +1,4 @@
-//! Limits as files have them, for any serializer.
+//! Limits in the form of files, for any serializer.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 

@@ -1,4 +1,4 @@
-//! The check that a backend can keep the buckets of limits, and their split for leases.
+//! Checks whether a backend can keep the buckets of limits, and splits limits with leases.
 
 use super::{recorder::shown, reload_error::ReloadError};
 use crate::{

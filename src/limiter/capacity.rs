@@ -1,4 +1,4 @@
-//! One transaction, or several: where their parts are kept on the way from a transaction to its decision.
+//! Storage for the decision of one transaction or of several: ids, members and decisions.
 
 use std::{iter, slice};
 
@@ -15,31 +15,32 @@ use crate::{
     transaction::{Batch, Member, Transaction},
 };
 
-/// The members for the backend, if it is needed, and the transactions about which it is not asked.
+/// The members for the backend, and the transactions that are decided without it. `None` if the backend is not needed.
 type Prepared<'m, 'a, Others> = Result<Option<(&'m [Member<'a>], Others)>, Box<LimiterError>>;
 
-/// The number of transactions that are decided together: one or many. Both take the same path, and a single one costs
-/// no more than necessary.
+/// The number of transactions that are decided together: one or many. Both take the same path, and a single transaction
+/// costs no more than necessary.
 ///
-/// Members are kept apart from everything else. They are lent to the backend, and the compiler has to assume that it
-/// changes whatever is beside them.
+/// Members are stored apart from everything else, because they are lent to the backend. The compiler has to assume that
+/// the backend changes what is stored beside them.
 pub(crate) trait Capacity: 'static {
     /// The transactions.
     type Transactions<'a>: Transactions<'a>;
 
-    /// Room for the canonical forms of ids that were written otherwise.
+    /// Room for the canonical forms of ids that were written in another form.
     type Ids: Default + 'static;
 
     /// The batch for the backend.
     type Members<'a>: Default;
 
-    /// The transactions about which no backend is asked, beside others about which one is.
+    /// The transactions of the batch that are decided without the backend.
     type Others;
 
     /// The decisions.
     type Decisions: Decisions + Default;
 
-    /// Looks transactions up. Returns the members for the backend. If the backend is not needed, all are decided.
+    /// Looks the transactions up. Returns the members for the backend, or decides all transactions if the backend is
+    /// not needed.
     fn prepare<'a, 'm, 't: 'a>(
         lookups: Lookups<'a>,
         transactions: Self::Transactions<'t>,
@@ -48,7 +49,8 @@ pub(crate) trait Capacity: 'static {
         decisions: &mut Self::Decisions,
     ) -> Prepared<'m, 'a, Self::Others>;
 
-    /// Gathers the decisions that follow from what the backend has answered, in the order of the transactions.
+    /// Gathers the decisions in the order of the transactions, from the outcome and from those decided without the
+    /// backend.
     fn gather(
         batch: &Batch<'_>,
         outcome: &Outcome,
@@ -97,7 +99,7 @@ impl Capacity for Many {
     type Transactions<'a> = &'a [Transaction<'a>];
     type Ids = SmallVec<[Option<Id>; 4]>;
     type Members<'a> = SmallVec<[Member<'a>; 4]>;
-    /// Each with its place.
+    /// Each transaction with its place in the batch.
     type Others = SmallVec<[(usize, NoMember); 4]>;
     type Decisions = BatchDecision;
 
@@ -142,7 +144,7 @@ impl Capacity for Many {
     }
 }
 
-/// Takes members, by their numbers, and others in the order of their transactions.
+/// Merges members and others into the order of the transactions. Members are passed as their index, others as they are.
 fn in_order(
     members: usize,
     others: &[(usize, NoMember)],

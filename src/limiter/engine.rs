@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Limiter {
-    /// A single transaction is a batch of one, with room for no more.
+    /// Decides a single transaction as a batch of one, with room for no more.
     #[inline(always)]
     pub(super) fn try_decide_inlined(
         &self,
@@ -75,8 +75,8 @@ impl Limiter {
         decided.await.map(|()| batch).map_err(|error| *error)
     }
 
-    /// Decides transactions by these limits, without waiting. Returns `None`, having done nothing, if the backend has to
-    /// wait.
+    /// Decides transactions by these limits, without waiting. If the backend has to wait, returns `None` and changes
+    /// nothing.
     #[inline(always)]
     pub(crate) fn try_decide<C: Capacity>(
         &self,
@@ -96,7 +96,7 @@ impl Limiter {
                 if applied.is_some() {
                     recorder.applied();
                 }
-                // An outcome is large: it is looked at where it is.
+                // An outcome is large, so it is borrowed here and not moved.
                 let applied = match applied {
                     None => return None,
                     Some(Ok(ref outcome)) => finish::<C>(&batch, outcome, &others, decisions),
@@ -112,7 +112,7 @@ impl Limiter {
         Some(Ok(()))
     }
 
-    /// Does the same, and waits for the backend if that has to wait.
+    /// Decides transactions by these limits, and waits for the backend if necessary.
     async fn decide<C: Capacity>(
         &self,
         limits: &Limits,
@@ -126,6 +126,7 @@ impl Limiter {
         let prepared = C::prepare(lookups, transactions, &mut ids, &mut members, decisions)?;
         if let Some((members, others)) = prepared {
             let batch = Batch::new(operation, members).at(self.now());
+            // A backend that does not have to wait saves the boxed future of `apply`.
             let applied = match self.shared.backend.try_apply(&batch) {
                 Some(applied) => applied,
                 None => self.shared.backend.apply(&batch).await,
@@ -151,8 +152,8 @@ impl Limiter {
     }
 }
 
-/// Makes decisions of what a backend has answered. A backend that breaks its contract is an error, and never lets a request
-/// through.
+/// Turns a backend's outcome into decisions. If the backend has broken its contract, the result is an error, and no
+/// request is let through.
 #[inline(always)]
 fn finish<C: Capacity>(
     batch: &Batch<'_>,

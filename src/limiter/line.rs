@@ -59,7 +59,7 @@ impl Limiter {
         let place = match self.try_spend(transaction) {
             Some(Ok(decision)) if decision.delay().is_zero() => return Ok(decision),
             Some(decided) => place().taken(decided?),
-            // If the caller leaves, the task continues and drops the place.
+            // If the caller leaves, the task continues, and then drops the place, which refunds the charge.
             None => detached(place().take()).await?,
         };
         if let Some(turn) = place.turn {

@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// Looks transactions up: their limits, their buckets, and what the backend is asked about them.
+/// Looks transactions up: their limits, their buckets, and the members for the backend.
 ///
-/// Errors are boxed here, so that what passes does not carry the room for them around. A transaction is passed on by its
-/// parts, so that the compiler does not have to put it together.
+/// Errors are boxed here, so that the results of transactions without errors stay small. A transaction is passed on by
+/// its parts, so that the compiler does not have to assemble it.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookups<'a> {
     pub(super) limits: &'a Limits,
@@ -35,7 +35,7 @@ pub(crate) enum NoMember {
     Refused { votes: bool, shadow: bool },
 }
 
-/// Where members go.
+/// A list that members are added to.
 pub(super) trait MemberList<'a> {
     fn add(&mut self, member: Member<'a>) -> &Member<'a>;
 }
@@ -97,7 +97,7 @@ impl<'a> Lookups<'a> {
         })))
     }
 
-    /// The algorithm for a client, and how many units a process may hold.
+    /// Returns the algorithm for a client, and the number of units that a process may hold.
     #[inline(always)]
     fn terms(
         self,
@@ -124,7 +124,7 @@ impl<'a> Lookups<'a> {
         }
     }
 
-    /// The fingerprint of a client's bucket, and the receipt of the charge that is refunded there.
+    /// Returns the fingerprint of a client's bucket, and the receipt of the charge to refund there.
     #[inline(always)]
     fn bucket(
         self,
@@ -144,13 +144,13 @@ impl<'a> Lookups<'a> {
 }
 
 impl NoMember {
-    /// Returns whether it denies the batch that it is in.
+    /// Returns whether this result denies its batch.
     pub(super) fn refuses(self, operation: Operation) -> bool {
         let asks = matches!(operation, Operation::Check | Operation::Spend);
         asks && matches!(self, Self::Refused { votes: true, .. })
     }
 
-    /// Adds its decision.
+    /// Adds the decision for this result.
     #[cold]
     pub(super) fn push(self, operation: Operation, decisions: &mut impl Decisions) {
         match self {
@@ -238,7 +238,7 @@ fn on_failure(transaction: &Transaction<'_>, named: &NamedLimit) -> Option<OnFai
     transaction.on_failure.or_else(of_limit)
 }
 
-/// Rejects what an algorithm cannot do, and returns whether it could ever grant the cost.
+/// Rejects operations that an algorithm does not support. Returns whether the algorithm could ever grant the cost.
 #[inline(always)]
 fn permits(
     algorithm: &Algorithm,
@@ -247,7 +247,7 @@ fn permits(
 ) -> Result<bool, Box<LimiterError>> {
     let Transaction { cost, min_cost, .. } = *transaction;
     match algorithm {
-        // A cost within the burst is good for anything.
+        // A cost within the burst is valid for every operation.
         Algorithm::Gcra(gcra) if min_cost.is_none() && cost <= gcra.burst() => Ok(true),
         _ => {
             let asked = Asked {
@@ -263,7 +263,7 @@ fn permits(
     }
 }
 
-/// A question to an algorithm.
+/// The request that an algorithm is asked to permit.
 #[derive(Clone, Copy)]
 struct Asked {
     operation: Operation,

@@ -43,7 +43,7 @@ impl<'a> DecisionRecorder<'a> {
         self.durations.record(self.operation, self.since);
     }
 
-    /// Records what was decided.
+    /// Records the decisions.
     #[inline(always)]
     pub(super) fn record<'t>(
         &self,
@@ -55,7 +55,7 @@ impl<'a> DecisionRecorder<'a> {
         }
     }
 
-    /// Records that nothing was decided, and returns why.
+    /// Records an error, and returns it.
     #[inline(always)]
     pub(super) fn failed<'t>(
         &self,
@@ -75,7 +75,7 @@ impl<'a> DecisionRecorder<'a> {
     }
 }
 
-/// Takes no more of the recorder than it needs, so that the compiler does not have to put that together.
+/// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.
 #[inline(never)]
 fn record_spend<'t>(
     limits: &Limits,
@@ -138,7 +138,7 @@ impl<'t> From<&Transaction<'t>> for Recorded<'t> {
 }
 
 impl<'a> Recorded<'a> {
-    /// The id in the form that its bucket is kept under; `None` if it has none.
+    /// Returns the id in the canonical form, under which its bucket is stored; `None` if there is no id.
     fn canonical(&self, named: &NamedLimit, room: &'a mut Option<Id>) -> Option<&'a str> {
         canonical(named, self.id, self.is_canonical, room).ok()
     }

@@ -97,7 +97,7 @@ impl RuleRequirement {
         }
     }
 
-    /// Rejects limits without the default. To turn a limit off, its entry must be empty.
+    /// Rejects limits without the default for this rule. To turn a limit off, its entry must be empty.
     pub(super) fn check_against(
         &self,
         before: &Limits,

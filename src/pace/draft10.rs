@@ -1,5 +1,5 @@
-//! `RateLimit` of [draft-ietf-httpapi-ratelimit-headers-10]: a list of structured field items (RFC 9651), with the
-//! parameters `r`, what remains, and `t`, the seconds until more does.
+//! `RateLimit` of [draft-ietf-httpapi-ratelimit-headers-10]: a list of structured field items (RFC 9651). The parameter
+//! `r` is the remaining number, and `t` the seconds until there is more.
 //!
 //! [draft-ietf-httpapi-ratelimit-headers-10]:
 //!     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
@@ -36,7 +36,7 @@ impl Left {
     }
 }
 
-/// Reads an item and the comma behind it.
+/// Reads an item and the comma after it.
 fn item(text: &str) -> Option<(Left, &str)> {
     let (mut remaining, mut after) = (None, None);
     let mut rest = name(text)?;

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName};
 /// The content of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Come back, after a wait if that is known.
+    /// The request can be retried, after a wait if it is known.
     Later(Option<Duration>),
     /// Retrying is pointless.
     Final,
@@ -28,7 +28,7 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
     lines.next().is_none().then(|| line.trim())
 }
 
-/// Reads a whole number of digits only. Larger numbers than `u64::MAX` become that.
+/// Reads a whole number of digits only. A number above `u64::MAX` is read as `u64::MAX`.
 pub(super) fn whole(text: &str) -> Option<u64> {
     let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_whole.then(|| text.parse().unwrap_or(u64::MAX))

@@ -7,8 +7,8 @@ use super::{
 
 /// Holds requests back until their servers have room for them, according to their responses.
 ///
-/// All services that one layer or its clones wrap share what they have learned. See the [module docs](crate::pace) for an
-/// example.
+/// All services that are wrapped by one layer or its clones share what they have learned from responses. See the
+/// [module docs](crate::pace) for an example.
 #[derive(Clone, Debug)]
 pub struct PaceLayer<R = Never> {
     pub(super) origins: Arc<Origins>,
@@ -32,8 +32,8 @@ impl PaceLayer {
 }
 
 impl<R> PaceLayer<R> {
-    /// Sets the longest time for which a request is held back, over all of its retries. It is then sent, whatever the
-    /// server has said. More than a year counts as a year.
+    /// Sets the longest time for which a request is held back, over all of its retries. After that, it is sent,
+    /// regardless of the server's responses. More than a year counts as a year.
     #[must_use]
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -52,7 +52,7 @@ impl<R> PaceLayer<R> {
         self.retry_with(Cloned::times(times))
     }
 
-    /// Does the same with another way to copy a request.
+    /// Sends refused requests again, like [`retry`](Self::retry), with another way to copy a request.
     #[must_use]
     pub fn retry_with<T>(self, resend: T) -> PaceLayer<T> {
         PaceLayer {

@@ -1,9 +1,9 @@
 //! The client side: a layer that follows the rate limits in servers' responses.
 //!
 //! [`PaceLayer`] wraps a client: hyper-util's, tonic's channel, or any other tower service over `http`. It reads from
-//! each response how many more requests the server accepts, and holds further requests to that server back until it has room
-//! again. So a client waits instead of being refused. The first request to a server is sent alone, and the others
-//! follow after its response.
+//! each response how many more requests the server accepts. It holds further requests to that server back until there
+//! is room again, so a client waits instead of being refused. The first request to a server is sent alone, and the
+//! others follow after its response.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,8 +19,8 @@
 //! # let _ = client;
 //! ```
 //!
-//! To keep to a rate that is known beforehand, put a [`RateLimitLayer`](crate::RateLimitLayer) with the extractor
-//! [`Host`](crate::key::Host) around it, and give its limit a [line](crate::Limit::max_wait).
+//! To stay within a rate that you know in advance, put a [`RateLimitLayer`](crate::RateLimitLayer) with the extractor
+//! [`Host`](crate::key::Host) around the client, and give its limit a [line](crate::Limit::max_wait).
 //!
 //! # What it reads
 //!
@@ -31,8 +31,8 @@
 //! | 429, and 503 with a wait | `retry-after-ms`, else `Retry-After` in seconds or as a date, else the fields above, else one second |
 //! | gRPC: `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` with a wait | `RetryInfo` (feature `tonic`), else `grpc-retry-pushback-ms`, else as 429 |
 //!
-//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. Each request is taken for
-//! one unit of what remains. A response that a cache has stored (`Age` above 0) says nothing about what remains now.
+//! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. Each request counts as
+//! one unit of the remaining number. The number in a response from a cache (`Age` above 0) is outdated, and is ignored.
 //!
 //! gRPC's fields are read from the response's head and from its trailers. A call that is refused before it begins has them in
 //! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
@@ -41,9 +41,9 @@
 //! # Untrusted values
 //!
 //! Values from a server have a bounded effect: no request is held back for longer than
-//! [`max_wait`](PaceLayer::max_wait), and is then sent. Values that cannot be read are ignored. If fields contradict each other,
-//! the one that the table names first counts. If the items of `RateLimit` contradict each other, or responses that arrive at
-//! the same time, the least that remains and the longest wait count.
+//! [`max_wait`](PaceLayer::max_wait), and is then sent. Values that cannot be read are ignored. If fields contradict
+//! each other, the first one in the table counts. If the items of `RateLimit` contradict each other, or responses that
+//! arrive at the same time, the lowest remaining number and the longest wait count.
 //!
 //! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such as
 //! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to

@@ -1,4 +1,4 @@
-//! One server: how many more requests it accepts, and from when on.
+//! One server: how many more requests it accepts, and when.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,7 +25,7 @@ pub(super) struct Origin {
 /// The room that a server has.
 #[derive(Debug)]
 struct Room {
-    /// The instant before which the server wants no request.
+    /// The instant before which the server asks for no request.
     held_until: Option<Instant>,
     /// The number of requests that can be sent before the next response; `None` if the server does not limit them.
     budget: Option<u64>,
@@ -35,12 +35,12 @@ struct Room {
     in_flight: u64,
 }
 
-/// The answer to whether a request can be sent.
+/// The answer to whether a request can be sent now.
 enum Admission {
     Now,
-    /// Not before.
+    /// Not before this instant.
     At(Instant),
-    /// Not before a response has come.
+    /// Only after another response.
     AfterAnother,
 }
 
@@ -77,7 +77,7 @@ impl Origin {
         self.changed.notify_one();
     }
 
-    /// Returns whether the server wants no request now.
+    /// Returns whether the server asks for no request now.
     pub(super) fn is_held(&self) -> bool {
         let until = self.room().held_until;
         until.is_some_and(|until| until > Instant::now())
@@ -105,7 +105,7 @@ impl Room {
         match self.held_until {
             Some(until) if now < until => return Admission::At(until),
             Some(_) => {
-                // There is room for at least one request, whose response tells the rest.
+                // There is room for at least one request. Its response tells how many more can follow.
                 self.held_until = None;
                 self.budget = Some(1);
                 self.least = None;
@@ -142,7 +142,7 @@ impl Room {
         self.when_quiet();
     }
 
-    /// Responses can overtake each other, and requests in flight may not be counted yet. So the lowest number counts
+    /// Responses can overtake each other, and may not count all requests in flight yet. So the lowest number applies
     /// until nothing is in flight.
     fn learn(&mut self, remaining: u64) {
         let least = self.least.map_or(remaining, |least| least.min(remaining));
@@ -154,7 +154,7 @@ impl Room {
         };
     }
 
-    /// If nothing is in flight, lets one request find out.
+    /// If nothing is in flight, lets one request through to learn the server's current limit.
     fn when_quiet(&mut self) {
         if self.in_flight == 0 {
             self.least = None;
@@ -163,7 +163,7 @@ impl Room {
     }
 }
 
-/// A request in flight. If it is dropped, it got no response.
+/// A request in flight. If it is dropped, it counts as a request without a response.
 #[derive(Debug)]
 pub(super) struct Turn {
     origin: Arc<Origin>,

@@ -15,8 +15,8 @@ use crate::key::host_of;
 /// The most servers that are remembered.
 const MOST: usize = 1024;
 
-/// The longest name of a server that is remembered. A longer one than DNS allows is no server's, and shares a state with
-/// URIs that have no authority.
+/// The longest name of a server that is remembered. A longer name is invalid in DNS, and shares a state with URIs that
+/// have no authority.
 const LONGEST_NAME: usize = 260;
 
 /// The servers that requests were sent to, by the authority of the URI.

@@ -37,7 +37,7 @@ impl Reading {
         let (remaining, wait) = match refusal {
             None => (left.map(|left| left.remaining), wait),
             Some(Refusal::Later(said)) => (Some(0), said.or(wait).or(Some(DEFAULT_WAIT))),
-            // It concerns this request only.
+            // A final refusal concerns this request only.
             Some(Refusal::Final) => (left.map(|left| left.remaining), None),
         };
         Self {
@@ -48,7 +48,7 @@ impl Reading {
         }
     }
 
-    /// Reads gRPC's trailers, if they refuse the call that had begun.
+    /// Reads gRPC's trailers, if they refuse a call that had begun.
     pub(super) fn of_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Self> {
         match grpc::refusal(trailers, now)? {
             Refusal::Later(wait) => Some(Self {

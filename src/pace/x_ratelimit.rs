@@ -9,9 +9,9 @@ use super::field::{Left, single, whole};
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// A reset of this many seconds or more counts from 1970: otherwise it would be 31 years from now.
+/// A reset of this many seconds or more counts from 1970. From now, it would be 31 years away.
 const EPOCH_SECS: u64 = 1_000_000_000;
-/// The same in milliseconds.
+/// The same bound in milliseconds.
 const EPOCH_MS: u64 = 1_000_000_000_000;
 
 pub(super) fn read(headers: &HeaderMap, now: SystemTime) -> Option<Left> {

@@ -68,8 +68,8 @@ impl Per {
 }
 
 impl Per {
-    /// The span of this length that starts with the client's first request. The next one starts with the first request
-    /// after it.
+    /// A span of this length that starts with the client's first request. The next span starts with the first request
+    /// after that.
     ///
     /// # Panics
     ///
@@ -87,7 +87,7 @@ impl Per {
         }
     }
 
-    /// Does what [`first_use`](Self::first_use) does, for lengths from elsewhere.
+    /// Does what [`first_use`](Self::first_use) does, for lengths that are not constants, such as those from a file.
     ///
     /// # Errors
     ///
@@ -112,12 +112,11 @@ impl Per {
         Self(Kind::Calendar(unit, UtcOffset::UTC))
     }
 
-    /// Moves a calendar period to where it is this much later than in UTC: at `+02:00`, a day starts two hours before
-    /// it does in UTC.
+    /// Moves a calendar period to an offset from UTC: at `+02:00`, a day starts two hours before it does in UTC.
     ///
     /// # Panics
     ///
-    /// If the period starts with the first request, which has nothing to do with a calendar.
+    /// If the period starts with the first request, because that has no calendar.
     #[must_use]
     #[track_caller]
     pub const fn at_offset(self, offset: UtcOffset) -> Self {
@@ -149,7 +148,7 @@ impl Per {
         }
     }
 
-    /// Returns whether periods have different lengths.
+    /// Returns whether the periods of this kind have different lengths.
     pub(crate) const fn is_month(self) -> bool {
         matches!(self.0, Kind::Calendar(CalendarUnit::Month, _))
     }
@@ -238,7 +237,7 @@ const fn micros(us: i64) -> u64 {
 /// Returns the starts of the month that contains an instant, and of the next one.
 #[inline]
 fn months(offset: UtcOffset, at: u64) -> [i64; 2] {
-    /// A 4800th of 400 years, in which the calendar repeats itself.
+    /// The average month: a 4800th of 400 years, after which the calendar repeats itself.
     const AVERAGE_US: i64 = 2_629_746_000_000;
     let starts = &*MONTHS;
     let local = at.min(LATEST).cast_signed() + offset.micros();

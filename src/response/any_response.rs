@@ -57,7 +57,7 @@ where
     }
 }
 
-/// Returns the bytes of a body that is complete already.
+/// Returns the bytes of a body, if the body is already complete.
 fn whole(body: Body) -> Option<Bytes> {
     let mut body = pin!(body);
     let mut context = Context::from_waker(Waker::noop());

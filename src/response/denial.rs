@@ -22,7 +22,7 @@ pub struct Denial<'a> {
     pub description: Option<&'a str>,
     /// The link to documentation for clients, if the limit's name has one.
     pub docs: Option<&'a str>,
-    /// The decision on it.
+    /// The decision on the limit.
     pub decision: &'a Decision,
     /// The limit, if it is defined.
     named: Option<&'a NamedLimit>,
@@ -57,8 +57,8 @@ impl<'a> Denial<'a> {
     /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
     pub(super) fn wait(&self) -> Duration {
         let wait = self.decision.retry_after();
-        // A cost waits at least for the next token, except for 0, which is denied in debt. Tiers say it themselves, and a
-        // client that may wait is told when there is room in the line.
+        // Any cost above 0 waits at least for the next token. A cost of 0 is only denied in debt. The wait of tiers is
+        // complete already, and a client that may wait gets the time until there is room in the line.
         match self.cost > 0 || self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(self.decision.next_token_after().unwrap_or_default()),
@@ -68,7 +68,7 @@ impl<'a> Denial<'a> {
     /// Returns the most that passes at once, if the request costs more.
     pub(super) fn exceeded(&self) -> Option<u32> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
-            // The share of a local decision is less than the whole limit, which applies once the store answers again.
+            // A local decision uses a share of the limit. The store applies the whole limit once it answers again.
             (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
             (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
@@ -97,7 +97,7 @@ impl<'a> Denial<'a> {
         message.words(")");
     }
 
-    /// Writes what [`Display`](fmt::Display) shows.
+    /// Writes the text of [`Display`](fmt::Display).
     pub(super) fn write(&self, message: &mut impl Message) {
         let what = self.description.unwrap_or(self.limit);
         let of_client = if self.decision.blocked() {

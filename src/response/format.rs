@@ -46,8 +46,8 @@ pub trait ResponseFormat: Send + Sync + 'static {
         None
     }
 
-    /// Builds only the body, for the layer to add the status and all header fields but the content type. The formats of
-    /// this crate implement it.
+    /// Builds only the body. The layer adds the status and all header fields except the content type. The formats of
+    /// this crate implement this.
     #[doc(hidden)]
     fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
         let _ = refusal;

@@ -60,7 +60,7 @@ fn is_grpc(request: &Parts) -> bool {
         }
 }
 
-/// The two protocols that have content types of their own.
+/// The two protocols, which have their own content types.
 enum Protocol {
     Grpc,
     Web,
@@ -86,7 +86,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
     let mut response = RefusalBody::new(GRPC, Bytes::new()).respond(StatusCode::OK);
     let headers = response.headers_mut();
-    // gRPC-Web has types of its own, and a client expects the one that it sent.
+    // gRPC-Web has its own content types, and a client expects the type that it sent.
     let own = refusal.request.headers.get(header::CONTENT_TYPE);
     if let Some(own) = own.filter(|_| protocol(refusal.request).is_some()) {
         headers.insert(header::CONTENT_TYPE, own.clone());

@@ -20,16 +20,16 @@ const USUAL: [HeaderName; 5] = [
     draft10::RATELIMIT,
 ];
 
-/// Room for the values of these fields. To clone it costs less than half of what it costs to add them by name.
+/// A map with room for the values of these fields. Cloning it costs less than half of adding the fields by name.
 static ROOM: LazyLock<Option<HeaderMap>> = LazyLock::new(|| {
     let room: HeaderMap = USUAL.map(|name| (name, NO_STORE)).into_iter().collect();
-    // Maps do not promise to keep the order.
+    // Header maps do not guarantee their order, so check it.
     room.keys().eq(&USUAL).then_some(room)
 });
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The response of a format that leaves the other fields to this.
+/// Builds the response of a format that only builds the body.
 pub(super) fn with_body(
     body: RefusalBody,
     refusal: &Refusal<'_>,

@@ -1,4 +1,4 @@
-//! Messages for humans, written without the machinery of formatting: this is on the path of a denial.
+//! Messages for humans. They are written without `fmt`, because denials must be fast.
 
 /// The destination of a message.
 pub(super) trait Message {

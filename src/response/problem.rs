@@ -49,7 +49,7 @@ impl Problem {
             Types::Registered => registered(refusal),
             Types::Acme => acme(refusal),
         };
-        // Written by hand, for this is on the path of a denial.
+        // Written by hand, because denials must be fast.
         let mut body = Json::default();
         body.words(opening);
         body.words(title);
@@ -122,7 +122,7 @@ impl Json {
     }
 }
 
-/// Within a string.
+/// Writes within a JSON string.
 impl Message for Json {
     #[inline(always)]
     fn words(&mut self, words: &str) {
@@ -135,7 +135,7 @@ impl Message for Json {
     #[inline]
     fn text(&mut self, text: &str) {
         let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-        // Without an early end, which would take longer for most texts.
+        // An early exit would take longer for most texts.
         let bytes = text.bytes();
         match bytes.fold(true, |plain, byte| plain & is_plain(byte)) {
             true => self.words(text),
@@ -163,7 +163,7 @@ fn registered(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
     }
 }
 
-/// The same with the status's own words, for ACME has no titles.
+/// The same for ACME. ACME has no titles, so the title is the status's own text.
 fn acme(refusal: &Refusal<'_>) -> (&'static str, &'static str) {
     let opening = match refusal.reason {
         Reason::OverLimit(_) | Reason::Blocked(_) => {

@@ -85,7 +85,7 @@ impl<'a> Refusal<'a> {
     ) -> Self {
         let own = strictest.wait();
         let reason = Reason::denied(strictest, own);
-        // A limit that denies alone is the strictest.
+        // A single denial is also the strictest one.
         let wait = match denials.len() {
             0 | 1 => own,
             _ => denials.iter().map(Denial::wait).fold(own, Duration::max),
@@ -112,7 +112,7 @@ impl<'a> Refusal<'a> {
         self.wait
     }
 
-    /// The same in whole seconds, rounded up, at least 1, as in `Retry-After`.
+    /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.wait.map(|wait| ceil_secs(wait).max(1))

@@ -17,13 +17,13 @@ impl RefusalBody {
         }
     }
 
-    /// A response with nothing but this.
+    /// Builds a response with only this body and its type.
     pub(super) fn respond(self, status: StatusCode) -> Response<Bytes> {
         let mut response = Response::new(self.bytes);
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        // For Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. One more would take a table
-        // of twice the size.
+        // Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. Room for a seventh would
+        // double the size of the table.
         headers.reserve(6);
         headers.insert(header::CONTENT_TYPE, self.content_type);
         response

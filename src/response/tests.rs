@@ -1,4 +1,4 @@
-//! Every reason in every format, also those that no layer gives yet.
+//! Every reason in every format, including reasons that no layer gives yet.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ fn grpc() -> Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-/// The limit `orders` with words and a link, in which `blocked` may do nothing.
+/// The limit `orders` with a description and a link. The client `blocked` is blocked.
 fn limits(limit: Limit) -> Limits {
     let name = LimitName::from("orders")
         .description("new orders")
@@ -43,7 +43,7 @@ fn limits(limit: Limit) -> Limits {
     limits.build().unwrap()
 }
 
-/// What is decided for the second of two requests.
+/// The decision on the second of two requests.
 fn second(limits: &Limits, id: &str, cost: u32) -> Decision {
     let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
     let limiter = limiter.with_clock(ManualClock::default());
@@ -56,7 +56,7 @@ fn second(limits: &Limits, id: &str, cost: u32) -> Decision {
     spend(cost).unwrap().unwrap()
 }
 
-/// The response to whoever is denied.
+/// The response to a denied client.
 fn denied(
     responder: &Responder,
     limit: Limit,
@@ -314,7 +314,7 @@ fn cost_above_all_tiers_is_too_costly() {
     let message = "too many new orders at once: the request costs 4, and at most 3 can pass, see \
                    https://example.com/limits\n";
     assert_eq!(response.body(), message);
-    // What fits, but not now, is not.
+    // A cost that can fit later is not too high.
     let response = denied(&responder(PlainText), tiers(), "alice", 3, &http());
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     let message = "too many new orders (3 per 10s for infinite) from alice: retry in 11 s, see \

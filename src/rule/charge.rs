@@ -32,7 +32,8 @@ pub(crate) struct Charge {
 pub(super) enum Meanwhile {
     /// Each rule has a policy, and this is the strictest.
     Said(OnFailure),
-    /// One rule leaves it to the limit or, if that has no policy, to the backend. The others' policies are the minimum.
+    /// A rule has no policy, so that of the limit or, without one, of the backend applies. The other rules' policies
+    /// are the minimum.
     Limits { floor: Option<OnFailure> },
 }
 
@@ -60,7 +61,7 @@ impl Meanwhile {
         match (self, of_limit) {
             (Self::Said(said), _) => Some(said),
             (Self::Limits { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
-            // Nothing is stricter.
+            // No policy is stricter.
             (
                 Self::Limits {
                     floor: Some(OnFailure::Refuse),

@@ -52,8 +52,8 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// The HTTP status, if there was a response. If an inner layer refused a gRPC request, this is the status that
-    /// another request would have got. For all other gRPC responses it is 200: see
+    /// The HTTP status, if there was a response. If an inner layer refused a gRPC request, this is the status that a
+    /// request without gRPC would have got. For all other gRPC responses it is 200: see
     /// [`grpc_status`](Self::grpc_status).
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
@@ -81,8 +81,8 @@ impl<'a> Ending<'a> {
         matches!(self.outcome, Outcome::Abandoned)
     }
 
-    /// The number of bytes of the response body that were sent. It is 0 before the end of the body, and if there is
-    /// no response. A client that was sent nothing may still have caused work.
+    /// The number of bytes of the response body that were sent. It is 0 before the end of the body, and if there is no
+    /// response. Even then, the request may have caused work.
     #[must_use]
     pub fn sent(&self) -> u64 {
         match self.outcome {
@@ -121,12 +121,12 @@ impl Charging {
         matches!(self, Self::Before)
     }
 
-    /// Returns whether it can refund, or charge more than the cost.
+    /// Returns whether the rule can refund, or charge more than the cost.
     pub(super) fn corrects(&self) -> bool {
         matches!(self, Self::GivenBack(_) | Self::Settled(_))
     }
 
-    /// Returns whether it waits for the end of the response's body.
+    /// Returns whether the rule waits for the end of the response's body.
     pub(super) fn is_by_end(&self) -> bool {
         matches!(self, Self::Settled(_))
     }
@@ -140,7 +140,7 @@ impl Charging {
         }
     }
 
-    /// Returns whether it only checks before the request.
+    /// Returns whether the rule only checks before the request.
     pub(super) fn is_after(&self) -> bool {
         matches!(self, Self::After(_))
     }

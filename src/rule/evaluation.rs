@@ -11,7 +11,7 @@ use super::{
 use crate::{id::Id, key::Missing, limiter::RuleRequirement};
 
 impl Rule {
-    /// Returns the limits that it can charge, its own first.
+    /// Returns the limits that the rule can charge, its own first.
     pub(super) fn limits(&self) -> impl Iterator<Item = &Arc<str>> {
         let others = self.choice.iter().flat_map(|choice| choice.others.iter());
         std::iter::once(&self.limit).chain(others)
@@ -66,8 +66,8 @@ impl Rule {
         }
     }
 
-    /// Decides about a request for which neither this rule nor another finds an id: it shares a bucket, is not limited,
-    /// or is refused.
+    /// Handles a request for which neither this rule nor another finds an id: the request shares a bucket, is not
+    /// limited, or is refused.
     #[cold]
     pub(super) fn without_id(
         &self,

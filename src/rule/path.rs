@@ -10,7 +10,7 @@ use crate::key::Predicate;
 const ROUNDS: usize = 4;
 
 /// A condition that holds for requests with one of these paths. A path that ends in `/*` stands for everything below
-/// it, without itself: `/static/*` matches `/static/a` and `/static/a/b`, but neither `/static` nor `/statics`.
+/// it, but not for itself: `/static/*` matches `/static/a` and `/static/a/b`, but neither `/static` nor `/statics`.
 ///
 /// Paths are compared byte by byte, as axum's router does. The layer sees the path at its place in the stack, for
 /// example without the prefix of an outer `nest`.

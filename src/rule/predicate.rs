@@ -7,7 +7,7 @@ use http::{Method, request::Parts};
 use super::path::undisguised;
 use crate::key::Predicate;
 
-/// Conditions of which one has to hold.
+/// Conditions, one of which must hold.
 #[derive(Clone, Default)]
 pub(crate) struct Predicates(Vec<Arc<dyn Predicate>>);
 

@@ -46,7 +46,7 @@ pub enum RuleError {
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(Finding),
-    /// Several rules of one limit, at least one of which charges by how requests end.
+    /// A limit has several rules, and at least one of them charges by outcome.
     #[error(
         "limit `{limit}` has several rules, and one of them charges by outcome, so their costs cannot be \
          added up: use one rule, or two limits"
@@ -71,14 +71,14 @@ pub enum RuleError {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     bound: Vec<BoundRule>,
-    /// Chains of rules by [`Rule::or_else`], of which at most one applies. Most chains have one rule.
+    /// Chains of rules by [`Rule::or_else`]. At most one rule of a chain applies. Most chains have one rule.
     chains: Vec<Range<usize>>,
     targets: Vec<Target>,
     /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
 }
 
-/// A rule, with everything about it that does not depend on the request.
+/// A rule, with all its data that does not depend on the request.
 #[derive(Clone, Debug)]
 struct BoundRule {
     rule: Rule,
@@ -113,7 +113,7 @@ impl Rules {
         self.targets.len()
     }
 
-    /// Marks the rules that are for a request by their predicates, each at its place.
+    /// Marks the rules whose predicates accept a request, each at its place.
     #[cold]
     pub(crate) fn mark_met(&self, request: &Parts, met: &mut Vec<bool>) {
         met.resize(self.bound.len(), false);
@@ -200,7 +200,7 @@ impl Rules {
                 return Err(RuleError::MixedModes { limit, modes });
             }
         }
-        // One rule of each chain can meet the others in one bucket.
+        // At most one rule of each chain can meet the others in one bucket.
         let most = self
             .others(limit)
             .filter_map(|others| others.map(Rule::fixed_cost).max());
@@ -216,8 +216,8 @@ impl Rules {
         })
     }
 
-    /// Finds the charges of a request and, if a rule finds no id, the reason why it is `refused`, from the first such rule.
-    /// Rules that meet in one bucket are one charge.
+    /// Finds the charges of a request. If a rule finds no id, `refused` gets the reason of the first such rule. Rules
+    /// that meet in one bucket are one charge.
     #[inline]
     pub(crate) fn charge(
         &self,
@@ -260,7 +260,7 @@ impl Rules {
                 continue;
             }
             let cost = rule.cost_of(parts);
-            // A cost that is computed per request can be 0.
+            // A computed cost can be 0.
             if cost == 0 && !rule.has_fixed_cost() {
                 return Ok(());
             }
@@ -357,7 +357,7 @@ impl Rules {
         &self.targets[charge.target].limit
     }
 
-    /// Returns the limit of a charge, as these limits define it.
+    /// Returns the limit of a charge among these limits.
     pub(crate) fn named<'a>(&self, charge: &Charge, limits: &'a Limits) -> Option<&'a NamedLimit> {
         let target = &self.targets[charge.target];
         limits.find(LimitRef::remembered(&target.limit, &target.place))

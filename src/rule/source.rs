@@ -105,8 +105,8 @@ impl Sources {
         Self(sources)
     }
 
-    /// Finds the first id in a format, puts it into `room`, and returns the extractor that found it. The
-    /// reasons of the extractors before it are passed to `missed`.
+    /// Finds the first id in a format, puts it into `room`, and returns its extractor. Passes the reasons of the
+    /// earlier extractors to `missed`.
     #[inline(always)]
     pub(super) fn find(
         &self,
@@ -130,13 +130,13 @@ impl Sources {
         Err(last)
     }
 
-    /// Returns whether all of them find ids of a format.
+    /// Returns whether all extractors find ids of a format.
     pub(super) fn fit(&self, format: IdFormat) -> bool {
         let mut sources = self.0.iter();
         sources.all(|source| source.description.has_format(format))
     }
 
-    /// Returns whether one of them can find an id, given in canonical form.
+    /// Returns whether one of the extractors can find an id, given in canonical form.
     pub(super) fn can_find(&self, folded: &str) -> bool {
         let mut sources = self.0.iter();
         sources.any(|source| source.description.may_find(folded))
@@ -147,7 +147,7 @@ impl Sources {
         self.0[source].description.id_source()
     }
 
-    /// Returns whether one of them trusts every peer.
+    /// Returns whether one of the extractors trusts every peer.
     pub(super) fn trust_anyone(&self) -> bool {
         let mut sources = self.0.iter();
         sources.any(|source| source.description.id_source() == IdSource::Anyone)

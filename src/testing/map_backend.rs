@@ -12,7 +12,7 @@ use crate::{
 
 /// The simplest backend, as shown in [`backend`](crate::backend): a map that forgets nothing.
 ///
-/// Others are compared with it. It grows without bound.
+/// Other backends are compared with it. It grows without bound.
 #[derive(Debug, Default)]
 pub struct MapBackend {
     buckets: Mutex<HashMap<String, Stored>>,
@@ -20,8 +20,8 @@ pub struct MapBackend {
 }
 
 impl MapBackend {
-    /// The latest instant, not after `now`, at which a bucket has become full by its algorithm. A backend that forgets
-    /// full buckets may differ from this one only if the clock steps back behind that.
+    /// Returns the latest instant, not after `now`, at which a bucket has become full by its algorithm. A backend that
+    /// forgets full buckets may only differ from this one if the clock steps back behind this instant.
     pub(super) fn latest_full<'a>(
         &self,
         now: Timestamp,

@@ -40,7 +40,8 @@
 //!
 //! # Wrappers
 //!
-//! A wrapper around another backend may answer differently where its documentation says so. It leaves a part out:
+//! A wrapper around another backend may answer differently where its documentation says so. Its tests leave such a part
+//! out:
 //!
 //! ```
 //! use tollgate::{backend::DenyCache, testing::MapBackend};
@@ -55,9 +56,9 @@
 //!
 //! | part | to leave it out |
 //! |---|---|
-//! | each decision on one bucket and on batches; simultaneous decisions | is not possible |
+//! | each decision on one bucket and on batches; simultaneous decisions | not possible |
 //! | refunds, resets and debts | `without: [refunds]`: a wrapper that cannot reach its store |
-//! | figures of all members of a denied batch | `without: [figures]`: a wrapper that remembers denials and answers from that |
+//! | figures of all members of a denied batch | `without: [figures]`: a wrapper that answers from remembered denials |
 //! | random histories, compared with [`MapBackend`] | either |
 //!
 //! `without: [figures, refunds]` leaves out both.
@@ -320,7 +321,7 @@ macro_rules! __tollgate_conformance {
 
 #[cfg(test)]
 mod tests {
-    /// A case that no backend is asked would never fail.
+    /// A case that runs on no backend would never fail.
     #[test]
     fn each_case_is_in_the_suite() {
         let suite = include_str!("mod.rs");

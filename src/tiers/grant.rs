@@ -6,7 +6,7 @@ use super::tiers::Tiers;
 pub struct Grant {
     /// One bit for each tier that grants units, or that is entered on the way up.
     pub(super) tiers: u16,
-    /// The units from the first of those tiers. All others but the last are filled.
+    /// The units from the lowest of these tiers. All other tiers except the highest are filled.
     pub(super) first: u32,
     pub(super) total: u32,
 }
@@ -29,7 +29,7 @@ impl Grant {
         self.parts(tiers).filter(|(_, units)| *units > 0)
     }
 
-    /// Returns the same, including tiers that are entered but grant nothing because they are full.
+    /// Returns the same numbers, including tiers that are entered but grant nothing because they are full.
     pub(super) fn parts<'a>(&self, tiers: &'a Tiers) -> impl Iterator<Item = (usize, u32)> + 'a {
         let Self {
             tiers: bits,

@@ -34,8 +34,8 @@ struct Log {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Units {
-    /// The units since the tier was entered, none of which leaves the window before the tier ends. So they count as if all
-    /// of them were granted on entry.
+    /// The number of units since the tier was entered. None of them leaves the window before the tier ends, so they
+    /// count as if all were granted on entry.
     Counted(u32),
     /// The time of each, oldest first.
     Logged(VecDeque<u64>),
@@ -61,10 +61,10 @@ impl History {
         seen.into_iter()
     }
 
-    /// Returns the instant (µs since the epoch) from which no decision depends on these grants, if there are no further
-    /// ones; `u64::MAX` if there is no such instant. The history can be forgotten then.
+    /// Returns the instant (µs since the epoch) from which no decision depends on these grants, if no others follow.
+    /// The history can be forgotten then. Returns `u64::MAX` if there is no such instant.
     ///
-    /// A lowest tier that never ends is as good as one that is not entered: its window alone decides.
+    /// For a lowest tier that never ends, only its window matters: such a tier decides the same, entered or not.
     #[doc(hidden)]
     #[must_use]
     pub fn lapses_at(&self, tiers: &Tiers) -> u64 {
@@ -77,7 +77,7 @@ impl History {
         ends.max().unwrap_or(0)
     }
 
-    /// Returns the memory that it takes beyond its own size, in bytes.
+    /// Returns the memory that the history takes beyond its own size, in bytes.
     #[doc(hidden)]
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
@@ -103,7 +103,7 @@ impl History {
         logs + units * size_of::<u64>()
     }
 
-    /// Returns the part of it that a request depends on.
+    /// Returns the part of the history that a request depends on.
     pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> View<'_> {
         let now = asked.max(self.last);
         let log = |tier: usize| self.logs.get(tier);

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use super::{grant::Grant, history::History, tier::NEVER, tiers::Tiers};
 
 impl Tiers {
-    /// Grants as many units of a range as there is room for at `now` (µs since the epoch), or `None` and
-    /// changes nothing, if that is fewer than its start.
+    /// Grants as many units of a range as there is room for at `now` (µs since the epoch). If that is fewer than the
+    /// start of the range, returns `None` and changes nothing.
     ///
-    /// A wider range than needed can burst into tiers that its start would not have entered. A `now` before
-    /// the last grant counts as the time of that grant.
+    /// A wider range than needed can enter tiers that the start of the range would not have entered. A `now` before the
+    /// last grant counts as the time of that grant.
     ///
     /// # Panics
     ///
@@ -30,8 +30,8 @@ impl Tiers {
         Some(grant)
     }
 
-    /// Returns the time from `now` until this many units would be granted if no other request arrived, in µs: zero if now,
-    /// `None` if never.
+    /// Returns the time from `now`, in µs, until this many units would be granted if no other request arrived: zero if
+    /// they would be granted now, `None` if never.
     ///
     /// It is not a reservation. A tier can end in the meantime, and a later request can then be denied.
     #[doc(hidden)]

@@ -71,8 +71,8 @@ pub(crate) struct Span {
     pub(crate) active: u64,
     pub(crate) cooldown: u64,
     pub(crate) skippable: bool,
-    /// Whether units leave the window while the tier is active, or are carried into the next time that it is
-    /// entered. If not, counting them is exact.
+    /// Whether units can leave the window while the tier is active, or are carried over to its next entry. If not,
+    /// counting the units is exact.
     pub(crate) slides: bool,
 }
 

@@ -9,12 +9,13 @@ use super::{
     tiers::Tiers,
 };
 
-/// The state of a bucket at an instant, as far as one request depends on it.
+/// The part of a bucket's state at an instant that one request depends on. A store can build a view without loading all
+/// units.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     /// The instant from which waits are counted.
     asked: u64,
-    /// That instant or, if the clock has stepped back, the time of the last grant.
+    /// The instant of the decision: `asked` or, if the clock has stepped back, the time of the last grant.
     pub(crate) now: u64,
     windows: SmallVec<[Window<'a>; 4]>,
     /// The highest tier that is active now, if any is.
@@ -44,7 +45,7 @@ impl<'a> Window<'a> {
         Self::seen(used, &[], entry)
     }
 
-    /// Creates the window of units with these times, oldest first.
+    /// Creates the window of units with these times, oldest first. They are two slices because a ring buffer has two.
     pub(crate) fn logged(older: &'a [u64], newer: &'a [u64]) -> Self {
         let newest = newer.last().or(older.last()).copied().unwrap_or_default();
         let used = u32::try_from(older.len() + newer.len()).unwrap_or(u32::MAX);
@@ -54,7 +55,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Creates the window of `used` units, of which only the oldest and the newest are known.
+    /// Creates the window of `used` units from the oldest ones and the newest.
     pub(crate) fn seen(used: u32, oldest: &'a [u64], newest: u64) -> Self {
         Self {
             used,
@@ -98,7 +99,8 @@ pub struct TierSnapshot {
     pub(crate) reset_after: u64,
     /// The time until the tier in force has more room or ends, unless it is empty.
     pub(crate) turn_after: u64,
-    /// The highest active tier, or the lowest, counted from 1, so that a state with tiers is no larger than this.
+    /// The highest active tier, or the lowest. It counts from 1, because a non-zero number keeps types around this one
+    /// small.
     in_force: NonZeroU8,
 }
 
@@ -108,7 +110,7 @@ impl TierSnapshot {
         usize::from(self.in_force.get()) - 1
     }
 
-    /// Returns the figures `us` later, if there were no requests.
+    /// Returns the figures `us` later, assuming no requests in between.
     pub(crate) fn later(mut self, us: u64) -> Self {
         for wait in [
             &mut self.next_after,
@@ -124,7 +126,7 @@ impl TierSnapshot {
 }
 
 impl<'a> View<'a> {
-    /// Creates the view at `now`. `window` returns the window of a tier from its place, span and phase.
+    /// Creates the view at `now`. `window` returns the window of a tier from the tier's place, span and phase.
     pub(crate) fn new(
         asked: u64,
         now: u64,
@@ -138,15 +140,15 @@ impl<'a> View<'a> {
             windows: SmallVec::new(),
             current: None,
         };
-        // Lowest first, so the last active tier that is met is the highest, which is in force.
+        // Tiers come lowest first, so the last active tier is the highest one, which is in force.
         for (i, span) in tiers.spans().iter().enumerate() {
             let phase = Phase::of(span, entry(i), now);
             if phase == Phase::Active {
                 view.current = Some(i);
             }
             let mut window = match phase {
-                // A tier above the lowest starts empty when it is entered, so what its window still holds is irrelevant. The
-                // lowest one keeps its window, because its limit holds in any span.
+                // A tier above the lowest starts empty when it is entered, so the units in its window are irrelevant.
+                // The lowest tier keeps its window, because its limit holds in any span.
                 Phase::Inactive if i > 0 => Window::default(),
                 _ => window(i, span),
             };
@@ -164,7 +166,8 @@ impl<'a> View<'a> {
 
     fn phase(&self, tiers: &Tiers, tier: usize, at: u64) -> Phase {
         let window = &self.windows[tier];
-        // `after` may have entered the tier: only the stored phase knows. Later instants follow from the entry.
+        // The stored phase decides for now, because `after` may have entered the tier. Later instants follow from the
+        // entry.
         if at == self.now {
             return window.phase;
         }
@@ -200,7 +203,7 @@ impl<'a> View<'a> {
 
     fn free(&self, tiers: &Tiers, tier: usize) -> u32 {
         let limit = tiers.spans()[tier].limit;
-        // After a reload, more may have been used than the new limit allows.
+        // After a reload, the used units can exceed the new limit.
         limit.saturating_sub(self.windows[tier].used)
     }
 
@@ -215,7 +218,7 @@ impl<'a> View<'a> {
             if passed == 0 {
                 grant.first = units;
             }
-            // A full tier that is passed on the way up is entered too, but only if one above it grants something.
+            // A full tier that is passed on the way up is also entered, but only if a tier above it grants something.
             passed |= 1 << tier;
             if units > 0 {
                 grant.tiers = passed;
@@ -233,7 +236,7 @@ impl<'a> View<'a> {
                 window.entry = Some(self.now);
                 window.phase = Phase::Active;
             }
-            // A counted tier has no times of its own. All its units leave at its end, as if granted on entry.
+            // A counted tier has no times for its units. They all leave at its end, as if they were granted on entry.
             if let (false, Some(entry)) = (tiers.spans()[i].slides, window.entry) {
                 (window.known, window.rest) = (u32::MAX, entry);
             }
@@ -256,7 +259,7 @@ impl<'a> View<'a> {
     /// Returns the time until `least` units would be granted if there were no other requests.
     ///
     /// Between two changes of phase, the path stays the same, and only its first tier has units in its window. Enough
-    /// of them have to leave to make room for the units that the other tiers cannot grant.
+    /// of these units must leave to make room for the units that the other tiers cannot grant.
     pub(crate) fn wait(&self, tiers: &Tiers, least: u32) -> u64 {
         // Phases change at most twice per tier, so the loop ends after 33 steps at most.
         let mut from = self.now;
@@ -266,7 +269,8 @@ impl<'a> View<'a> {
                 return 0;
             }
             let next = self.next_change(tiers, from);
-            // Room that appears only after the next change of phase does not count: another tier may be in force by then.
+            // Room that appears only after the next change of phase does not count, because another tier may be in
+            // force by then.
             if let Some(at) = room.filter(|at| *at < next) {
                 return at - self.asked;
             }
@@ -295,14 +299,14 @@ impl<'a> View<'a> {
         let mut path = self.path(tiers, from);
         let first = path.next()?;
         let above = path.map(|tier| tiers.spans()[tier].limit);
-        // The tiers above the first are inactive, so they are empty when they are entered and grant their whole limit.
+        // The tiers above the first are inactive. They are empty when they are entered, and grant their whole limit.
         let needed = least.saturating_sub(above.fold(0, u32::saturating_add));
         let (span, window) = (&tiers.spans()[first], &self.windows[first]);
         if needed > span.limit {
             return None;
         }
         let begins_empty = first > 0 && self.phase(tiers, first, from) == Phase::Inactive;
-        // The oldest units leave first. The wait ends when the last of those that must leave has left.
+        // The oldest units leave first, so the wait ends with the last of the units that must leave.
         let leaving =
             (u64::from(needed) + u64::from(window.used)).saturating_sub(span.limit.into());
         if needed == 0 || begins_empty || leaving == 0 {
@@ -317,7 +321,7 @@ impl<'a> View<'a> {
         let entered = tiers.spans().iter().zip(&self.windows);
         let ends = entered.map(|(span, window)| span.ends(window.entry));
         let (span, lowest) = (&tiers.spans()[0], &self.windows[0]);
-        // The window of the lowest tier counts beyond the tier's own end, as long as its newest unit is in it.
+        // The window of the lowest tier can outlast the tier itself, as long as its newest unit is inside.
         let outlives = match lowest.used {
             0 => 0,
             _ => end(lowest.newest, span.window),

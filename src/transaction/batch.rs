@@ -70,14 +70,15 @@ pub struct Member<'a> {
     pub(crate) leased: u32,
     /// The fingerprint of the key within this process.
     pub(crate) fingerprint: Fingerprint,
-    /// Which charge is refunded, if that is known.
+    /// The charge to refund, if it is known.
     pub(crate) receipt: Option<&'a Receipt>,
-    /// Whether a debit of a window for which there is no room is charged as far as there is. Otherwise, it is an error.
+    /// Whether a debit is charged partially if the window has no room for all of it. Otherwise, such a debit is an
+    /// error.
     pub(crate) saturates: bool,
-    /// Whether it is denied where it would have to wait in line.
+    /// Whether the member is denied if it would have to wait in line.
     pub(crate) no_wait: bool,
-    /// How long ago, in microseconds, the units were taken that a window is debited for. As many are charged as there is
-    /// room for.
+    /// How long ago, in microseconds, the units of a window's debit were taken. As many are charged as there is room
+    /// for.
     pub(crate) ago_us: u64,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Member<'a> {
         Self::known(key, fingerprint, algorithm, cost, mode)
     }
 
-    /// A member of which the fingerprint is known.
+    /// Creates a member whose fingerprint is known.
     #[inline(always)]
     pub(crate) const fn known(
         key: BucketKey<'a>,
@@ -120,7 +121,7 @@ impl<'a> Member<'a> {
     /// Returns the longest wait in the bucket's line, in microseconds. Only a member that votes and is charged can wait.
     #[inline(always)]
     pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
-        // Most limits have no line, so that is asked first.
+        // Most limits have no line, so this is checked first.
         match gcra.max_wait_us() {
             0 => 0,
             most if self.joins_lines() => most,
@@ -133,13 +134,13 @@ impl<'a> Member<'a> {
         matches!(self.mode, Mode::CheckAndSpend) && !self.no_wait
     }
 
-    /// Where the bucket was right after the charge that is refunded, if that is known.
+    /// Returns the TAT right after the charge that is refunded, if it is known.
     #[inline]
     pub(crate) fn own_tat(&self) -> Option<Tat> {
         self.receipt.and_then(Receipt::tat)
     }
 
-    /// The time that a refund gives back. A charge that was decided elsewhere gives nothing back here.
+    /// Returns the time that a refund gives back. For a charge that was decided elsewhere, it is nothing.
     #[inline]
     pub(crate) fn refund(&self, gcra: &Gcra) -> Ticks {
         match self.receipt {
@@ -156,7 +157,7 @@ impl<'a> Member<'a> {
         self
     }
 
-    /// Denies it where it would have to wait in line.
+    /// Denies the member if it would have to wait in line.
     #[must_use]
     pub const fn no_wait(mut self) -> Self {
         self.no_wait = true;
@@ -205,9 +206,9 @@ pub struct Batch<'a> {
 /// The action of a batch on one of its buckets: its operation, in the member's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Answers whether the cost fits, and charges nothing.
+    /// Finds out whether the cost fits, and charges nothing.
     Probe,
-    /// Answers what a debit would leave, and charges nothing.
+    /// Finds out what a debit would leave, and charges nothing.
     ProbeDebit,
     /// Charges the cost if it fits.
     Spend,
@@ -222,7 +223,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Returns whether it changes the bucket.
+    /// Returns whether the action changes the bucket.
     pub(crate) const fn writes(self) -> bool {
         matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
     }

@@ -8,9 +8,10 @@ use ahash::{AHasher, RandomState};
 
 use super::bucket_key::LimitKey;
 
-/// 128 bits of keyed hash that stand for a bucket key within this process.
+/// A keyed hash of 128 bits that represents a bucket key within this process.
 ///
-/// The keys are drawn at random when the process first needs them, so that no client can aim at another's bucket.
+/// The keys of the hash are random and are created when the process first needs them, so no client can aim at the
+/// bucket of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     /// Never 0.
@@ -18,26 +19,27 @@ pub(crate) struct Fingerprint {
     pub(crate) high: u64,
 }
 
-/// A half of it is a hash already.
+/// Hashes only one half, which is a hash already.
 impl Hash for Fingerprint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.low);
     }
 }
 
-/// Two hashes that already contain the limit and still need an id. They do not depend on the request.
+/// Two hashes of the limit, to which an id can be added. They do not depend on the request, so each limit computes them
+/// once.
 #[derive(Clone)]
 pub(crate) struct LimitSeed {
     low: AHasher,
     high: AHasher,
 }
 
-/// Two independent keys, each with the resistance against chosen inputs that aHash is made for.
+/// Two independent keys. Each resists chosen inputs as well as aHash does.
 static KEYS: LazyLock<[RandomState; 2]> =
     LazyLock::new(|| [RandomState::new(), RandomState::new()]);
 
 impl LimitSeed {
-    /// Only a name ends with a byte that no UTF-8 has, so a number and a name are hashed differently.
+    /// A name ends with a byte that never occurs in UTF-8, so a number and a name have different hashes.
     pub(crate) fn of(limit: LimitKey<'_>) -> Self {
         let hash = |keys: &RandomState| {
             let mut hasher = keys.build_hasher();

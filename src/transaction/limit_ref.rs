@@ -74,8 +74,8 @@ impl fmt::Display for LimitRef<'_> {
 
 /// The index at which a name was found last, and the generation of the limits that it was found in.
 ///
-/// An index is only good for the limits that it was made for. Both are one word, so that no reader sees
-/// the index of one generation beside the number of another.
+/// An index is only valid for the limits of its generation. Both are in one word, so that no reader sees the index of
+/// one generation with the number of another.
 #[derive(Debug, Default)]
 pub(crate) struct LimitPlace(AtomicU64);
 

@@ -13,9 +13,9 @@ use crate::{
 /// nothing. A receipt also records the rate of the charge, so that a reload in between does not make the refund larger than
 /// the charge.
 ///
-/// A receipt records its bucket, but not the limiter that charged it. Refund it with that limiter, or with another
-/// one on the same backend. A limiter on another backend cannot detect the mistake, and would refund what was never
-/// charged there.
+/// A receipt records its bucket, but not its limiter. Refund it with the limiter that charged it, or with another one
+/// on the same backend. A limiter on another backend cannot detect the mistake, and would refund a charge that was
+/// never made there.
 ///
 /// A refund consumes the receipt. To refund a part now and keep the rest, use [`split`](Self::split).
 ///
@@ -96,10 +96,10 @@ impl Receipt {
         self.is_local
     }
 
-    /// Takes a part of at most `cost` tokens out of it: those that were charged last.
+    /// Takes a part of at most `cost` tokens out of the receipt: those that were charged last.
     ///
-    /// The order matters to a caller that leaves a line. The last one in a line can give its slot back, so refund the
-    /// part before the rest.
+    /// The order matters to a caller that leaves a line. Only the last one in a line can give its slot back, so refund
+    /// the part before the rest.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.cost);
         let part = Self { cost, ..*self };

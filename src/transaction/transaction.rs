@@ -31,17 +31,17 @@ pub struct Transaction<'a> {
     pub on_failure: Option<OnFailure>,
     /// The least strict policy, if the limit's applies.
     floor: Option<OnFailure>,
-    /// Whether it is for requests without an id.
+    /// Whether the transaction uses the bucket that requests without an id share.
     missing: bool,
-    /// Whether a cost that can never pass is denied, instead of an error.
+    /// Whether a cost that can never pass is denied. Otherwise, it is an error.
     lenient: bool,
     /// Whether it corrects a decision that was already recorded.
     correction: bool,
-    /// The fingerprint of the bucket, if it is known; then the id is canonical.
+    /// The fingerprint of the bucket, if it is known. The id is canonical then.
     fingerprint: Option<Fingerprint>,
     /// The receipt of the charge to refund, if it is known.
     receipt: Option<&'a Receipt>,
-    /// Whether it is denied if it would have to wait in line.
+    /// Whether the transaction is denied if it would have to wait in line.
     no_wait: bool,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Returns whether the id is canonical already. It must not be folded again, because a hash is not a set of
-    /// names.
+    /// Returns whether the id is already canonical. A canonical id must not be normalized again: a hash in it would be
+    /// read as a set of names.
     #[inline]
     pub(crate) const fn is_canonical(&self) -> bool {
         self.missing || self.fingerprint.is_some()
@@ -104,10 +104,11 @@ impl<'a> Transaction<'a> {
         self.fingerprint
     }
 
-    /// Names the charge that is refunded, and sets the cost to that of the receipt. Only a refund looks at it.
+    /// Names the charge to refund, and sets the cost to that of the receipt. Only a refund uses the receipt.
     ///
-    /// The receipt is borrowed, because a batch may refund several. Drop it afterwards: to refund it again would give the
-    /// charge back twice. [`LimitHandle::refund_receipt`](crate::limiter::LimitHandle::refund_receipt) consumes it.
+    /// The receipt is borrowed, because a batch may refund several. Drop it afterwards: a second refund would give the
+    /// charge back twice. [`LimitHandle::refund_receipt`](crate::limiter::LimitHandle::refund_receipt) consumes the
+    /// receipt.
     #[must_use]
     pub const fn of_receipt(mut self, receipt: &'a Receipt) -> Self {
         self.receipt = Some(receipt);
@@ -139,7 +140,7 @@ impl<'a> Transaction<'a> {
         self.lenient
     }
 
-    /// Marks it as a correction of an earlier decision, which is not recorded again.
+    /// Marks the transaction as a correction of an earlier decision, which is not recorded again.
     pub(crate) const fn correction(mut self) -> Self {
         self.correction = true;
         self

@@ -1,5 +1,5 @@
-//! What is counted: each case runs until it is warm, and then for a number of times in a function whose name callgrind
-//! looks for.
+//! The cases to count. Each case first runs until it is warm, and then a number of times in a function whose name
+//! callgrind looks for.
 
 use std::{
     convert::Infallible,
@@ -29,9 +29,9 @@ use tower_governor::{
     key_extractor::PeerIpKeyExtractor,
 };
 
-/// How often a case is run while it is counted.
+/// The number of counted runs of a case.
 pub(crate) const RUNS: u64 = 1000;
-/// How often before. A layer looks at its first 10,000 requests for mistakes.
+/// The number of runs before that. A layer examines its first 10,000 requests for mistakes.
 const WARM_UP: usize = 12_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! Counts instructions with callgrind, which gives the same numbers on each run: of one decision, and of one request through
-//! a layer. Prints a table beside the peers, and fails if a row exceeds its limit. The limits are what is reached, with a
-//! margin of one or two per cent; the goals are what the design asks for.
+//! Counts the instructions of one decision, and of one request through a layer. callgrind gives the same numbers on
+//! each run. Prints a table with the peers, and fails if a row exceeds its limit. The limits are the reached numbers
+//! with a margin of one or two per cent. The goals are those of the design.
 //!
 //! ```console
 //! $ cargo run --release -p tollgate-instructions
@@ -13,8 +13,7 @@ use std::process::ExitCode;
 
 use self::{cases::Case, count::count};
 
-/// A row of the table: a case, what is subtracted from it, its peer, the most that it may take, and the most that it is to
-/// take one day.
+/// A row of the table: a case, the case to subtract from it, its peer, its limit and its goal.
 struct Row {
     what: &'static str,
     case: Case,

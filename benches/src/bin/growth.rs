@@ -1,9 +1,9 @@
-//! Fills tables with live buckets one after another, and tells how long single decisions took: a
-//! table that grows at once makes one of its clients wait for it. Once by the clock on the wall, and
-//! once by the time that the processor spent on it, which leaves out what other programs took.
+//! Fills tables with live buckets one after another, and prints how long single decisions took. A table that grows all
+//! at once makes one of its clients wait. Measures the wall-clock time and the thread's processor time, which excludes
+//! other programs.
 //!
-//! `growth [tollgate | governor | clock] [buckets]`. `clock` decides nothing and so tells how long the
-//! machine itself keeps a thread waiting.
+//! `growth [tollgate | governor | clock] [buckets]`. `clock` makes no decisions, so it shows how long the machine
+//! itself keeps a thread waiting.
 
 use std::{env, fmt::Write, time::Instant};
 
@@ -41,7 +41,7 @@ fn tollgate(buckets: u32) -> Times {
     times
 }
 
-/// How long decisions take, in nanoseconds.
+/// The durations of decisions, in nanoseconds.
 struct Times {
     wall: Vec<i64>,
     processor: Vec<i64>,
@@ -58,7 +58,7 @@ fn measure(buckets: u32, mut decide: impl FnMut(u32) -> bool) -> Times {
     Times { wall, processor }
 }
 
-/// What the processor has spent on this thread, in nanoseconds.
+/// Returns the processor time of this thread, in nanoseconds.
 fn spent() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

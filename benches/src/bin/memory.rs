@@ -1,7 +1,7 @@
-//! Tells how much resident memory a live bucket takes.
+//! Prints the resident memory of a live bucket.
 //!
-//! `memory [tollgate | tollgate-long | governor] [buckets]`, each in a process of its own: an allocator
-//! that has given memory out once tells nothing any more. `tollgate-long` has ids of 200 bytes.
+//! `memory [tollgate | tollgate-long | governor] [buckets]`. Run each in its own process, because an allocator that has
+//! been used before distorts the figures. `tollgate-long` has ids of 200 bytes.
 
 use std::env;
 
@@ -30,7 +30,7 @@ fn main() {
     );
 }
 
-/// How many buckets are held, and what is resident then.
+/// Prints the number of buckets, and the resident memory with them.
 fn tollgate(buckets: u32, id: impl Fn(u32) -> String) -> (u64, u64) {
     let backend = MemoryBackend::with_max_buckets(buckets as usize);
     let limit = Rate::ONCE.limit();

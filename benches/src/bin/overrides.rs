@@ -1,7 +1,7 @@
-//! Tells how long a file of overrides takes to load, and what they cost a decision.
+//! Prints how long a file of overrides takes to load, and what the overrides cost a decision.
 //!
-//! `overrides [how many]`, a million by default. Decisions with and without overrides take turns, so
-//! that a busy moment hits both; none of the clients has an override.
+//! `overrides [number]`, a million by default. Decisions with and without overrides take turns, so that a busy moment
+//! affects both. None of the clients has an override.
 
 use std::{
     fmt::Write,
@@ -18,7 +18,7 @@ use tollgate_benches::client;
 const DEFAULTS: &str =
     r#"{"requests": {"id": "ipAddress", "burst": 1000, "count": 1000, "period": "1s"}}"#;
 
-/// Decisions of a turn, and how many turns each side has.
+/// The number of decisions in a turn, and the number of turns of each side.
 const TURN: u32 = 50_000;
 const TURNS: usize = 101;
 
@@ -70,7 +70,7 @@ fn texts(overrides: u32) -> [(&'static str, Language, String); 4] {
     ]
 }
 
-/// Times decisions on so many clients in random order, with overrides and without.
+/// Times decisions on this many clients in random order, with overrides and without.
 fn compare(with: &Limits, without: &Limits, overrides: u32, clients: u32) {
     let ids: Vec<_> = (0..clients)
         .map(|n| client(overrides + n).to_string())

@@ -1,7 +1,8 @@
-//! Tells what an obedient client gets of a limit of three per second, on real connections and the real clock.
+//! Prints how much of a limit of three per second an obedient client can use, on real connections and with the real
+//! clock.
 //!
-//! `rates [seconds]`: for so long, 30 if nothing is said. Over HTTP, the client is wrapped in a `PaceLayer`. Over gRPC, it
-//! waits for the pushback of a refusal and calls again, as by the standard retry policy.
+//! `rates [seconds]` runs for that long, 30 seconds by default. Over HTTP, the client is wrapped in a `PaceLayer`. Over
+//! gRPC, it waits for the pushback of a refusal and calls again, as in the standard retry policy.
 
 use std::{
     convert::Infallible,
@@ -50,13 +51,13 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a client got, and how often it was refused.
+/// The requests that a client got, and the number of refusals.
 fn share(began: Instant, seconds: u32, refused: u32) -> String {
     let got = f64::from(seconds) / began.elapsed().as_secs_f64();
     format!("{got:.3} of its rate, {refused} refusals")
 }
 
-/// How many requests take so long, the burst included.
+/// Returns the number of requests in this time, including the burst.
 fn requests(seconds: u32) -> u32 {
     PER_SECOND * (seconds + 1)
 }

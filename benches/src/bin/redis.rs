@@ -1,8 +1,8 @@
-//! Tells what a decision on Redis costs, beside what the same client does raw on the same server, and what
-//! the wrappers around it cost and save.
+//! Prints the cost of a decision on Redis, next to raw commands of the same client on the same server, and the cost and
+//! benefit of the wrappers.
 //!
-//! `redis [url]`: without a URL, a `redis-server` is started on a free port and ended afterwards. All
-//! sides go through one client with one connection, and take turns.
+//! `redis [url]`: without a URL, the program starts a `redis-server` on a free port, and ends it afterwards. All sides
+//! use one client with one connection, and take turns.
 
 use std::{
     future::Future,
@@ -33,14 +33,15 @@ use tollgate::{
 };
 use tollgate_benches::penalties;
 
-/// Each side has so many turns, of so many calls.
+/// The number of turns of each side, and the number of calls in a turn.
 const TURNS: usize = 9;
 const CALLS: u32 = 40_000;
 const CALLERS: u32 = 256;
 const KEYS: u32 = 10_000;
 const LATENCIES: usize = 4_000;
 
-/// What a limiter on Redis often is: seconds as floating-point numbers, the server's time, and figures as text.
+/// A typical script of other limiters on Redis: seconds as floating-point numbers, the server's time, and figures as
+/// text.
 const PLAIN: &str = r"
 local burst, rate, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -68,10 +69,10 @@ fn main() {
     runtime.block_on(measure(&url)).expect("Redis answers");
 }
 
-/// No decision takes as long as this.
+/// No decision takes this long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often another port is tried.
+/// The number of ports to try.
 const ATTEMPTS: usize = 10;
 
 struct Server(Child);
@@ -83,7 +84,7 @@ impl Server {
         (url, Some(server))
     }
 
-    /// Starts one on a port that is free, unless somebody else takes it meanwhile.
+    /// Starts a server on a free port. Returns `None` if another program takes the port in the meantime.
     fn try_start() -> Option<(String, Self)> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("there is a free port");
@@ -222,7 +223,7 @@ fn command(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
-/// Measures all sides, and returns how many `GET`s there are in a second.
+/// Measures all sides, and returns the number of `GET`s per second.
 async fn throughput(sides: &Arc<Sides>) -> f64 {
     let mut rates = [const { Vec::new() }; SIDES.len()];
     for _ in 0..TURNS {
@@ -334,7 +335,7 @@ async fn latency(sides: &Sides) {
     );
 }
 
-/// Requests of clients that have spent all they had, with the cache and without.
+/// Requests of clients whose buckets are empty, with the cache and without.
 async fn flood(bare: impl Fn() -> Arc<RedisBackend>) {
     const CLIENTS: u32 = 1_000;
     let sides = [limiter(bare()), limiter(DenyCache::new(bare()))];

@@ -1,7 +1,7 @@
-//! Tells what a decision on burst tiers, a window or a quota costs in memory, beside one by GCRA, and how much memory a
-//! bucket with tiers takes.
+//! Prints the cost of a decision by burst tiers, a window or a quota in memory, next to one by GCRA, and the memory of
+//! a bucket with tiers.
 //!
-//! `tiers`, or `tiers memory [limit] [buckets]` for the memory of buckets with one sliding tier of that limit.
+//! `tiers`, or `tiers memory [limit] [buckets]` for the memory of buckets with one sliding tier of this limit.
 
 use std::{
     env, hint,
@@ -77,7 +77,7 @@ fn beside_gcra() {
         ("allowed, one client", &ids[..1], 250_000),
         ("denied, one client", &ids[..1], 0),
     ] {
-        // Of the same size. Where nothing comes back, all are denied.
+        // Both have the same size. Where no unit comes back, all requests are denied.
         let quota = if step == 0 { 55 } else { u32::MAX };
         let mut sides = [
             Side::new(Limit::per_second(5).burst(55)),
@@ -101,7 +101,7 @@ fn beside_gcra() {
     }
 }
 
-/// A sliding tier and a window that are always full but for one unit: each grant follows one that leaves.
+/// A sliding tier and a window with room for one unit only: each grant follows a unit that leaves.
 fn by_limit() {
     for limit in [5, 50, 500, 4096] {
         let window = Duration::from_micros(u64::from(limit) - 1);
@@ -118,7 +118,7 @@ fn by_limit() {
     }
 }
 
-/// The median nanoseconds of a decision by each side.
+/// Returns the median time of a decision by each side, in nanoseconds.
 fn compare<const SIDES: usize>(sides: &mut [Side; SIDES], run: impl Fn(&mut Side)) -> [f64; SIDES] {
     let mut times = [const { Vec::new() }; SIDES];
     for _ in 0..TURNS {
@@ -134,7 +134,7 @@ fn compare<const SIDES: usize>(sides: &mut [Side; SIDES], run: impl Fn(&mut Side
     })
 }
 
-/// Buckets of which each has granted all that it can.
+/// Creates buckets that have granted all their units.
 fn memory(limit: u32, buckets: u32) {
     let before = resident_kib();
     let tier = Limit::tiers([Tier::new(limit, Duration::from_secs(86_400))]);

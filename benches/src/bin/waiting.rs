@@ -1,6 +1,7 @@
-//! Tells how well a thousand callers in line keep to their order and their instants, and how often the store is asked.
+//! Prints how well a thousand callers in line keep to their order and their instants, and how often they call the
+//! store.
 //!
-//! `waiting [url]`: without a URL, in memory; else on the Redis server there.
+//! `waiting [url]`: in memory without a URL, otherwise on that Redis server.
 
 use std::{
     sync::{
@@ -115,7 +116,7 @@ async fn measure(round: u32, backend: &Arc<dyn Backend>) {
     }
     let mut starts = waiters.join_all().await;
     starts.sort_unstable_by_key(|(started, _)| *started);
-    // Of two that start at the same moment on two threads, either may be the first to say so.
+    // Of two callers that start at the same moment on two threads, either may report it first.
     let overtaking = starts.windows(2).filter_map(|pair| {
         let ahead = pair[0].1.turn.saturating_sub(pair[1].1.turn);
         Some(ahead).filter(|ahead| *ahead > 0)

@@ -16,7 +16,7 @@ use crate::{
     outage_log::{OutageLog, Transition},
 };
 
-/// A [`Circuit`] with a clock, which counts and logs what it does.
+/// A [`Circuit`] with a clock. Counts and logs its transitions.
 #[derive(Debug)]
 pub(super) struct Breaker {
     circuit: Circuit,
@@ -109,7 +109,8 @@ impl Breaker {
     }
 }
 
-/// A call that was let through. It ends with a result, or by being dropped, which counts as neither success nor failure.
+/// A call that was let through. It ends with a result, or by being dropped. A dropped call counts as neither success
+/// nor failure.
 #[derive(Debug)]
 pub(super) struct Pass<'a> {
     breaker: &'a Breaker,

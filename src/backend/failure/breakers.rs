@@ -66,12 +66,12 @@ impl Breakers {
         concerned.all(|server| !self.of(server).is_open())
     }
 
-    /// Returns whether one of them is open.
+    /// Returns whether a breaker is open.
     pub(super) fn is_open(&self) -> bool {
         self.0.iter().any(Breaker::is_open)
     }
 
-    /// Returns whether none of them has counted a failure since its last success.
+    /// Returns whether no breaker has counted a failure since its last success.
     fn are_calm(&self) -> bool {
         self.0.iter().all(Breaker::is_calm)
     }

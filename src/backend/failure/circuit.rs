@@ -1,7 +1,7 @@
 //! The states of a circuit breaker, and the transitions between them.
 //!
-//! The whole state is one word, and only [`Circuit::change`] changes it. So no thread can see or
-//! leave half of a change. In the tests below, a model checker tries all interleavings of threads.
+//! The whole state is one word, and only [`Circuit::change`] changes it, so no thread can see half of a change. In the
+//! tests below, a model checker tries all interleavings of threads.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -12,7 +12,7 @@ use std::{
 pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(1));
 
-/// A probe is given up after this time. Its caller may have stopped polling it.
+/// A probe is given up after this time, because its caller may have stopped polling it.
 pub(super) const PROBE: Duration = Duration::from_secs(5);
 
 /// The state of a breaker. Times are microseconds since its creation.
@@ -52,12 +52,12 @@ pub(super) struct End {
     pub(super) part: u32,
 }
 
-/// A call that was let through. For a probe, the state that it has set.
+/// A call that was let through. A probe carries the state that it has set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted(Option<State>);
 
-/// Opens after a number of consecutive failures. While it is open, one call at a time is let through to find out whether the
-/// store is back, after growing pauses.
+/// Opens after a number of consecutive failures. While it is open, it lets one call at a time through, after growing
+/// pauses, to find out whether the store is back.
 #[derive(Debug)]
 pub(super) struct Circuit<W = AtomicU64> {
     threshold: u32,

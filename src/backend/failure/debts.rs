@@ -177,7 +177,7 @@ impl Debtor {
         }
     }
 
-    /// Owes what another one does, of the same bucket and from before.
+    /// Adds the debts of an earlier entry for the same bucket.
     fn owe_before(&mut self, earlier: Self) {
         for taken in earlier.taken.into_iter().rev() {
             self.taken.push_front(taken);

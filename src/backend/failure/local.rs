@@ -76,7 +76,8 @@ impl Local {
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         if batch.operation == Operation::Reset {
-            // Under every kind of limit: a reload can change the kind, and a later one can bring the old charges back.
+            // Reset the bucket under every kind of limit: a reload can change the kind, and a later reload can bring
+            // the old charges back.
             let reset = batch.at(Some(now));
             let _ = (self.seen.decide(&reset), self.own.decide(&reset));
             return;
@@ -113,8 +114,8 @@ impl Local {
         }
     }
 
-    /// The TAT seen only grows, because answers can arrive out of order, and a store can lose its data. If anything
-    /// that was decided locally still counts, the store's charges are added there as well.
+    /// Raises the TAT seen at the store, and never lowers it: answers can arrive out of order, and a store can lose its
+    /// data. If local charges of this bucket still count, the store's charges are added to them as well.
     fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
         let Bucket { member, gcra, now } = bucket;
         let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
@@ -139,7 +140,7 @@ impl Local {
         self.own.change(member, gcra, now, refund_as);
     }
 
-    /// The usage seen only grows, unless the store has refunded something.
+    /// Raises the usage seen at the store. It is only lowered if the store has refunded something.
     fn learn_usage(
         &self,
         member: &Member<'_>,
@@ -173,7 +174,7 @@ impl Local {
             saturates: true,
             ..*member
         }];
-        // It cannot fail at an instant at which the store has decided.
+        // This cannot fail: the store has decided at this instant.
         let _ = self
             .own
             .decide(&Batch::new(operation, &members).at(Some(now)));
@@ -200,8 +201,8 @@ impl Local {
         }
     }
 
-    /// Decides the members that `is_meant` selects; the others pass. Unless it is `certain` that the store has charged
-    /// nothing, it is not charged for them once it is back.
+    /// Decides the members for which `is_meant` is true; the others pass. Unless it is `certain` that the store has
+    /// charged nothing, these charges are not added to the debts.
     pub(super) fn decide(
         &self,
         batch: &Batch<'_>,
@@ -238,7 +239,8 @@ impl Local {
         Some(self.refund_here(batch, &receipts, now))
     }
 
-    /// Refunds charges to the shares that made them. A charge that the store has been debited for refunds nothing.
+    /// Refunds charges to the shares that made them. If the store has since been debited for a charge, it refunds
+    /// nothing.
     fn refund_here(
         &self,
         batch: &Batch<'_>,

@@ -78,16 +78,15 @@ use crate::{
 /// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
 ///   decide, and those that allow are left out.
 /// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
-///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says, and change nothing in this process: a
-///   process cannot refund
-///   what the store has charged.
+///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says. They change nothing in this
+///   process, because a process cannot refund the store's charges.
 ///
 /// Each transition of a breaker is logged once, when it opens and when it closes; for a flapping server, every ten
 /// seconds.
 ///
-/// During an outage, each process can admit a client up to its share of the burst, less what it had seen spent, plus
-/// its share of the rate. A second outage does not renew that. After the outage, the store is charged for the local
-/// decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
+/// During an outage, each process can admit a client up to its share of the burst, minus the charges that it has seen,
+/// plus its share of the rate. A second outage does not renew that. After the outage, the store is charged for the
+/// local decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     inner: Arc<B>,
@@ -305,7 +304,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         self.store().lease(algorithm, share)
     }
 
-    /// Pays the store what is owed to it, if it answers, and closes it.
+    /// Pays the debts to the store, if it answers, and closes it.
     async fn close(&self) -> Result<(), BackendError> {
         self.payer().round().await;
         self.store().close().await

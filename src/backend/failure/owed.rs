@@ -30,8 +30,8 @@ enum OwingBucket {
 }
 
 impl Local {
-    /// Records local charges, to pay them back later. Unless it is `certain` that the store has charged nothing,
-    /// they are treated as charged there.
+    /// Records local charges, to pay them back later. Unless it is `certain` that the store has charged nothing, they
+    /// are treated as already charged at the store.
     pub(super) fn note_charges(&self, batch: &Batch<'_>, decided: &Outcome, certain: bool) {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
@@ -101,7 +101,7 @@ impl Local {
         }
     }
 
-    /// Returns the debt of a bucket, if it has one. That of a window is for the units that were taken first.
+    /// Returns the debt of a bucket, if it has one. For a window, it is the debt for the oldest units only.
     pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
         let member = debtor.member.lend();
         let now = debtor.at.unwrap_or_else(|| self.own.now());
@@ -124,8 +124,8 @@ impl Local {
         }
     }
 
-    /// Records that the store was asked to charge a debt. It may have done so, and is not asked again. Local decisions still
-    /// count in this process, so that further outages do not renew the burst.
+    /// Records that the store was asked to charge a debt. The store may have done so, and is not asked again. The local
+    /// charges still count in this process, so that further outages do not renew the burst.
     pub(super) fn settled(&self, member: &Member<'_>, debt: &Debt) {
         if let OwingBucket::Gcra { gcra, own } = &debt.bucket {
             self.seen
@@ -172,7 +172,7 @@ impl Debt {
         }
     }
 
-    /// Strikes it off the list of a window's units, which may owe more.
+    /// Removes this debt from a window's units, which may owe more.
     pub(super) fn strike_off(&self, debtor: &mut Debtor) {
         if let OwingBucket::Window { at } = self.bucket {
             debtor.taken.retain(|(taken, _)| *taken != at);

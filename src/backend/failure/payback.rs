@@ -63,7 +63,7 @@ impl<B: Backend> Payer<B> {
         }
     }
 
-    /// Pays for one bucket, and returns the amount that the store was asked to charge; `None` if it was not asked.
+    /// Pays for one bucket. Returns the amount that the store was asked to charge, or `None` if it was not asked.
     async fn pay(&self, bucket: Fingerprint) -> Option<u32> {
         let mut debtor = self.local.debts().take(bucket)?;
         let mut paid: Option<u32> = None;

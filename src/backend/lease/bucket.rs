@@ -54,7 +54,7 @@ pub(super) struct Return {
 pub(super) enum Attempt {
     /// The cost was taken, and this much is left.
     Taken(Stock),
-    /// More is being charged; this is notified when the charge ends.
+    /// More units are being charged. `Notify` wakes the caller when the charge ends.
     Wait(Arc<Notify>),
     /// The caller should charge this many units beyond its cost.
     Charge(u32),
@@ -79,7 +79,8 @@ impl Bucket {
         }
     }
 
-    /// Adapts to the time and to the limit in force. What was charged by another one, or is too much now, is given back.
+    /// Adapts to the time and to the limit in force. Gives back units that were charged under another limit, and those
+    /// above the new maximum.
     pub(super) fn adapt(
         &mut self,
         moment: Moment,
@@ -141,7 +142,8 @@ impl Bucket {
         self.coming
     }
 
-    /// Ends a charge, of which these units have come. Those of another period are worth nothing any more.
+    /// Ends a charge that has brought `come`. Units that were held for another period are worthless, and are replaced.
+    /// A charge that brought nothing resets the portion, so that the next one starts small.
     pub(super) fn charged(&mut self, come: Stock) {
         match come.units {
             0 => self.portion = 0,
@@ -164,7 +166,8 @@ impl Bucket {
         lends
     }
 
-    /// Ends a loan. Units that were not spent are held again. Those of another period are worth nothing any more.
+    /// Ends a loan. Units that were not spent are held again, unless they are of another period, in which they are
+    /// worthless.
     pub(super) fn lent(&mut self, loan: Stock, is_spent: bool) {
         self.lent -= loan.units;
         if !is_spent && loan.period == self.held.period {
@@ -172,7 +175,7 @@ impl Bucket {
         }
     }
 
-    /// Takes units back from a client, if they are worth as much as what is held, and there is room.
+    /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room.
     pub(super) fn take_back(&mut self, refund: &Member<'_>) -> bool {
         let all = [self.held.units, self.lent, self.coming, refund.cost];
         let fits = all.iter().map(|units| u64::from(*units)).sum::<u64>() <= self.most.into();
@@ -194,8 +197,8 @@ impl Bucket {
         self.held.units == 0 && self.lent == 0 && self.coming == 0 && self.uses < HEAVY
     }
 
-    /// Adapts to the use since the last sweep: a bucket that was not used gives up all its units, and one that needed no
-    /// further portion gives up all but half of a portion.
+    /// Adapts to the use since the last sweep. A bucket that was not used gives up all its units. One that needed no
+    /// further portion keeps half of its portion, and gives up the rest.
     pub(super) fn sweep(&mut self) -> Option<Return> {
         let kept = match (self.uses, self.refills) {
             (0, _) => 0,

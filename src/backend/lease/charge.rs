@@ -14,8 +14,8 @@ use crate::{
     transaction::{Batch, Fingerprint, Member, Mode, Operation, OwnedMember},
 };
 
-/// A charge at the store. When it ends, even by being dropped, the waiting requests continue. An unknown outcome brings
-/// no units.
+/// A charge at the store. When it ends, even by being dropped, the waiting requests continue. A charge with an unknown
+/// outcome brings no units.
 pub(super) struct Charging<'a, B> {
     shared: &'a Shared<B>,
     bucket: Fingerprint,

@@ -64,7 +64,7 @@ impl Leasable {
         }
     }
 
-    /// Returns whether units can still be spent that were charged in a period. Those of GCRA always can.
+    /// Returns whether units that were charged in a period can still be spent. Units of GCRA always can.
     pub(super) fn counts(&self, period: u64, now: Moment) -> bool {
         match self {
             Self::Gcra(_) => true,
@@ -91,7 +91,7 @@ impl Leasable {
         match self {
             // A charge by a limit with cheaper tokens is worth less.
             Self::Gcra(gcra) => refund.refund(gcra) >= gcra.increment(refund.cost),
-            // A charge of another period is worth nothing, and without a receipt the period is unknown.
+            // A charge of another period is worthless. Without a receipt, the period is unknown.
             Self::Quota(_) => {
                 let charged = refund.receipt.and_then(Receipt::stored_charge);
                 charged == Some(Charge::Quota { start_us: period })
@@ -100,7 +100,7 @@ impl Leasable {
     }
 }
 
-/// The period in which the store has charged a bucket that stands so.
+/// Returns the period in which the store has charged a bucket with this state.
 pub(super) const fn period_of(state: State) -> u64 {
     match state {
         State::Quota(usage) => usage.start_us,

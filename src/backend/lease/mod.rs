@@ -59,8 +59,8 @@ use crate::{
 /// clients of the limit. Any span `W` then admits at most the units charged in it, `B − P·p + W/T`, plus the units held
 /// before it, `P·p`: together the limit. `p` is the leased share of the burst, and at most `(B − 1) / 2P`.
 ///
-/// A quota is split in the same way. A process may spend what it holds when a period ends in the next one, of which the
-/// store then admits `Q − P·p`: no period admits more than `Q`.
+/// A quota is split in the same way. A process may spend units that it holds when a period ends in the next period. The
+/// store then admits `Q − P·p` of its own, so no period admits more than `Q`.
 ///
 /// The number of processes and the limits have to be the same in the whole fleet. Each process beyond the number may admit
 /// `p` too much.
@@ -125,7 +125,7 @@ impl<B: Backend> Lease<B> {
         &self.shared.inner
     }
 
-    /// Starts the task that gives units back, unless it runs already. Returns false outside of a runtime.
+    /// Starts the task that gives units back, unless it is running. Returns false outside of a runtime.
     fn begin_returns(&self) -> bool {
         let shared = || Arc::downgrade(&self.shared);
         self.returns.begin(|| returns::keep_returning(shared()))
@@ -142,6 +142,7 @@ impl<B: Backend> Lease<B> {
         if !self.begin_returns() {
             return self.inner().apply(batch).await;
         }
+        // A request waits for another request's charge only once, which bounds its delay.
         let mut may_wait = true;
         loop {
             let moment = shared.moment(batch);
@@ -154,7 +155,7 @@ impl<B: Backend> Lease<B> {
                 Attempt::Wait(charge) if may_wait => {
                     may_wait = false;
                     let ended = charge.notified();
-                    // The charge may have ended before this request began to wait.
+                    // The charge may have ended between `attempt` and `notified`. Then nothing would wake this request.
                     if shared.pool.is_charging(bucket) {
                         let _ = time::timeout(PATIENCE, ended).await;
                     }

@@ -93,7 +93,7 @@ impl Pool {
         bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
     }
 
-    /// Ends a charge, of which these units have come.
+    /// Ends a charge that has brought these units.
     pub(super) fn charged(&self, bucket: Fingerprint, come: Stock) {
         if let Some(bucket) = self.lock(bucket).get_mut(&bucket) {
             bucket.charged(come);

@@ -23,12 +23,14 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// For each shard, an instant before which none of its evictable histories lapses, or [`EMPTY`].
+    /// For each shard, an instant before which none of its evictable histories lapses, or [`EMPTY`]. An eviction finds
+    /// the shard here without locking the others.
     soonest: Box<[AtomicU64]>,
     /// The bytes of all histories.
     bytes: AtomicUsize,
     max_bytes: usize,
-    /// Held during an eviction, so that no other thread releases a history that is spared for this one.
+    /// Held during an eviction. Otherwise, another eviction could end the protection of a history that this one still
+    /// spares.
     evicting: Mutex<()>,
 }
 
@@ -54,7 +56,7 @@ impl Histories {
         self.bytes.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns the bytes of a history with `heap_bytes` beyond its own size.
+    /// Returns the size of a history in bytes, if it takes `heap_bytes` beyond its own size.
     pub(super) const fn largest(heap_bytes: usize) -> usize {
         RECORD_BYTES + heap_bytes
     }
@@ -72,7 +74,7 @@ impl Histories {
         self.shards.of(print)
     }
 
-    /// Locks a shard, as [`Shards::lock`] does. After it is unlocked, [`trim`](Self::trim) is due.
+    /// Locks a shard, as [`Shards::lock`] does. The caller must unlock it and then call [`trim`](Self::trim).
     pub(super) fn lock(&self, shard: usize) -> LockedRecords<'_> {
         let records = self.shards.lock(shard);
         LockedRecords {
@@ -83,9 +85,10 @@ impl Histories {
         }
     }
 
-    /// Forgets the histories that lapse soonest, apart from some, until the others fit into the budget.
+    /// Evicts the histories that lapse soonest until the rest fit into the budget. The histories of `spared` are kept,
+    /// because a batch has just charged them.
     ///
-    /// The caller holds no lock.
+    /// The caller must not hold the lock of a shard.
     #[inline]
     pub(super) fn trim(&self, spared: &[Member<'_>], now: Timestamp) {
         if self.bytes.load(Ordering::Relaxed) > self.max_bytes {
@@ -100,6 +103,7 @@ impl Histories {
             self.lock(self.of(print)).spare(print);
         }
         while self.bytes.load(Ordering::Relaxed) > self.max_bytes {
+            // These instants are read without locks. If one is out of date, a history that lapses later may be evicted.
             let soonest = self.soonest.iter();
             let soonest = soonest.map(|soonest| soonest.load(Ordering::Relaxed));
             let Some((_, shard)) = soonest.zip(0..).min().filter(|next| next.0 < EMPTY) else {
@@ -227,7 +231,7 @@ mod tests {
         answer.passed
     }
 
-    /// What is counted is what is there.
+    /// The counted bytes must be the bytes of the histories.
     fn check(histories: &Histories) {
         let bytes: usize = histories.shards.iter().map(|records| records.bytes()).sum();
         assert_eq!(histories.bytes.load(Ordering::Relaxed), bytes);

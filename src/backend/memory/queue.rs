@@ -50,7 +50,7 @@ impl Queue {
         }
     }
 
-    /// Makes room for exactly so many more entries.
+    /// Makes room for exactly this many more entries.
     pub(super) fn reserve_exact(&mut self, more: usize) {
         self.heap.reserve_exact(more);
         self.places.reserve_exact(more);

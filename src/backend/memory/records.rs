@@ -131,7 +131,8 @@ impl Records {
         if record.stored == Stored::Nothing {
             return self.remove(entry);
         }
-        // If a history lapses later than its place in the queue says, the place is corrected when its turn comes.
+        // A history often lapses later than its place in the queue says. The place is only corrected when its turn
+        // comes, which is cheaper than moving it with each charge.
         let queued = self.queue.key(entry);
         if record.lapses < queued && queued < SPARED {
             self.queue.set(entry, record.lapses);
@@ -168,8 +169,8 @@ impl Records {
         }
     }
 
-    /// For the next few histories whose turn has come, forgets those that have lapsed, and corrects the places of the
-    /// others.
+    /// Looks at the next few histories whose turn has come. Forgets those that have lapsed, and corrects the places of
+    /// the others.
     fn forget_lapsed(&mut self, now: u64) {
         for _ in 0..STEPS {
             match self.queue.first() {
@@ -196,7 +197,7 @@ impl Records {
         }
     }
 
-    /// Forgets the history that lapses soonest. If many places in the queue are out of date, it is the soonest of a
+    /// Evicts the history that lapses soonest. If many places in the queue are out of date, it is the soonest of a
     /// sample.
     pub(super) fn evict(&mut self, now: Timestamp) {
         if let Some((lapses, entry)) = self.soonest_of_sample() {
@@ -205,7 +206,8 @@ impl Records {
         }
     }
 
-    /// Returns the history of a sample that lapses soonest, and that instant. Spared histories are left out.
+    /// Samples the front of the queue. Returns the history that lapses soonest, and the instant. Spared histories are
+    /// left out.
     fn soonest_of_sample(&mut self) -> Option<(u64, usize)> {
         let mut sample = None;
         for _ in 0..SAMPLE {

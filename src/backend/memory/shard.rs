@@ -29,7 +29,7 @@ impl<T> Shards<T> {
         pick((print.high >> 32) as u32, self.0.len())
     }
 
-    /// Locks a shard. A caller that locks several does so in ascending order, so that no two wait for each other.
+    /// Locks a shard. A caller that locks several shards must do so in ascending order, to avoid a deadlock.
     #[inline]
     pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, T> {
         self.0[shard].lock()
@@ -37,7 +37,7 @@ impl<T> Shards<T> {
 }
 
 impl<T> Shard<T> {
-    /// The buckets are consistent between any two operations, so a poisoned lock can be ignored.
+    /// A poisoned lock can be ignored, because the buckets are consistent between any two operations.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,9 +1,9 @@
-//! A bounded hash table of buckets in rows, in which a bucket that is full again *is* a free place.
+//! A bounded hash table of buckets in rows. A bucket that is full again counts as a free place.
 //!
-//! Each fingerprint belongs to two rows. It is looked for in the first and then in the second, and a new bucket goes to
-//! the first that is not full. If both are full, one of their buckets moves to its other row, at most after a bucket of
-//! that row has moved to its own other row. That needs no tombstones and lets the table fill to nine tenths before it
-//! grows.
+//! Each fingerprint belongs to two rows. A look-up searches the first row and then the second. A new bucket goes to the
+//! first row that has a free place. If neither row has one, a bucket of the two moves to its own other row. If those
+//! rows are full too, a bucket of one of them moves first. The table needs no tombstones, and can fill to nine tenths
+//! before it grows.
 //!
 //! Two rows instead of one probe sequence bound the work: a look-up reads two rows at most, hit or miss. Under a flood
 //! of new ids, almost every look-up is a miss.
@@ -30,7 +30,8 @@ pub(super) struct Table {
     rows: Vec<Row>,
     occupied: usize,
     cap: usize,
-    /// The row that was swept last. Sweeps continue from there, so that all rows get their turn however the ids are spread.
+    /// The row that was swept last. The next sweep continues from there, so every row gets its turn, however the ids
+    /// are spread.
     hand: usize,
     /// The number of evicted buckets.
     evictions: u64,
@@ -85,11 +86,11 @@ impl Table {
             None => &mut missing,
         };
         let (decided, changed) = decide(bucket.value());
-        // A denial changes nothing, and an attack is mostly denials: they return before anything is written.
+        // A denial changes nothing, and an attack is mostly denials. They return before anything is written.
         let Some(value) = changed else {
             return decided;
         };
-        // The common case stays small enough to inline. The other ones are rare, and in a function of their own.
+        // The common case stays small enough to inline. The rare ones are in a separate function.
         match place.is_some() && value != Value::FULL {
             true => bucket.set(value),
             false => self.add_or_forget(place, print, value, now),
@@ -129,12 +130,12 @@ impl Table {
         now: Timestamp,
     ) {
         match place {
-            // A refund or a reset has filled the bucket. A full bucket is a missing one, so its place is free at once.
+            // A refund or a reset has filled the bucket. A full bucket is not stored, so its place is free immediately.
             Some(place) => {
                 *self.bucket_mut(place) = Bucket::default();
                 self.occupied -= 1;
             }
-            // Vacating may move buckets, so the place is only known after it.
+            // Making room may move buckets, so the place is only known afterwards.
             None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
                 *self.bucket_mut(place) = Bucket::new(print, value);
@@ -152,8 +153,8 @@ impl Table {
     /// Returns the second row of a fingerprint, which differs from the first.
     #[inline]
     fn second_row(&self, low: u64, first: usize) -> usize {
-        // Chosen among the other rows, and shifted past the first, so that the two never coincide, which would halve
-        // the room.
+        // The second row is chosen among the rows other than the first. If the two could coincide, such a fingerprint
+        // would have half the room.
         let second = pick((low >> 32) as u32, self.rows.len() - 1);
         second + usize::from(second >= first)
     }
@@ -164,12 +165,12 @@ impl Table {
         [first, self.second_row(low, first)]
     }
 
-    /// Makes a place for a new bucket and counts it: a free place, that of a bucket that is full again, one in a
-    /// larger table or, at the cap, that of the bucket nearest to full.
+    /// Makes room for a new bucket and counts it. In order of preference, it takes a free place, the place of a bucket
+    /// that is full again, a place in a larger table or, at the cap, the place of the bucket nearest to full.
     fn vacate(&mut self, low: u64, now: Timestamp) -> BucketSlot {
         loop {
-            // Buckets that are full again are only noticed when they are read. At the cap, it is cheaper to look
-            // for some than to evict a client that has spent something.
+            // A bucket that becomes full again is only noticed when it is read. At the cap, finding some of those is
+            // better than evicting a client that has spent something.
             if self.occupied >= self.cap {
                 self.sweep(now);
             }
@@ -181,8 +182,8 @@ impl Table {
                 if self.occupied >= self.cap {
                     return self.evict(rows, now);
                 }
-                // Below nine tenths, the two rows are full by bad luck, and moving a bucket helps. Above that, moves rarely
-                // succeed, and the table grows instead, unless it cannot.
+                // Below nine tenths, two full rows are bad luck, and moving a bucket helps. Above that, moves rarely
+                // succeed, and the table grows instead, unless it has its largest size.
                 let largest = self.rows.len() >= self.max_rows();
                 if (largest || !self.is_dense())
                     && let Some(place) = self.make_way(rows)
@@ -236,10 +237,10 @@ impl Table {
         })
     }
 
-    /// Moves a bucket of two rows that have no free place to the other of its own two, and returns the place that it
-    /// leaves. If no such row has a free place either, a bucket of one of those moves first.
+    /// Frees a place in two full rows: moves one of their buckets to its other row, and returns the place that it
+    /// leaves. If all those rows are full too, a bucket of one of them moves first.
     fn make_way(&mut self, rows: [usize; 2]) -> Option<BucketSlot> {
-        // Two moves at most. A longer chain would fill the table a little more, and make the slowest insertion slower.
+        // At most two moves. A longer chain would fill the table a little more, but slow down the slowest insertion.
         if let Some((place, free)) = self.way_out(rows) {
             self.copy(place, free);
             return Some(place);
@@ -254,7 +255,7 @@ impl Table {
         Some(place)
     }
 
-    /// Returns a bucket of some rows, and a free place in its other row.
+    /// Finds a bucket in some rows whose other row has a free place. Returns the bucket and that place.
     fn way_out(&self, rows: impl IntoIterator<Item = usize>) -> Option<(BucketSlot, BucketSlot)> {
         self.occupied_in(rows).find_map(|(place, low)| {
             let row = self.other_row(low, place.row);
@@ -272,14 +273,14 @@ impl Table {
         if row == first { second } else { first }
     }
 
-    /// Evicts the bucket nearest to full of a sample and returns a place in one of two rows.
+    /// Evicts the bucket nearest to full among a sample, and returns a place in one of two rows.
     fn evict(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
         self.evictions += 1;
         let Some(free) = self.free(rows) else {
             return self.evict_beside(rows, now);
         };
-        // The sample starts at rows that the new id's hash has chosen. The hash is keyed, so a client cannot choose
-        // which bucket its ids evict.
+        // The hash of the new id selects the rows at which the sample starts. The hash is keyed, so a client cannot
+        // choose which buckets its ids evict.
         let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
         let sample = self.occupied_in(rows.into_iter().chain(following));
         let victim = sample
@@ -291,10 +292,11 @@ impl Table {
         free
     }
 
-    /// Evicts when both rows are full. The sample has their buckets, and buckets in places to which one of theirs can move.
+    /// Evicts a bucket when both rows are full. The sample has the buckets of the two rows, and the buckets in places
+    /// to which one of those can move.
     fn evict_beside(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
-        // A victim elsewhere makes room only if a bucket of these rows can move to its place. That gives a sample of 16
-        // where the rows themselves hold ten, at the price of one move.
+        // A victim in another row makes room only if a bucket of these rows can move to its place. The sample then has
+        // 16 buckets instead of the ten in these rows, at the price of one move.
         let ours = self.occupied_in(rows).map(|(place, _)| (place, place));
         let others = self.occupied_in(rows).flat_map(|(leaves, low)| {
             let row = self.other_row(low, leaves.row);
@@ -310,20 +312,20 @@ impl Table {
         leaves
     }
 
-    /// Spreads the buckets that are not full over an eighth more rows, or over the same number if a fifth of the slots
-    /// stay free.
+    /// Drops the buckets that are full again, and spreads the others over an eighth more rows. The number of rows stays
+    /// the same if a fifth of the slots are then free.
     fn grow(&mut self, now: Timestamp) {
         let slots = self.rows.iter().flat_map(|row| row.0);
         let buckets: Vec<_> = slots.filter(|bucket| !bucket.is_full(now)).collect();
         let rows = self.rows.len();
-        // If enough buckets have filled up since, the same size will do: a table that only ever grew would keep the rows of
-        // every burst of ids. Without a change it must grow, or the caller would loop.
+        // If enough buckets have filled up, the same size will do. A table that only ever grew would keep the rows of
+        // every burst of ids. If no bucket was dropped, the table must grow, or the caller would loop.
         let has_shrunk = buckets.len() < self.occupied;
         let mut target = match has_shrunk && buckets.len() * 5 <= rows * SLOTS * 4 {
             true => rows,
             false => (rows * 9 / 8 + 1).clamp(MIN_ROWS, self.max_rows()),
         };
-        // Spreading can fail by bad luck of the hashes, though the rows would suffice.
+        // Spreading can fail by bad luck of the hashes, even if the rows would suffice.
         while !self.spread(&buckets, target) {
             target += target / 8 + 1;
         }
@@ -346,8 +348,8 @@ impl Table {
         })
     }
 
-    /// Makes room for `rows` rows, and more at once: addresses cost nothing before they are used, but tables that
-    /// move leave gaps in the heap.
+    /// Makes room for `rows` rows, and reserves more in advance. Unused addresses cost nothing, but each move of a
+    /// table leaves a gap in the heap.
     fn reserve(&mut self, rows: usize) {
         if self.rows.capacity() < rows {
             let wanted = (2 * rows).max(RESERVED_ROWS).min(self.max_rows());
@@ -355,7 +357,8 @@ impl Table {
         }
     }
 
-    /// Returns the most rows: so many that two rows are hardly ever both full before the cap is reached.
+    /// Returns the largest number of rows. It is high enough that both rows of a new bucket are hardly ever full below
+    /// the cap.
     fn max_rows(&self) -> usize {
         (self.cap + self.cap / 9) / SLOTS + MIN_ROWS
     }
@@ -399,7 +402,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
     const SECOND: Ticks = Ticks::from_micros(1_000_000);
 
-    /// How long a flood is. Miri takes a thousand times as long.
+    /// The number of ids in a flood. Miri takes a thousand times as long for each.
     const FLOOD: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
 
     /// Well-spread fingerprints, the same in each run.

@@ -16,7 +16,7 @@ use crate::{
 /// The answer of a script: `1` or `0`, the time, and two values for each bucket.
 #[derive(Debug)]
 pub(super) struct ScriptAnswer {
-    /// Whether all voting members fit, and so whether anything was stored. A check has no votes.
+    /// Whether all voting members fit. If not, nothing was stored. A check has no voting members.
     pub(super) passes: bool,
     /// The time of the decision, by the server's clock or, if one was sent, the client's.
     pub(super) now: Timestamp,
@@ -71,7 +71,7 @@ impl ScriptAnswer {
         let mut found = self.stored.iter().zip(outcome.answers());
         let agrees = self.passes == outcome.passes(batch)
             && (!self.passes || found.all(|(found, answer)| found.agrees(answer)));
-        // A check has no votes, and refunds and resets always pass.
+        // Only a spend can disagree: a check has no votes, and refunds and resets always pass.
         let agrees = agrees || batch.operation != Operation::Spend;
         agrees.then_some(outcome).ok_or_else(|| garbled().into())
     }

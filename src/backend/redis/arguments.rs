@@ -12,8 +12,8 @@ use crate::{
     window::Window,
 };
 
-/// The highest number that Lua represents exactly. A cost in microseconds is cut off there: it is beyond every
-/// tolerance, and deeper than any debt.
+/// The highest number that Lua represents exactly. Costs in microseconds are capped at this number, which is beyond
+/// every tolerance and every debt.
 pub(super) const MOST_US: u64 = (1 << 53) - 1;
 
 /// Stands for the server's own clock.

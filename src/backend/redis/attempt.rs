@@ -10,10 +10,10 @@ use fred::{
 
 use super::{connection::Connection, error::Failure};
 
-/// A client for one attempt, at once or not at all. It has no `Debug`, because a client holds the password.
+/// A client for one attempt, made immediately or not at all. It has no `Debug`, because a client holds the password.
 pub(super) struct Attempt {
     client: WithOptions<Client>,
-    /// The connection that it goes through, if that is one of ours.
+    /// The connection, unless the client is borrowed from its owner.
     connection: Option<Arc<Connection>>,
 }
 
@@ -42,7 +42,7 @@ impl Attempt {
         Ok(self.outlives(reply).await??)
     }
 
-    /// Sends a command for a slot that its server is only about to get. No other command comes between the two.
+    /// Sends `ASKING` and a command, for a slot that the server is importing. No other command comes between the two.
     pub(super) async fn send_asking(
         &self,
         command: &'static str,
@@ -66,8 +66,8 @@ impl Attempt {
     }
 }
 
-/// One attempt, at once or not at all. A client that repeats what was in flight when a connection broke charges
-/// twice.
+/// Options for one attempt, made immediately or not at all. A client that resends commands after a lost connection
+/// charges twice.
 fn once(timeout: Duration) -> Options {
     Options {
         max_attempts: Some(1),

@@ -11,8 +11,8 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::error::RedisError;
 
-/// A task that runs from its first use until this is dropped. It runs in the runtime of its first use and, when that
-/// has ended, in the next one that uses it.
+/// A task that runs from its first use until this value is dropped. It runs in the runtime of its first use. If that
+/// runtime ends, the task starts again in the next runtime that uses it.
 pub(super) struct Background {
     make: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
     task: ArcSwapOption<Task>,
@@ -31,7 +31,7 @@ impl Background {
         }
     }
 
-    /// Starts the task, unless it runs already. Starting fails outside of a runtime.
+    /// Starts the task, unless it is running. Fails outside of a runtime.
     pub(super) fn ensure(&self) -> Result<(), RedisError> {
         match self.is_running() {
             true => Ok(()),
@@ -67,7 +67,7 @@ impl fmt::Debug for Background {
     }
 }
 
-/// A task that ends when this is dropped.
+/// A task that ends when this handle is dropped.
 #[derive(Debug)]
 pub(super) struct Task<T = ()>(pub(super) JoinHandle<T>);
 
@@ -112,7 +112,7 @@ mod tests {
                 runtime.block_on(async { background.ensure() }).unwrap();
                 assert_eq!(begun(), expected);
             }
-            // Also outside of a runtime, because it runs already.
+            // Outside of a runtime, this succeeds because the task is already running.
             background.ensure().unwrap();
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct ScriptCall {
 #[derive(Clone, Debug)]
 enum Demand {
     Spend(Spend),
-    /// The arguments of `batch.lua` for each member, and the amount that it reads and answers for them.
+    /// The arguments of `batch.lua` for each member, and the weight of the call.
     Batch(Vec<Value>, usize),
 }
 
@@ -61,7 +61,7 @@ impl ScriptCall {
         }
     }
 
-    /// Returns the amount that the server reads and answers for this call, in arguments.
+    /// Returns the weight of this call: the amount of data that the server reads and answers, counted in arguments.
     pub(super) fn weight(&self) -> usize {
         match &self.demand {
             Demand::Spend(_) => 1,
@@ -129,7 +129,8 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
 }
 
 fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: &mut Vec<Value>) {
-    // A refund has to find out whether a caller waits in line. The tolerance of a charge that can wait is larger.
+    // A charge that can wait has a larger tolerance. A refund needs the plain one: a TAT beyond it means that a caller
+    // waits in line.
     let (cost, wait_us) = match operation {
         Operation::Refund => (member.refund(gcra), 0),
         _ => (gcra.increment(member.cost), member.max_wait_us(gcra)),
@@ -163,7 +164,7 @@ fn push_tiers(member: &Member<'_>, tiers: &Tiers, arguments: &mut Vec<Value>) {
     }));
 }
 
-/// Returns the verb for the units of a window if the member passes.
+/// Returns the change to the units of a window if the batch passes.
 fn change(operation: Operation, member: &Member<'_>) -> &'static str {
     match Batch::new(operation, &[]).action(member) {
         Action::Probe | Action::Spend => "spend",

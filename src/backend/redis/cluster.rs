@@ -95,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Starts to keep the table of slots, unless that runs already. Starting fails outside of a runtime.
+    /// Starts the task that keeps the table of slots current, unless it is running. Fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         self.refresher.ensure()
     }
@@ -195,14 +195,14 @@ impl Cluster {
 }
 
 impl ClusterState {
-    /// Reads the table whenever it may be outdated, and repeats that until it succeeds.
+    /// Reads the table whenever it may be outdated. Retries until it succeeds.
     async fn keep_fresh(self: Arc<Self>) {
         loop {
             while !self.refresh().await {
                 time::sleep(RECONNECT_DELAY / 4).await;
             }
             self.stale.notified().await;
-            // Many calls notice the same change at once.
+            // Many calls notice the same change at once, so wait a little and read the table once for all of them.
             time::sleep(RECONNECT_DELAY / 4).await;
         }
     }

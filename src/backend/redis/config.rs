@@ -26,7 +26,7 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// The connection to a server is replaced if two answers in a row are late by this time.
 pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
-/// The way in which a [`RedisBackend`](super::RedisBackend) reaches its servers: a URL, a configuration, or an existing
+/// The source of the connections of a [`RedisBackend`](super::RedisBackend): a URL, a configuration, or an existing
 /// client or pool. [`RedisBackend::new`](super::RedisBackend::new) takes one. The [module docs](super) have an example.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -96,8 +96,8 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
     let (scheme, rest) = url
         .split_once("://")
         .ok_or_else(|| invalid("it has no scheme"))?;
-    // fred would build the TLS configuration with the process's default cryptography provider. There can
-    // be none, or two of them.
+    // fred would build the TLS configuration with the process's default cryptography provider. A process can have no
+    // default, or two candidates.
     let (plain, tls) = match scheme
         .strip_prefix("rediss")
         .or_else(|| scheme.strip_prefix("valkeys"))
@@ -106,7 +106,7 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
         None => (scheme.replacen("valkey", "redis", 1), false),
     };
     if !["redis", "redis-cluster", "redis-sentinel", "redis+unix"].contains(&plain.as_str()) {
-        // The scheme is not repeated, because a part of the password may be in it.
+        // The error does not repeat the scheme, because part of the password may be in it.
         return Err(invalid("it begins with another scheme"));
     }
     let config = Config::from_url(&format!("{plain}://{rest}"));
@@ -151,7 +151,8 @@ fn connection() -> ConnectionConfig {
             nodelay: Some(true),
             ..TcpConfig::default()
         },
-        // Not `ReadOnly`: fred would drop the calls whose answers come next. Links handle it themselves.
+        // `ReadOnly` is not in this list, because fred would drop the calls whose answers come next. Links handle it
+        // themselves.
         reconnect_errors: vec![
             ReconnectError::Loading,
             ReconnectError::MasterDown,

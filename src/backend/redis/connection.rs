@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 use super::{config, error::RedisError};
 
-/// A client that serves one connection, and why that has ended. It has no `Debug`, since a client holds the password.
+/// A client that serves one connection, and the reason for the connection's end. It has no `Debug`, since a client
+/// holds the password.
 ///
-/// fred fails the calls that are in flight when a connection ends. It keeps a call that is sent right after that, and
-/// never answers it.
+/// fred fails the calls that are in flight when a connection ends. But it keeps a call that is sent right after that,
+/// and never answers it. So a call waits no longer than its connection lasts.
 pub(super) struct Connection {
     client: Arc<Client>,
     end: watch::Sender<Option<Error>>,
@@ -43,7 +44,7 @@ impl Connection {
         });
     }
 
-    /// Returns a guard that ends the connection: what serves it may be dropped, with its runtime.
+    /// Returns a guard that ends the connection when the task that serves it is dropped, for example with its runtime.
     pub(super) fn ends_with(&self) -> EndsWith<'_> {
         EndsWith(self)
     }
@@ -53,13 +54,14 @@ impl Connection {
         self.end.borrow().clone().map(RedisError::Disconnected)
     }
 
-    /// Waits for a reply, for no longer than the connection lasts. If that ends first, the call may have been done.
+    /// Waits for a reply, for no longer than the connection lasts. If the connection ends first, the server may have
+    /// run the call.
     pub(super) async fn outlives<T>(
         &self,
         reply: impl Future<Output = T>,
     ) -> Result<T, RedisError> {
         tokio::select! {
-            // A reply that is there counts, whatever has happened since.
+            // A reply that has arrived counts, even if the connection has ended since.
             biased;
             reply = reply => Ok(reply),
             error = self.ended() => Err(RedisError::Disconnected(error)),
@@ -69,7 +71,7 @@ impl Connection {
     async fn ended(&self) -> Error {
         let mut end = self.end.subscribe();
         let error = end.wait_for(Option::is_some).await;
-        // The sender is this, and there is an error.
+        // The sender is part of `self`, so the wait cannot fail, and the end always has an error.
         let error = error.ok().and_then(|error| error.clone());
         error.unwrap_or_else(given_up)
     }

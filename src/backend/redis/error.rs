@@ -53,9 +53,9 @@ impl RedisError {
         matches!(self, Self::Refused(text) if code(text) == "READONLY")
     }
 
-    /// Returns whether it is certain that nothing was done.
+    /// Returns whether the server has certainly changed nothing.
     fn is_certain(&self) -> bool {
-        // These end the connection, and all waiting calls fail with the same error.
+        // These errors end the connection, and all waiting calls fail with the same error.
         const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
         match self {
             Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),

@@ -152,8 +152,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Returns the places of spends at the same instant by the same script, or `None` if a call is of another kind, or a
-/// bucket occurs with two algorithms.
+/// Returns the places of spends that one script can decide at one instant. Returns `None` if a call is of another kind,
+/// or if a bucket occurs with two algorithms.
 fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
     let first = calls.first()?.spend()?;
     let mut buckets = HashMap::<_, _, RandomState>::default();
@@ -168,14 +168,17 @@ fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
         })
     });
     let mut places = places.collect::<Option<Vec<_>>>()?;
+    // The sort is stable, so spends from one bucket stay in order.
     places.sort_by_key(|place| place.bucket);
+    // The script loads a bucket once, so all its spends must have the same algorithm.
     let mut pairs = places.windows(2);
     let are_apart =
         pairs.all(|pair| pair[0].bucket != pair[1].bucket || pair[0].spend.is_like(pair[1].spend));
     are_apart.then_some(places)
 }
 
-/// Computes the answer for each spend from one bucket, from the script's answer for that bucket.
+/// Computes the answer to each spend from one bucket. The script only answers with the stored state and the number of
+/// spends that fit, so this replays the spends in order. Both must count the same number.
 fn answers_of_bucket(
     places: &[Place<'_>],
     now: Timestamp,
@@ -193,7 +196,8 @@ fn answers_of_bucket(
         return each(&garbled);
     };
     if let Value::String(fault) = passed {
-        // Nothing was stored, so each spend finds the same state.
+        // The write failed, so each spend finds the stored state. A spend that fits gets the error, and the others are
+        // denied.
         let alone = places
             .iter()
             .map(|place| match place.spend.apply(&stored, us) {

@@ -1,8 +1,9 @@
 //! Calls that wait while another one is in flight on the link.
 //!
-//! Calls in the same lane can share one script call: a single server is one lane, and so is each slot of a cluster. A
-//! call that finds its lane free is sent at once. Others wait until nothing is in flight on the lane, and are then sent
-//! together. They are also sent as soon as they fill one script call, because no more of them could join it.
+//! Calls in the same lane can share one script call. A single server is one lane, and so is each slot of a cluster. A
+//! call that finds its lane free is sent immediately. Others wait until nothing is in flight on the lane, and are then
+//! sent together. As soon as the waiting calls fill one script call, they are also sent, because no further call could
+//! join them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -42,10 +43,10 @@ pub(super) struct Waiting {
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// The result of a call that has waited.
+/// The result of a call that waited.
 pub(super) enum Reply {
     Answer(Result<ScriptAnswer, Failure>),
-    /// Its group was refused, and nothing was done. It can be sent alone.
+    /// The server refused the call's group and did nothing. The call can be sent alone.
     Alone,
 }
 
@@ -82,7 +83,7 @@ impl Lanes {
         Entered::Waits { reply, full }
     }
 
-    /// Leaves a lane, and takes the calls that wait for it. They are then in flight.
+    /// Leaves a lane. If nothing else is in flight on it, takes the waiting calls, which are in flight from then on.
     pub(super) fn leave(&self, place: u16) -> Option<Vec<Waiting>> {
         let mut lanes = self.lock();
         let lane = lanes.get_mut(&place)?;
@@ -111,16 +112,19 @@ impl Lane {
         }
     }
 
-    /// Adds a waiting call, and takes the groups that are full.
+    /// Adds a waiting call, and takes the groups that are full. A heavy call can complete two groups: the calls before
+    /// it, and itself.
     fn push(&mut self, waiting: Waiting) -> SmallVec<[Vec<Waiting>; 2]> {
         let weight = waiting.call.weight();
         let mut full = SmallVec::new();
+        // This call would make the group too heavy, so the others leave without it.
         if self.weight + weight > MOST_WEIGHT {
             full.extend(self.depart());
         }
         self.weight += weight;
         self.waiting.push(waiting);
         if self.waiting.len() >= MOST_TOGETHER || self.weight >= MOST_WEIGHT {
+            // Without the callers that have left, the group may not be full after all.
             self.forget_those_who_left();
         }
         if self.waiting.len() >= MOST_TOGETHER || self.weight >= MOST_WEIGHT {

@@ -30,7 +30,7 @@ use super::{
 /// The most calls that wait for one server.
 const MOST_WAITING: usize = 8192;
 
-/// A client of one server. The tasks that serve it end with it.
+/// A client of one server. The tasks that serve the link end when it is dropped.
 pub(super) struct Link {
     route: Route,
     places: Semaphore,
@@ -75,12 +75,12 @@ impl Link {
         }
     }
 
-    /// Starts to serve the link, unless that runs already. Starting fails outside of a runtime.
+    /// Starts to serve the link, unless it is being served. Fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         self.upkeep.ensure()
     }
 
-    /// Does the same if there is a runtime. Without one, the first call starts it.
+    /// Starts to serve the link if there is a runtime. Otherwise, the first call starts it.
     pub(super) fn begin_if_possible(&self) {
         let _begins_later = self.begin();
     }
@@ -101,7 +101,7 @@ impl Link {
         };
         let connection = line.connection();
         if let Some(error) = line.problem()
-            // A replica keeps its connection, and would refuse each write.
+            // A replica keeps its connection open, but would refuse each write.
             && (error.is_read_only() || !connection.client().is_connected())
         {
             return Err(error);
@@ -158,7 +158,7 @@ impl Link {
         Ok(())
     }
 
-    /// Decides one caller's call: at once if its lane is free, else together with the other waiting calls.
+    /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls.
     pub(super) async fn run(
         self: &Arc<Self>,
         lane: u16,
@@ -178,11 +178,11 @@ impl Link {
         for waiting in full {
             Passage::new(self, lane).carry(waiting);
         }
-        // A caller that leaves here drops its receiver. If its group has not been sent yet, it is left out of it.
+        // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
         match deadline.limit(reply).await? {
             Ok(Reply::Answer(answer)) => answer,
             Ok(Reply::Alone) => self.decide_alone(call, false, deadline).await,
-            // The runtime in which it was sent has ended.
+            // The runtime in which the call was sent has ended.
             Err(_) => Err(RedisError::Timeout.into()),
         }
     }
@@ -215,7 +215,7 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Answers, Failure> {
-        // By its hash: the text of a script is larger than everything else that is sent.
+        // Send the hash of the script. Its text is larger than everything else in the command.
         let script = group.script();
         let arguments = group.arguments(&script.sha);
         let mut reply = self.send("EVALSHA", arguments, asking, deadline).await;
@@ -281,7 +281,7 @@ impl Link {
     ) -> Result<T, RedisError> {
         let arguments = arguments.iter().copied().map(Value::from_static_str);
         let attempt = self.attempt(timeout)?;
-        // Types of futures within futures have a greatest depth, also for the callers of this crate.
+        // Boxed, because the compiler bounds how deeply the types of futures nest, also for the callers of this crate.
         let reply = Box::pin(attempt.send(command, arguments.collect()));
         Ok(reply.await?)
     }
@@ -302,7 +302,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Leaves a server that has answered that it is a replica.
+/// Leaves a server whose answer says that it is a replica.
 fn leave_replica(line: &SupervisedConnection, failure: &Failure) {
     if let Failure::Redis(error) = failure
         && error.is_read_only()
@@ -340,7 +340,7 @@ impl Passage {
         let group = Group::new(waiting.iter().map(|waiting| &waiting.call));
         let answers = self.link.decide(&group, false, deadline).await;
         drop(group);
-        // Send the next calls before answering these.
+        // Leave the lane first, so that the next calls are on their way while these are answered.
         drop(self);
         let is_shared = waiting.len() > 1;
         let mut answers = answers.map(Answers::into_iter);

@@ -18,18 +18,18 @@
 //! |---|---|---|---|
 //! | one, or behind sentinels | one step | nothing | nobody |
 //! | a cluster, all keys in one slot | one step | nothing | nobody |
-//! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | whoever comes while a batch of the same clients is being given back, for one round trip |
-//! | after a failover | | what the old master had taken and not yet replicated | nobody, if the servers' clocks agree |
+//! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | requests of the same clients while a denied batch is refunded, for one round trip |
+//! | after a failover | | charges that the old master had not replicated | nobody, if the servers' clocks agree |
 //!
-//! A request whose answer is lost stays charged. Commands are never resent, because a request that is resent after a
-//! connection broke could be charged twice. The only exceptions are answers that say that nothing was done.
+//! A request whose answer is lost stays charged. Commands are never resent, so a lost connection cannot charge twice.
+//! The only exception is a command whose answer says that nothing was done.
 //!
 //! # Keys
 //!
-//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is
-//! the theoretical arrival time in microseconds, `us` or `us:frac`. It expires at that time. The value of a bucket
-//! with tiers is binary, and expires when nothing depends on it any more. The value of a
-//! window is `W` and the instants of its units, of which expired ones may come first; it expires with the newest unit. The value of a quota is
+//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is the
+//! theoretical arrival time in microseconds, `us` or `us:frac`, and expires at that time. The value of a bucket with
+//! tiers is binary, and expires when nothing depends on it any more. The value of a window is `W` and the instants of
+//! its units, of which expired ones may come first; it expires with the newest unit. The value of a quota is
 //! `Q<start>:<used>`; it expires when the period ends.
 //!
 //! # Simultaneous decisions
@@ -123,10 +123,11 @@ impl RedisBackend {
     /// | `redis+unix:///path/to.sock` | one, by a unix socket |
     /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | the same with TLS |
     ///
-    /// With a URL, it connects in the background and reconnects whenever a connection is lost.
-    /// [`connected`](Self::connected) waits for that. It can be built before there is a tokio runtime: it uses the
-    /// runtime in which it is built or, if there is none, the first one that asks it for a decision, and the next one
-    /// when that has ended. The first decisions wait for the connection, within their timeout.
+    /// With a URL, the backend connects in the background and reconnects whenever a connection is lost.
+    /// [`connected`](Self::connected) waits for the connection. The first decisions also wait for it, within their
+    /// timeout. The backend can be built before there is a tokio runtime. It uses the runtime in which it is built or,
+    /// without one, the first runtime that asks it for a decision. When that runtime has ended, the backend moves to
+    /// the next one that uses it.
     ///
     /// A client or a pool is connected by its owner. Settings that could delay decisions are logged. Of a cluster
     /// client, only the configuration is used: the backend opens its own connections to the masters.
@@ -172,7 +173,7 @@ impl RedisBackend {
         connected
     }
 
-    /// Starts to connect and to inspect the servers, unless that runs already.
+    /// Starts to connect and to inspect the servers, unless that has started.
     fn begin(&self) -> Result<(), RedisError> {
         self.watched.servers.begin()?;
         match self.watched.is_done() {
@@ -334,7 +335,7 @@ impl RedisBackendBuilder {
             form: self.form,
             timeout: self.timeout,
         };
-        // Outside of a runtime, the first decision does so.
+        // Outside of a runtime, the first decision connects.
         let _begins_later = backend.begin();
         Ok(backend)
     }

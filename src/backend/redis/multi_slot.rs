@@ -1,4 +1,5 @@
-//! A batch whose buckets are in several slots of a cluster. No script can see them all.
+//! A batch whose buckets are in several slots of a cluster. A script can only use the keys of one slot, so no script
+//! sees all of them.
 //!
 //! The batch is decided in phases:
 //!
@@ -13,8 +14,8 @@
 //! Tiers cannot be refunded. Slots with tiers are therefore spent last, one after the other. If one of them is denied, the
 //! members without tiers are refunded, and the tiers that were spent before it stay charged.
 //!
-//! This never admits too much. Until the refunds arrive, one round trip later, other requests of the same clients find
-//! the batch charged and may be denied. A charge whose outcome is unknown stays.
+//! A batch never admits too much. Until the refunds arrive, one round trip later, other requests of the same clients
+//! find the batch charged and may be denied. A charge whose outcome is unknown is not refunded.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -84,7 +85,7 @@ pub(super) async fn apply(
     let groups = split.groups(|_| true);
     let decided = split.decide(&groups).await;
     // `TRYAGAIN` says that nothing was done in that slot. Checks and spends may be repeated, because a failed spend has
-    // been refunded. A refund that has been done for some of the slots must not be done again.
+    // been refunded. A refund over several slots may have succeeded in the others, and must not be repeated there.
     let repeatable = groups.len() == 1 || batch.operation != Operation::Refund;
     if let (Err(Failure::TryAgain), true) = (&decided, repeatable) {
         split.apart = true;
@@ -98,7 +99,7 @@ struct MultiSlotBatch<'a> {
     cluster: &'a Arc<Cluster>,
     batch: &'a Batch<'a>,
     form: &'a KeyForm,
-    /// Whether each member has a script call of its own, because its slot is being moved.
+    /// Whether each member has its own script call, because a slot is being moved.
     apart: bool,
     deadline: Deadline,
     /// The longest that refunds may take.
@@ -106,14 +107,14 @@ struct MultiSlotBatch<'a> {
 }
 
 impl MultiSlotBatch<'_> {
-    /// Returns the members that `is_meant` selects, slot by slot.
+    /// Returns the members for which `is_meant` is true, grouped by slot.
     fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
             if is_meant(member) {
                 let slot = slot_of(member, self.form);
-                // While a slot is being moved, a script may only use keys that are on one side of the move, and nobody can
-                // tell which those are. One call per member always works.
+                // While a slot is being moved, a script may only use keys that are on one side of the move. The backend
+                // cannot tell which keys those are, but a call with one key always works.
                 let part = if self.apart { place } else { 0 };
                 groups.entry((slot, part)).or_default().push(place);
             }
@@ -171,8 +172,10 @@ impl MultiSlotBatch<'_> {
         if !expected.passes(self.batch) {
             return Ok(expected);
         }
-        // Members that only check have been asked. Asking again would cost a round trip, and find nothing to charge.
+        // The first phase has already asked members that only check. Asking again would cost a round trip and charge
+        // nothing.
         let mut votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
+        // Slots without tiers come first. They can be spent together, and refunded if a later slot denies.
         votes.sort_by_key(|group| self.has_tiers(group));
         let first = votes.partition_point(|group| !self.has_tiers(group));
         let others = self.groups(|member| !member.mode.votes());
@@ -186,10 +189,10 @@ impl MultiSlotBatch<'_> {
             deadline: self.deadline,
             timeout: self.timeout,
         };
-        // A task of its own: it must refund what it has charged even if the caller has left.
+        // A separate task, because it must refund its charges even if the caller leaves.
         let taken = self.deadline.limit(tokio::spawn(phase.run())).await?;
         let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
-        // An unknown outcome may be a charge, so it becomes an error that nobody retries.
+        // An unknown outcome may be a charge. Converting it to an error keeps `apply` from repeating the batch.
         states
             .take(self.batch, &votes, voted)
             .map_err(RedisError::from)?;
@@ -225,7 +228,8 @@ impl SpendPhase {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
-        // One after the other: grants of tiers cannot be refunded, so each slot must be the last one that could deny.
+        // A grant of tiers cannot be refunded. So each slot with tiers is spent only after all earlier slots have
+        // passed.
         for (slot, call) in &self.tiers {
             if !voted.iter().all(took) {
                 break;
@@ -236,9 +240,9 @@ impl SpendPhase {
             let others = run(&self.cluster, &self.others, self.deadline).await;
             return (voted, Some(others));
         }
-        // Only confirmed charges are refunded. One whose answer was lost may not have been made, and its refund would
-        // give away units that others have paid for. The refunds have their own timeout: the request's may be over, and
-        // leaving the charges would deny the client for nothing.
+        // Only confirmed charges are refunded. If an answer was lost, the charge may not have been made, and its refund
+        // would give away units that others have paid for. The refunds have their own timeout, because the request's
+        // may be over by now. Without the refunds, the client would be denied for nothing.
         let charged = self.charged.iter().zip(&voted);
         let back: Vec<_> = charged
             .filter(|(_, answer)| took(answer))
@@ -280,8 +284,8 @@ async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline)
     join_all(calls.map(|(slot, call)| cluster.run(*slot, call, deadline))).await
 }
 
-/// The stored state of each member, converted to the clock of the first server that answered. Only the distance
-/// to now counts, and each server has its own clock.
+/// The stored state of each member, converted to the clock of the first server that answered. Each server has its own
+/// clock, and only the distance to now counts.
 struct States {
     now: Option<Timestamp>,
     stored: Vec<StoredReply>,
@@ -306,8 +310,8 @@ impl States {
     ) -> Result<(), Failure> {
         for (group, answer) in groups.iter().zip(answers) {
             let answer = answer?;
-            // Each server has its own clock. The states are converted to the first one's, so that the figures of a batch are
-            // all of one instant.
+            // Each server has its own clock. The states are converted to the first server's clock, so that all figures
+            // of a batch refer to one instant.
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
                 self.stored[*place] = state.by_clock(&batch.members[*place], answer.now, now);

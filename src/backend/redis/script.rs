@@ -3,13 +3,13 @@
 //! | script | decides |
 //! |---|---|
 //! | `spend.lua` | one spend from one bucket |
-//! | `spends.lua` | such spends of several callers |
+//! | `spends.lua` | spends from one bucket each, for several callers |
 //! | `uses.lua` | spends of one caller or several from quotas and small windows |
 //! | `batch.lua` | batches of all kinds, of one caller or of several |
 //!
-//! A script only compares and adds. It answers with the stored states, the time, and whether it has stored
-//! anything. [`Outcome::judge`](crate::decision::Outcome) computes the decision from that, as for every backend, and the two
-//! must agree.
+//! A script only compares and adds. It answers with the stored states, the time, and whether it has stored anything.
+//! [`Outcome::judge`](crate::decision::Outcome) computes the decision from these, as for every backend. The script and
+//! `judge` must agree.
 
 use std::sync::LazyLock;
 

@@ -122,7 +122,7 @@ impl Servers {
         Ok(Self::Single(Links::new(links)))
     }
 
-    /// Starts to connect, unless that runs already. Starting fails outside of a runtime.
+    /// Starts to connect, unless that has started. Fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         match self {
             Self::Single(links) => links.links.iter().try_for_each(|link| link.begin()),

@@ -95,7 +95,7 @@ impl StoredReply {
         }
     }
 
-    /// Returns the usage of a quota, if it is one.
+    /// Returns the usage, if the state is that of a quota.
     pub(super) fn usage(&self) -> Usage {
         match self {
             Self::Numbers(start_us, used) => Usage {

@@ -22,8 +22,8 @@ pub(super) struct StoredWindow {
 enum Found {
     /// The instants of all units that count.
     All(SmallVec<[u64; 8]>),
-    /// The number of units that count; how many of them were taken until now, and until and before the instant of a
-    /// receipt or a debit; and the instants of some of them, by their places.
+    /// The number of units that count; the numbers of units taken by now, by the instant of a receipt or a debit, and
+    /// before that instant; and the instants of some units, with their places.
     Some {
         used: u32,
         until: [u32; 3],

@@ -1,9 +1,9 @@
 //! Keeps a connection up.
 //!
-//! fred can reconnect on its own, but not after every fault. As long as commands are sent to a server, fred never
-//! treats it as silent. It asks a sentinel that accepts connections but does not answer again and again. And a server
-//! that reads nothing blocks everything else. So each of our clients serves one connection, which is watched. When it
-//! ends, a new client replaces the old one.
+//! fred can reconnect on its own, but not after every fault. It never treats a server as silent while commands are sent
+//! to it. If a sentinel accepts connections but does not answer, fred asks it again and again. And a server that stops
+//! reading blocks all other work of the client. So each of our clients serves one connection, and a task watches it.
+//! When the connection ends, a new client replaces the old one.
 
 use std::{
     future,
@@ -69,7 +69,7 @@ impl SupervisedConnection {
         }
     }
 
-    /// The connection that there is at present, or will be, or has ended.
+    /// Returns the current connection. It may not be established yet, or may have ended.
     pub(super) fn connection(&self) -> Arc<Connection> {
         self.connection.load_full()
     }
@@ -90,7 +90,8 @@ impl SupervisedConnection {
         }
     }
 
-    /// Fails further calls, because the server has answered that it is a replica, and leaves it.
+    /// Leaves a server that has answered that it is a replica. Further calls fail with this error until a master is
+    /// found.
     pub(super) fn leave(&self, because: &RedisError) {
         self.standing.send_if_modified(|standing| {
             let is_first = matches!(standing, Standing::Connected);
@@ -192,8 +193,8 @@ impl SupervisedConnection {
         }
     }
 
-    /// Returns an error if a server has answered neither of two pings, nor anything else meanwhile. If only one answer
-    /// is missing, or answers are late, this process itself may be overloaded.
+    /// Returns an error if the server answers neither of two pings, nor anything else in that time. A single missing or
+    /// late answer is tolerated, because this process itself may be overloaded.
     async fn silence(&self, client: &Client) -> Option<Error> {
         let answers = self.answers.load(Ordering::Relaxed);
         ping(client, UNRESPONSIVE).await.err()?;

@@ -16,11 +16,11 @@ const DAY: u64 = 86_400 * SECOND;
 struct Machine {
     /// Nanoseconds since it was made.
     now: AtomicU64,
-    /// What the counter shows beyond what it has counted.
+    /// The difference between the counter and the ticks that it has counted.
     offset: AtomicI64,
     reading: u64,
     drift_ppm: i64,
-    /// Every so many readings, the thread is kept waiting.
+    /// The number of readings after which the thread is interrupted once.
     interrupted: Option<u64>,
     readings: AtomicU64,
 }
@@ -118,7 +118,7 @@ fn counter_that_begins_again_costs_nothing() {
     run(&clock, steps(SECOND, DAY));
     let counted = i64::try_from(clock.clocks.counter()).unwrap();
     clock.clocks.leap(100 - counted);
-    // Nothing may be shown twice, and so it may be ahead by what is left of the line.
+    // No time may be shown twice, so the clock may be ahead by the rest of the line.
     let ahead = run(&clock, steps(10 * MILLISECOND, SECOND / 10));
     assert!(ahead <= 101 * MILLISECOND, "{ahead}");
     run(&clock, steps(10 * MILLISECOND, SECOND));
@@ -128,7 +128,8 @@ fn counter_that_begins_again_costs_nothing() {
 
 #[test]
 fn machine_that_was_suspended_goes_on() {
-    // The counter has stood still for an hour by the monotonic clock; or has gone on for one that it does not count.
+    // Either the counter has stood still for an hour of the monotonic clock, or it has gone on for an hour that the
+    // monotonic clock did not count.
     let hour = 3 * i64::try_from(3_600 * SECOND).unwrap();
     for leap in [-hour, hour] {
         let clock = Corrected::new(Machine::drifting(36));

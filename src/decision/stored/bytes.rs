@@ -41,8 +41,8 @@ impl Stored {
     ///
     /// # Layout
     ///
-    /// The first byte is the version of the layout, 1, times 16, plus the kind of the state. All that follows is unsigned
-    /// integers in LEB128, each in as few bytes as it needs. Times are whole microseconds.
+    /// The first byte is 16 times the version of the layout, which is 1, plus the kind of the state. Only unsigned
+    /// integers in LEB128 follow, each in as few bytes as it needs. Times are whole microseconds.
     ///
     /// | kind | state | content |
     /// |---|---|---|
@@ -52,10 +52,10 @@ impl Stored {
     /// | 3 | [`Window`](Self::Window) | the number of units, up to 4096; when the newest was taken since the Unix epoch, below 2⁵²; for each of the others, newest first, how long before that |
     /// | 4 | [`Quota`](Self::Quota) | the start of the period since the Unix epoch, below 2⁵², and how much is used, at least 1 |
     ///
-    /// A tier is 0 if it was never entered, or else 1 plus the time from when it was entered to the last grant; then
-    /// either 2 × the number of its units, or 1 plus 2 × the number of its units and the time of each unit, newest first:
-    /// the first counts back from the last grant, and each of the others from the unit before it. There are up to 4096
-    /// such units.
+    /// A tier is 0 if it was never entered. Otherwise, it is 1 plus the time from its entry to the last grant, followed
+    /// by its units in one of two forms: 2 × their number; or 1 plus 2 × their number, and then the time of each unit,
+    /// newest first. The first time counts back from the last grant, and each of the others from the unit before it. A
+    /// tier has up to 4096 units with times.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = |kind| VERSION << 4 | kind;
@@ -279,7 +279,7 @@ mod tests {
             }
         }
 
-        /// Whatever is read can be decided by, and has no other form.
+        /// Any bytes that are accepted are a state to decide by, and the only form of that state.
         #[test]
         fn any_bytes_are_refused_or_have_one_form(
             header in prop_oneof![0x10_u8..0x15, any::<u8>()],
@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    /// By tiers whose windows are counted and by such that slide, at the first instant and at the last.
+    /// Decides by tiers with counted windows and with sliding ones, at the first instant and at the last.
     fn decide_by_history(history: &History) {
         let second = Duration::from_secs(1);
         for active in [second, 10 * second, Tier::FOREVER] {

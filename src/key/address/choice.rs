@@ -1,4 +1,4 @@
-//! Chooses the client's item of a list, from the right, where proxies append.
+//! Chooses the client's item of a list. Counts from the right, because proxies append to the list.
 
 use std::net::IpAddr;
 
@@ -10,15 +10,14 @@ pub(super) const MAX_ITEMS: usize = 64;
 /// A way to choose the client's item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ItemChoice<'a> {
-    /// The first from the right that is not in these ranges.
+    /// The first item from the right that is not in these ranges.
     Untrusted(&'a Ranges),
-    /// The one at this place from the right, the last item being at 1.
+    /// The item at this place from the right. The last item has the place 1.
     Nth(usize),
 }
 
 impl ItemChoice<'_> {
-    /// Chooses among `items`, beginning with the last. An item that is not an address is never passed
-    /// over in favour of another.
+    /// Chooses among `items`, which begin with the last one. An item that is not an address is never skipped.
     pub(super) fn of(
         self,
         items: impl Iterator<Item = Option<IpAddr>>,

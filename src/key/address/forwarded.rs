@@ -1,8 +1,7 @@
 //! The `Forwarded` header, to which each proxy appends an element ([RFC 7239]).
 //!
-//! The left part comes from the client, which may leave a quoted string open. So lines are
-//! split from the right: the elements that our proxies have appended are well formed, and nothing to the left of them
-//! can change how they are read.
+//! The left part of the header comes from the client, which may leave a quoted string open. So lines are split from the
+//! right: the elements from our proxies are well formed, and nothing to their left can change how they are read.
 //!
 //! [RFC 7239]: https://www.rfc-editor.org/rfc/rfc7239
 
@@ -71,7 +70,7 @@ mod tests {
             (r#"a="1,2",b"#, &["b", r#"a="1,2""#]),
             (r#"a="1\",2",b"#, &["b", r#"a="1\",2""#]),
             (r#"a="\\",b="\"""#, &[r#"b="\"""#, r#"a="\\""#]),
-            // Left open by a client: what comes after it is split all the same.
+            // A client left the string open. The elements after it are split all the same.
             (r#"a="1,b"#, &["b", r#"a="1"#]),
             (r#"a="1,b="2,3""#, &[r#"b="2,3""#, r#"a="1"#]),
             (r#"a,b=1",c"#, &["c", r#"a,b=1""#]),

@@ -30,9 +30,9 @@ use super::{extracted::Missing, extractor::IdSource};
 /// A way to find a client's address.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
-    /// The peer's.
+    /// Uses the peer's address.
     Peer(Peer),
-    /// The address that proxies name.
+    /// Uses the address that proxies name.
     Behind(Proxies),
 }
 

@@ -3,22 +3,22 @@
 /// A problem of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressProblem {
-    /// A trusted proxy has not sent it.
+    /// The header is missing, although the peer is a trusted proxy.
     Absent,
-    /// It appears more than once, and should hold one address.
+    /// The header appears more than once, and should hold one address.
     Repeated,
-    /// The client's place holds something other than an address.
+    /// The client's place in the header holds something other than an address.
     Invalid,
     /// All addresses that are read are trusted.
     AllTrusted,
-    /// It has fewer items than there are hops.
+    /// The header has fewer items than there are hops.
     TooFew,
 }
 
 /// The messages for each problem of one header.
 ///
-/// Clients can cause some of the problems, so the messages are constants. None is built for a request, and none
-/// repeats text from a client.
+/// Clients can cause some of the problems. So the messages are constants, which cost nothing to build and never repeat
+/// text from a client.
 pub(super) struct Reasons {
     absent: &'static str,
     repeated: &'static str,

@@ -1,4 +1,4 @@
-//! The rule of GitLab's container registry, which trusts a position in the header, whoever has sent it.
+//! The rule of GitLab's container registry. It trusts a position in the header, whatever the peer.
 
 use std::net::IpAddr;
 

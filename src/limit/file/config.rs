@@ -30,7 +30,7 @@ const VALUES: Form = Form {
 /// The line of a value whose line is unknown.
 const LINE: u64 = 0;
 
-/// Reads what stands below a name in a file of limits, or the one line that [`FromStr`](std::str::FromStr) reads.
+/// Reads the value of a name in a file of limits, or the one line that [`FromStr`](std::str::FromStr) reads.
 ///
 /// ```
 /// use serde::Deserialize;

@@ -10,7 +10,7 @@ use super::node::{Lines, MapKey, Node, SyntaxError, Value};
 /// The deepest nesting of values. Limits need six levels. Raw values themselves have no bound.
 const MAX_DEPTH: usize = 32;
 
-/// Parses a text. An empty one holds nothing.
+/// Parses a text. An empty text has no content.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     if text.trim().is_empty() {
         let (line, value) = (1, Value::Nothing);

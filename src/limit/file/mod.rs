@@ -1,4 +1,4 @@
-//! Files of limits: from their languages to one tree, and from that to definitions.
+//! Files of limits: parses each language into one kind of tree, and reads definitions from the tree.
 
 mod config;
 mod defaults;
@@ -85,7 +85,7 @@ pub(super) enum LimitsSource {
 }
 
 impl LimitsSource {
-    /// Reads the source as it is now.
+    /// Reads the current content of the source.
     pub(super) fn read(&self) -> Result<Document, LimitsError> {
         match self {
             Self::Text(language, text) => Ok(Document {
@@ -169,7 +169,7 @@ impl Document {
         self.parse(|root| overrides::groups(root).try_for_each(|group| add(group?)))
     }
 
-    /// Passes its tree to `read`, and adds this document to errors.
+    /// Passes the tree to `read`, and adds this document to errors.
     fn parse(
         &self,
         read: impl FnOnce(&Node<'_>) -> Result<(), LimitsError>,

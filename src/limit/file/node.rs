@@ -4,7 +4,7 @@ use crate::id::shortened;
 
 /// A value in a file of any language, and its line.
 ///
-/// Scalars are text exactly as it is written, so that no id ever becomes a number and back.
+/// Scalars are kept exactly as written, so no id is converted to a number and back.
 #[derive(Clone, Debug)]
 pub(super) struct Node<'a> {
     pub(super) line: u64,

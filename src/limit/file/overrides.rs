@@ -1,5 +1,5 @@
-//! Overrides: limits with the ids of those who have them, in a list or a map of names, or in the
-//! older map of `name:id`.
+//! Overrides: limits, each with the ids of its clients. They are a list or a map of names, or the older map of
+//! `name:id`.
 
 use std::iter;
 

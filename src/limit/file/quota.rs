@@ -1,4 +1,4 @@
-//! A quota: how much, per what, and at what offset from UTC.
+//! A quota: the amount, the period, and the offset from UTC.
 
 use super::{
     super::{

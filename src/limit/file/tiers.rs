@@ -48,7 +48,7 @@ pub(super) fn tiers(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
     Ok(tiers.into())
 }
 
-/// Without `active`, only the lowest tier is active forever. A higher one would never end.
+/// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.
 fn tier(i: usize, entry: &Entry<'_>) -> Result<Tier, LimitsError> {
     let limit = entry.whole("limit")?;
     let limit = limit.ok_or_else(|| entry.missing("limit"))?;

@@ -7,7 +7,7 @@ use toml::{
 
 use super::node::{Lines, MapKey, Node, SyntaxError, Value};
 
-/// Parses a text. An empty one holds an empty map, as TOML has it.
+/// Parses a text. An empty text is an empty map, as in TOML.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     let table = DeTable::parse(text).map_err(|error| SyntaxError {
         line: error.span().map(|span| Lines::new(text).at(span.start)),

@@ -50,7 +50,7 @@ impl ValuesKind {
         }
     }
 
-    /// The same in words.
+    /// Names this kind in errors, by its main fields.
     const fn words(self) -> &'static str {
         match self {
             Self::Unlimited => "unlimited",
@@ -62,7 +62,7 @@ impl ValuesKind {
         }
     }
 
-    /// The first field that says that an entry is of this kind.
+    /// Finds the first field that marks an entry as this kind.
     fn found<'a>(self, entry: &Entry<'a>) -> Result<Option<&'a Node<'a>>, LimitsError> {
         let is_denied = match self {
             Self::Unlimited => !entry.flag("unlimited")?,
@@ -78,7 +78,7 @@ impl ValuesKind {
 /// The values, or `None` if there are none.
 pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     let Some(kind) = only_kind(entry)? else {
-        // These fields alone do not define a limit, so the values were forgotten.
+        // These fields do not define a limit by themselves, so the other values were forgotten.
         let is_started = ["unlimited", "blocked", "max_wait"];
         return match is_started.iter().any(|field| entry.get(field).is_some()) {
             true => Err(entry.missing("burst")),

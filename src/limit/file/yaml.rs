@@ -12,7 +12,7 @@ const MAX_ALIASED: usize = 100_000;
 /// The longest key, in characters. A set of names can be a key.
 const MAX_KEY: usize = 1 << 16;
 
-/// Parses a text. One without a document holds nothing.
+/// Parses a text. A text without a document has no content.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     let options =
         granit_parser::options! { emit_comments: false, simple_key_max_lookahead: MAX_KEY };

@@ -25,7 +25,7 @@ pub enum Headers {
     Draft10,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
     XRateLimitEpoch,
-    /// The same with a reset in seconds from now.
+    /// The fields of [`XRateLimitEpoch`](Self::XRateLimitEpoch), with the reset in seconds from now.
     XRateLimitDelta,
     /// No headers.
     None,

@@ -8,8 +8,8 @@ use crate::{
     transaction::Algorithm,
 };
 
-/// A limit's item of `RateLimit-Policy`, which is the same for all clients without an override, as long as they are in
-/// the lowest tier. The item of a quota per month is built each time, because months have different lengths.
+/// A limit's item of `RateLimit-Policy`. It is the same for all clients without an override that are in the lowest
+/// tier, so it is built once. The item of a monthly quota is built each time, because months have different lengths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
@@ -51,7 +51,7 @@ pub(super) fn item(
         Some(number) => (second, for_second.format(number)),
         None => ("", ""),
     };
-    // A full vector becomes the value without a copy.
+    // A full vector is converted to a value without a copy.
     let length = limit.len() + first.len() + number.len() + second.len() + maybe.len();
     let mut text = Vec::with_capacity(1 + length);
     text.push(b'"');

@@ -63,7 +63,7 @@ impl XRateLimit {
 }
 
 impl Reset {
-    /// Returns the reset, rounded up once, so that it does not move while the bucket is unused.
+    /// Returns the reset, rounded up only once, so that it stays the same while the bucket is unused.
     fn of(self, decision: &Decision) -> Option<u64> {
         let after = decision.reset_after();
         let after = Some(after).filter(|after| *after != Decision::NEVER)?;

@@ -17,7 +17,7 @@ use super::world::{Figures, World, figures, members};
 /// T is 1 s, τ is 10 s.
 pub(super) const TEN: Limit = Limit::per_second(1).burst(10);
 
-/// What each client holds.
+/// The tokens that each client holds.
 pub(super) async fn held(limiter: &Limiter, ids: &[&String]) -> Vec<Option<u32>> {
     let mut held = Vec::new();
     for id in ids {
@@ -96,7 +96,7 @@ pub async fn debit_never_votes(world: World) {
         );
         assert_eq!(passed.decision().remaining(), Some(left));
     }
-    // What is in debt denies whoever votes.
+    // A bucket in debt denies every voting member.
     let probe = limiter
         .spend_batch(&[Transaction::new("l", &b).cost(0)])
         .await
@@ -190,7 +190,7 @@ pub async fn checked_batch_shows_what_a_spend_would_leave(world: World) {
     }
 }
 
-/// Which of two members, each on a new bucket of its own limit, is the strictest: in both orders.
+/// Returns the strictest of two members, each on a new bucket of its own limit. Tries both orders.
 async fn strictest(world: &World, case: &str, limits: [Limit; 2], costs: [[u32; 2]; 2]) -> usize {
     let limiter = world.limiter([("x", limits[0].clone()), ("y", limits[1].clone())]);
     let mut found = Vec::new();
@@ -215,7 +215,7 @@ async fn strictest(world: &World, case: &str, limits: [Limit; 2], costs: [[u32; 
 
 pub async fn strictest_is_denied_then_waits_longer_then_has_fewer(world: World) {
     const SLOW: Limit = Limit::per_minute(1).burst(10);
-    // (case, limits, what is spent before and then, the strictest)
+    // (case, limits, cost spent before, cost spent then, the strictest member)
     let cases = [
         ("denied, shorter wait", [SLOW, TEN], [[5, 5], [10, 1]], 1),
         ("denied, longer", [TEN, TEN], [[10, 1], [10, 2]], 1),

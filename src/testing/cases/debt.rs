@@ -1,4 +1,4 @@
-//! Section 3 of the design: what is given back, and what is owed beyond the burst.
+//! Section 3 of the design: refunds, and debts beyond the burst.
 
 use crate::{
     limit::Limit,
@@ -37,7 +37,7 @@ pub async fn refund_gives_back_up_to_full(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let id = world.id("a");
     let bucket = Transaction::new("l", &id);
-    // (spent, advance, refunded, figures): `allowed` says whether anything was given back.
+    // (spent, advance, refunded, figures): `allowed` means that anything was refunded.
     let steps = [
         (5, 0, 1, figures(true, 6, 0, 4_000_000)),
         (0, 0, 0, figures(false, 6, 0, 4_000_000)),

@@ -1,4 +1,4 @@
-//! Limits that refuse nobody, and clients who are always refused.
+//! Limits that refuse no client, and clients that are always refused.
 
 use crate::{
     decision::Decision,

@@ -1,4 +1,4 @@
-//! Random histories, lived through by several backends side by side.
+//! Random histories that several backends run side by side.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,12 @@ pub async fn random_histories_are_decided_as_by_a_map(world: World) {
     live_through(2000, 7, &[world.backend()], &world.id("")).await;
 }
 
-/// Lets the backends live through so many random operations, each of which they must answer as the map
-/// does, to the microsecond.
+/// Runs this many random operations on the backends. Each backend must give the same answers as the map, to the
+/// microsecond.
 pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
     let mut random = Random(seed);
     let mut side = SideBySide::new([generous(), strict()], backends, PACE);
-    // Those of one test, for a backend that others use too.
+    // The ids of one test, for a backend that other tests use as well.
     let ids: Vec<_> = (1..=6).map(|id| format!("{ids}{id}")).collect();
     let (mut allowed, mut denied, mut errors) = (0, 0, 0);
     for _ in 0..operations {
@@ -64,7 +64,7 @@ impl Random {
 
 const NAMES: [&str; 4] = ["a", "b", "c", "off"];
 
-/// Microseconds, of which tokens and windows take some.
+/// Times in microseconds. Tokens and windows take a few of them.
 const PACE: Pace = Pace {
     ahead: [10, 1000, 20_000, 200_000],
     back: 500_000,
@@ -102,7 +102,7 @@ fn generous() -> Limits {
         .unwrap()
 }
 
-/// Other counts, so that fractions are read anew; one limit is off.
+/// Limits with other counts, so that stored fractions are converted. One limit is off.
 fn strict() -> Limits {
     Limits::builder()
         .limit("a", Limit::per_second(3).burst(5))
@@ -132,8 +132,8 @@ async fn decide(
     }
 }
 
-/// All that a caller can see, errors by their text. The raw state is not part of it: a backend may
-/// forget a full bucket.
+/// Everything that a caller can see, with errors as text. The raw state is left out, because a backend may forget a
+/// full bucket.
 type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
 
 type SeenMember = (bool, Option<u32>, [Option<Duration>; 4]);

@@ -1,4 +1,4 @@
-//! Sections 3 and 4 of the design: what becomes of buckets as limits differ, change or are off.
+//! Sections 3 and 4 of the design: buckets whose limits differ, change or are off.
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ pub async fn changed_limit_keeps_the_tat(world: World) {
         .spend(&bucket.cost(6))
         .await
         .unwrap();
-    // What 6 s of debt are worth under other limits, and back under the first.
+    // The value of 6 s of debt under other limits, and then under the first one again.
     let cases = [
         (
             Limit::per_second(2).burst(20),

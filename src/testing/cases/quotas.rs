@@ -1,4 +1,4 @@
-//! Section 4a of the design: quotas, which come back at once when their period ends.
+//! Section 4a of the design: quotas, which come back all at once when their period ends.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use super::world::{Figures, World, figures};
 const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
 
-/// Periods, and when the first two of them end that midnight of Thursday, 1 January 2026, is in.
+/// Periods, with the ends of two consecutive ones: the period that contains midnight of Thursday, 1 January 2026, and
+/// the next.
 fn periods() -> [(Per, u64, u64); 9] {
     let ahead = UtcOffset::hours(2);
     let days = |days| days * DAY;

@@ -1,4 +1,4 @@
-//! Limiters on several backends that live through one history, by one clock.
+//! Limiters on several backends that run the same history, by one clock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,20 +11,20 @@ use crate::{
     transaction::Algorithm,
 };
 
-/// A map, which is right, and the backends that are compared with it.
+/// A map as the reference, and the backends that are compared with it.
 pub(super) struct SideBySide {
     clock: ManualClock,
     map: Arc<MapBackend>,
-    /// For each set of limits, the map's limiter and the others'.
+    /// For each set of limits, the limiter on the map and those on the other backends.
     limiters: [(Limiter, Vec<Limiter>); 2],
     pace: Pace,
     latest: Timestamp,
     pub(super) steps_back: u32,
 }
 
-/// How far the clock moves in one step, in microseconds.
+/// The distance that the clock moves in one step, in microseconds.
 pub(super) struct Pace {
-    /// At most, each in a quarter of the steps forward.
+    /// The largest steps forward. Each applies to a quarter of them.
     pub(super) ahead: [u64; 4],
     pub(super) back: u64,
 }
@@ -50,8 +50,8 @@ impl SideBySide {
         }
     }
 
-    /// Moves the clock by random numbers below those that are asked for: mostly forwards, and back as far as no backend may
-    /// have forgotten a full bucket.
+    /// Moves the clock by a random distance, mostly forwards. It only steps back as far as no backend may have
+    /// forgotten a full bucket.
     pub(super) fn step(&mut self, mut below: impl FnMut(u64) -> u64) {
         let now = self.clock.now();
         if below(8) == 0 {
@@ -76,14 +76,14 @@ impl SideBySide {
         self.clock.now()
     }
 
-    /// The map's limiter, and the others'.
+    /// Returns the limiter on the map, and those on the other backends.
     pub(super) fn limiters(&self, which: usize) -> (&Limiter, &[Limiter]) {
         let (map, others) = &self.limiters[which];
         (map, others)
     }
 }
 
-/// How the buckets of a limit are decided, if it is not off.
+/// Returns the algorithm of a limit, if the limit is not off.
 pub(super) fn algorithm<'a>(limits: &'a Limits, name: &str) -> Option<&'a Algorithm> {
     limits.get(name)?.limit.as_ref()?.algorithm()
 }

@@ -80,7 +80,7 @@ pub async fn figures_follow_the_walkthrough(world: World) {
 }
 
 pub async fn equality_passes_and_a_microsecond_less_does_not(world: World) {
-    // (limit, spent at first, cost, when it passes: its instant, rounded up)
+    // (limit, cost spent at first, cost, the instant at which it passes, rounded up)
     let cases = [
         (TWENTY, 20, 20, 1_000_000),
         (TWENTY, 15, 6, 50_000),
@@ -263,7 +263,7 @@ pub async fn check_answers_what_spend_would_and_writes_nothing(world: World) {
                 .await
                 .unwrap();
             let spent = limiter.spend(&transaction).await.unwrap();
-            // All but who has decided: a cache may know the second time.
+            // Everything except the source of the decision, because a cache may decide the second time.
             let [before, after, checked, spent] =
                 [before, after, checked, spent].map(|decision| format!("{decision:?}"));
             assert_eq!(before, after, "{mode:?} {cost}");

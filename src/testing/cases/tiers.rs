@@ -19,7 +19,8 @@ struct Scenario {
     events: Vec<Event>,
 }
 
-/// When, how much at least and at most, how much is granted, by which tiers, when it would be, and the phases before.
+/// The time; the fewest and the most units; the granted units; the tiers that granted them; the time until the request
+/// would be granted; the phases before.
 #[derive(Deserialize)]
 struct Event(
     u64,
@@ -32,7 +33,7 @@ struct Event(
 );
 
 impl Scenario {
-    /// Their milliseconds are our microseconds: both are what the time is counted in.
+    /// A millisecond of the scenarios is a microsecond here: each is the smallest unit of time.
     fn limit(&self) -> Limit {
         let span = |ticks: Option<u64>| ticks.map_or(Tier::FOREVER, Duration::from_micros);
         let tiers = self
@@ -47,7 +48,7 @@ impl Scenario {
     }
 }
 
-/// What Charon's own simulator does, played by a backend.
+/// A backend must grant the same as Charon's own simulator.
 pub async fn charons_scenarios_play_out(world: World) {
     let file: File = serde_json::from_str(include_str!("../charon.json")).unwrap();
     let start = world.now();

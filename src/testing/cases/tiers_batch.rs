@@ -1,4 +1,4 @@
-//! Batches of buckets with tiers, and of such without.
+//! Batches of buckets with tiers and without.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ fn limiter(world: &World) -> Limiter {
     ])
 }
 
-/// How much a bucket with tiers would grant, and up to which tier.
+/// Returns the number of units that a bucket with tiers would grant, and the highest tier among them.
 async fn would_be(limiter: &Limiter, limit: &str, id: &str) -> (u32, Option<usize>) {
     let all = Transaction::new(limit, id).cost(1000).min_cost(1);
     let checked = limiter.check(&all).await.unwrap();
     (checked.granted(), checked.tier())
 }
 
-/// How much a bucket without tiers holds.
+/// Returns the number of tokens in a bucket without tiers.
 async fn held(limiter: &Limiter, id: &str) -> Option<u32> {
     let probe = Transaction::new("gcra", id).cost(0);
     limiter.check(&probe).await.unwrap().remaining()
@@ -147,10 +147,10 @@ pub async fn spend_only_tiers_never_vote_and_are_skipped_whole(world: World) {
     assert_eq!((alone.granted(), alone.tier()), (2, Some(1)));
 }
 
-/// What two members are, each on a bucket of its own that has had some taken from it before.
+/// Two members: the limit, the units spent before from the member's own bucket, and the cost.
 type Pair = [(&'static str, u32, u32); 2];
 
-/// Which of two members is the strictest: in both orders.
+/// Returns the strictest of two members. Tries both orders.
 async fn strictest(world: &World, case: &str, pair: Pair) -> usize {
     let limiter = limiter(world);
     let mut found = Vec::new();

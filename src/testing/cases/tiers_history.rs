@@ -1,4 +1,4 @@
-//! Random histories of random tiers, lived through by several backends side by side.
+//! Random histories of random tiers that several backends run side by side.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,8 +21,8 @@ pub async fn random_tiers_are_decided_as_by_a_map(world: World) {
     live_through(1000, 7, &[world.backend()], &world.id("")).await;
 }
 
-/// Lets new backends live through so many random operations on random tiers, each of which they must answer as the map
-/// does, to the microsecond.
+/// Runs this many random operations on random tiers, on new backends. Each backend must give the same answers as the
+/// map, to the microsecond.
 pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
     let mut random = Random(seed);
     let mut side = SideBySide::new(limits(&mut random), backends, PACE);
@@ -48,7 +48,7 @@ pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backen
 
 const NAMES: [&str; 4] = ["a", "b", "c", "gcra"];
 
-/// Microseconds, of which tokens and windows take some.
+/// Times in microseconds. Tokens and windows take a few of them.
 const PACE: Pace = Pace {
     ahead: [1, 4, 20, 100],
     back: 50,
@@ -75,8 +75,9 @@ async fn compare(
     expected
 }
 
-/// Random tiers of each name, and others between which and these a history may change: each period lasts as long in
-/// all, and so does the lowest window, so that both forget it at one time.
+/// Returns two sets of random tiers, between which a history may change. In both sets, each tier has the same total of
+/// active period and cooldown, and the lowest windows are equal. So a bucket can be forgotten at the same time under
+/// both.
 fn limits(random: &mut Random) -> [Limits; 2] {
     let mut sets = [Limits::builder(), Limits::builder()];
     for name in &NAMES[..3] {
@@ -107,7 +108,7 @@ fn pair(random: &mut Random, is_lowest: bool) -> [Tier; 2] {
     };
     let one = tier(window, active, cooldown);
     let other_window = if is_lowest { window } else { active };
-    // Half of the active period becomes cooldown, but for one that does not end.
+    // In the other set, half of the active period becomes cooldown, unless the tier never ends.
     let is_finite = active.max(cooldown) < Tier::FOREVER;
     let part = active.as_micros().div_ceil(2).try_into().unwrap_or(1);
     let part = Duration::from_micros(part);
@@ -118,7 +119,7 @@ fn pair(random: &mut Random, is_lowest: bool) -> [Tier; 2] {
     [one, other]
 }
 
-/// One in twenty does not end.
+/// Returns a random span. One in twenty never ends.
 fn span(random: &mut Random, least: u64, most: u64) -> Duration {
     match random.below(20) {
         0 => Tier::FOREVER,
@@ -142,7 +143,7 @@ async fn decide(
     }
 }
 
-/// All that a caller can see.
+/// Everything that a caller can see.
 type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -174,8 +175,8 @@ fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
     Ok((batch.allowed(), batch.strictest(), members))
 }
 
-/// Returns whether the lowest tier does not end: then a store may forget it once its window is empty, and so that it
-/// has been entered, on which nothing but the time until a reset depends.
+/// Returns whether the lowest tier never ends. A store may forget such a bucket once its window is empty, although the
+/// tier has been entered. Only the time until a reset depends on that.
 fn begins_for_ever(decision: &Decision) -> bool {
     match decision.algorithm() {
         Some(Algorithm::Tiers(tiers)) => {
@@ -186,7 +187,7 @@ fn begins_for_ever(decision: &Decision) -> bool {
     }
 }
 
-/// Mostly of one bucket, since more deny each other.
+/// Returns a batch, mostly of one bucket, because the members of a larger batch often deny each other.
 fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
     let len = [1, 1, 1, 2, 3, 5][usize::try_from(random.below(6)).unwrap()];
     let mut below = |len: usize| usize::try_from(random.below(len as u64)).unwrap();

@@ -28,14 +28,14 @@ pub fn penalty() -> Limit {
     Limit::tiers([lowest, burst]).unwrap()
 }
 
-/// Five a second; whoever exceeds that gets one more, and then nothing for fifteen seconds.
+/// Five a second. A client that exceeds this gets one more, and then nothing for fifteen seconds.
 pub fn prison() -> Limit {
     let lowest = Tier::new(5, secs(1)).active(secs(1));
     let prison = Tier::new(1, secs(15)).active(secs(15));
     Limit::tiers([lowest, prison]).unwrap()
 }
 
-/// What a decision has granted: how much, up to which tier, and how much from which.
+/// The grant of a decision: the number of units, the highest tier, and the number from each tier.
 type Granted = (u32, Option<usize>, Vec<(usize, u32)>);
 
 fn granted(decision: &Decision) -> Granted {
@@ -94,7 +94,7 @@ pub async fn check_grants_what_a_spend_would_and_enters_nothing(world: World) {
             let checked = limiter.check(&group).await.unwrap();
             let again = limiter.check(&group).await.unwrap();
             let spent = limiter.spend(&group).await.unwrap();
-            // All but who has decided: a cache may know the second time.
+            // Everything except the source of the decision, because a cache may decide the second time.
             let [checked, again, figures] =
                 [&checked, &again, &spent].map(|decision| format!("{decision:?}"));
             assert_eq!(checked, again);
@@ -210,7 +210,7 @@ pub async fn clock_that_steps_back_frees_no_prisoner(world: World) {
     assert!(!limiter.spend(&bucket).await.unwrap().allowed());
     world.advance(1);
     assert_eq!(limiter.spend(&bucket).await.unwrap().tier(), Some(0));
-    // What is granted while the clock is back counts as of the last grant.
+    // A grant while the clock is behind counts at the time of the last grant.
     world.set(entered);
     let rest = limiter.spend(&bucket.cost(4)).await.unwrap();
     assert_eq!(rest.granted(), 4);
@@ -325,5 +325,5 @@ pub async fn simultaneous_requests_fill_each_tier_exactly(world: World) {
     assert_eq!(given, [5, 50]);
 }
 
-/// A mode in which tiers take part.
+/// A mode that tiers support.
 pub const MODES: [Mode; 3] = [CheckAndSpend, CheckOnly, SpendOnly];

@@ -16,7 +16,7 @@ const SECOND: u128 = 1_000_000;
 const LINE: Limit = Limit::per_second(1)
     .burst(2)
     .max_wait(Duration::from_secs(3));
-/// The same without a line.
+/// The same limit without a line.
 const TWO: Limit = Limit::per_second(1).burst(2);
 
 fn handle(limiter: &Limiter) -> LimitHandle {
@@ -31,7 +31,7 @@ fn delays(batch: &BatchDecision) -> Vec<u128> {
     batch.members().iter().map(delay).collect()
 }
 
-/// Spends so often, and returns the receipts.
+/// Spends this many times, and returns the receipts.
 async fn spend(limit: &LimitHandle, id: &str, times: usize) -> Vec<Receipt> {
     let mut receipts = Vec::new();
     for _ in 0..times {
@@ -104,7 +104,7 @@ pub async fn caller_that_does_not_wait_is_denied(world: World) {
 pub async fn only_members_that_vote_and_spend_wait(world: World) {
     let limiter = world.limiter([("l", LINE)]);
     let limit = handle(&limiter);
-    // (mode, whether it passes on an empty bucket, what it leaves until full)
+    // (mode, whether it passes on an empty bucket, time until full afterwards)
     let modes = [
         (Mode::CheckAndSpend, true, 3 * SECOND),
         (Mode::CheckOnly, false, 2 * SECOND),
@@ -187,7 +187,7 @@ pub async fn line_next_to_a_window_and_a_quota_in_one_batch(world: World) {
     assert_eq!(left().await, (3 * SECOND, Some(1), Some(1)));
 }
 
-/// How long until the first bucket of a batch is full, and what is left in the two others.
+/// Returns the time until the first bucket of a batch is full, and the remaining tokens of the two others.
 async fn taken_and_left(
     limiter: &Limiter,
     batch: &[Transaction<'_>; 3],
@@ -367,7 +367,7 @@ pub async fn line_is_started_as_promised_after_a_reset(world: World) {
     limit.reset(&id).await.unwrap();
     let next = limit.spend(&id).await.unwrap();
     assert_eq!(Figures::from(&next), figures(true, 1, 0, SECOND));
-    // Those who were in line have nothing to give back any more, but what they charged is refunded as usual.
+    // Requests that were in line have nothing to give back any more, but their charges are refunded as usual.
     let refunded = limit.refund_receipt(&id, receipts.pop().unwrap()).await;
     assert_eq!(refunded.unwrap().reset_after().as_micros(), 0);
 }

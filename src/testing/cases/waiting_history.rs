@@ -1,4 +1,4 @@
-//! Random histories of limits with a line: spent, abandoned, refunded by receipt and without.
+//! Random histories of limits with a line: spends, abandoned waits, and refunds with and without a receipt.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn limits() -> Limits {
         .unwrap()
 }
 
-/// Receipts of one charge, by the map and by the other backend.
+/// Receipts for the same charge, from the map and from the other backend.
 pub(super) struct Held {
     limit: String,
     id: String,

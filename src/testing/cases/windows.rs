@@ -114,7 +114,7 @@ pub async fn refund_of_a_window_removes_the_latest_units(world: World) {
     ] {
         let refunded = limiter.refund(&bucket.cost(cost)).await.unwrap();
         let found = Figures {
-            // More than fits at once never passes.
+            // A cost above the limit never passes.
             next_after: match refunded.next_after() {
                 Decision::NEVER => u128::MAX,
                 wait => wait.as_micros(),
@@ -205,7 +205,7 @@ pub async fn window_counts_later_units_when_the_clock_steps_back(world: World) {
         let spent = limiter.spend(&bucket.cost(cost)).await.unwrap();
         assert_eq!(Figures::from(&spent), expected, "{cost} at {instant}");
     }
-    // The unit of 20 left for good when the last ones were taken.
+    // The unit of instant 20 expired for good when the last ones were taken.
     world.set(start + 110);
     let probe = limiter.check(&bucket.cost(0)).await.unwrap();
     assert_eq!(probe.remaining(), Some(0));

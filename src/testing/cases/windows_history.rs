@@ -1,5 +1,5 @@
-//! Random histories of windows, quotas and token buckets: spent, debited, refunded by receipt and without, by a clock that
-//! also steps back.
+//! Random histories of windows, quotas and token buckets: spends, debits, and refunds with and without a receipt, by a
+//! clock that also steps back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,7 +69,7 @@ fn limits() -> Limits {
         .unwrap()
 }
 
-/// Mostly forwards, and back as far as no backend may have forgotten a full bucket.
+/// Moves the clock, mostly forwards. It only steps back as far as no backend may have forgotten a full bucket.
 fn move_clock(world: &World, map: &MapBackend, random: &mut Random, latest: u64) -> bool {
     let (now, limits) = (world.now(), limits());
     if random.below(8) > 0 {

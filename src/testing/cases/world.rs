@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// An id that no other test has, on a store that outlives the test.
+    /// Returns an id that no other test uses, because a store may outlive the test.
     pub fn id(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// Everything that a decision tells, spans in microseconds.
+/// All figures of a decision, with spans in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
     pub allowed: bool,

@@ -20,7 +20,7 @@ impl History {
         }
     }
 
-    /// Takes a history off the front. It is one that grants can lead to, by some limit.
+    /// Takes a history off the front. Rejects a history that no limit and no grants can lead to.
     pub(crate) fn read_from(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let last = varint::read(bytes)?;
         if last >= Timestamp::END.as_micros() {
@@ -37,7 +37,7 @@ impl History {
 }
 
 impl Log {
-    /// Times are counted back from the last grant, or from the unit before.
+    /// The first time counts back from the last grant, each of the others from the unit before it.
     fn write_to(&self, last: u64, bytes: &mut Vec<u8>) {
         let entry = self.entry.map_or(0, |entry| last - entry + 1);
         varint::write(bytes, entry);

@@ -1,27 +1,37 @@
--- Decides batches one after the other: each does to its buckets what a verb for each says, all or nothing.
+-- Decides batches, one after the other. Each member of a batch has a verb, which says what to do to the member's
+-- bucket. A batch is applied completely or not at all.
 --
--- KEYS: the buckets of all members, batch after batch. ARGV: how many batches there are; then for each of them the time
--- (the client's, or -1 for the server's), how many members it has, how many arguments follow, and for each member a verb,
--- and
---   the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of the
---   tolerance, in parts of the count; to the tolerance, the wait in line is added for a charge that may wait; for `leave`
---   also what was stored right after the charge, `us` and `frac`, or -1 and 0 if that is not known;
---   or, if it has tiers, `T`, the most and the least units, how many tiers there are, and for each of them the limit,
---   the window, the active period and the cooldown (-1 if infinite), and 1 if it is skippable plus 2 if it slides;
---   or, if it has a window, `W`, what is done to the units if it passes (`spend`, `debit`, `fill`, which is a debit of no
---   more than there is room for, `earlier`, which is one of units that were taken before now, `refund` or `keep`), the limit,
---   the window, the cost, and the instant of the units that are refunded (-1 for the newest), or how long ago they were taken;
---   or, if it has a quota, `Q`, the quota, the cost, the period as two arguments, and the start of the period in which
---   was charged what is refunded (-1 for any).
--- Answers for each batch whether all that vote fit, the time, and for each member what was stored: `us` and `frac`; or
--- what is reported of its tiers, and how much is granted; or what is reported of its window, and how many units change; or
--- the start of its period, and how much is used. A batch that fails is answered with the text of its error.
+-- KEYS: the buckets of all members, batch after batch.
+-- ARGV: the number of batches. Then for each batch: the time (the client's, or -1 for the server's), the number of
+-- members, the number of arguments that follow, and for each member a verb and the arguments of its algorithm:
+--   GCRA: the limit's count; the cost and the tolerance in whole microseconds; the remainders of both, in parts of the
+--     count. For a charge that may wait, the tolerance includes the wait in line. For `leave`, also `us` and `frac` as
+--     stored right after the charge, or -1 and 0 if they are unknown.
+--   Tiers: `T`; the most and the fewest units to grant; the number of tiers; for each tier the limit, the window, the
+--     active period and the cooldown (-1 if infinite), and a sum of 1 if the tier is skippable and 2 if its window
+--     slides.
+--   Window: `W`; the change to make if the batch passes; the limit, the window, the cost; the instant of the units to
+--     refund (-1 for the newest units) or, for `earlier`, how long ago the units were taken. The changes are `spend`,
+--     `debit`, `fill` (a debit of at most as many units as there is room for), `earlier` (a debit of units that were
+--     taken before now), `refund` and `keep` (no change).
+--   Quota: `Q`; the quota, the cost, the period as two arguments; the start of the period that a refund gives back to
+--     (-1 for any period).
+-- The verbs: `spend` charges and votes; `offer` charges without a vote; `vote` votes without charging; `debit` charges
+-- even into debt; `refund`; `leave` refunds to a limit with a line; `reset`; `look` only reads.
+-- Answers for each batch 1 if all voting members fit or 0 if not, the time, and two values for each member:
+--   GCRA: `us` and `frac`, as stored before.
+--   Tiers: the report by `tiers.lua`, and the number of granted units.
+--   Window: the report by `windows.lua`, and the number of changed units.
+--   Quota: the start of the period and the used amount, as stored before.
+-- The answer for a batch that fails is the text of its error.
 
--- The buckets that are loaded, by key, and those that are to be written.
--- Nothing is written before all batches are decided: a script that fails half-way is not rolled back by Redis.
+-- The loaded buckets by key, and the list of buckets to write.
+-- Nothing is written before all batches are decided, because Redis does not roll back a script that fails half-way.
+-- Large values are the exception: see `at_once`.
 local buckets, changed = {}, {}
 
--- What is stored is `us`, or `us:frac`, or the text of a bucket with another algorithm. A missing bucket is a full one.
+-- Loads a bucket. The stored value is `us`, `us:frac`, or the text of another algorithm. A missing bucket is a full
+-- one.
 local function load(key)
   local bucket = buckets[key]
   if bucket then
@@ -41,8 +51,8 @@ local function load(key)
   return bucket
 end
 
--- A bucket of which the value stays where it is, if that is a large window. A user who may not read
--- parts of it reads and writes it as a whole.
+-- Returns the bucket if its value is a large window. Such a value stays on the server: the script reads only the parts
+-- that it needs. If the Redis user lacks the permission to read parts, this returns nil, and the whole value is loaded.
 local function find_large(key)
   local length = not buckets[key] and redis.pcall('STRLEN', key)
   if type(length) ~= 'number' or length <= 1 + 8 * SMALL_WINDOW or length % 8 ~= 1 then
@@ -57,7 +67,7 @@ local function find_large(key)
   return {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false, units = units}
 end
 
--- Remembers what is to be written at the end: a theoretical arrival time, or a text.
+-- Changes a bucket to a theoretical arrival time or a text, which `write` stores at the end.
 local function change(bucket, us, frac, text, ttl)
   buckets[bucket.key] = bucket
   bucket.us, bucket.frac, bucket.text, bucket.ttl = us, frac, text, ttl
@@ -67,7 +77,7 @@ local function change(bucket, us, frac, text, ttl)
   end
 end
 
--- Whole microseconds and the fraction are added apart. As one number, a double could not hold both exactly.
+-- Adds whole microseconds and the fraction separately. A double could not hold their sum exactly.
 local function charge(us, frac, at)
   local count = tonumber(ARGV[at])
   us, frac = us + ARGV[at + 1], frac + ARGV[at + 3]
@@ -88,7 +98,8 @@ local function refund(us, frac, at)
   return us, frac
 end
 
--- A refund into a line: only the last one in it gives its slot back.
+-- Refunds a charge on a limit with a line. While somebody waits in line, only the last slot can be given back: the
+-- callers behind any other slot keep their instants. If nobody waits, a refund works as usual.
 local function leave(us, frac, at)
   local was_us, was_frac = us, frac
   if frac >= tonumber(ARGV[at]) then
@@ -103,7 +114,7 @@ local function leave(us, frac, at)
   return refund(us, frac, at)
 end
 
--- The TAT that a verb leaves, or nothing if the cost does not fit.
+-- Returns the TAT after a verb, or nil if the cost does not fit.
 local function apply(verb, us, frac, at)
   if verb == 'look' then
     return us, frac
@@ -111,13 +122,14 @@ local function apply(verb, us, frac, at)
     return leave(us, frac, at)
   end
   if us < now then
-    -- A full bucket cannot become fuller, and one in the past counts as full now: idle time does not add up.
+    -- A TAT in the past means a full bucket. A refund cannot make it fuller. A charge starts from now, because idle
+    -- time does not add up.
     if verb == 'refund' then
       return us, frac
     end
     us, frac = now, 0
   elseif frac >= tonumber(ARGV[at]) then
-    -- The limit's count has become smaller since the fraction was stored.
+    -- The limit's count was lowered after the fraction was stored.
     frac = ARGV[at] - 1
   end
   if verb == 'refund' then
@@ -141,8 +153,8 @@ local function apply(verb, us, frac, at)
   return new_us, new_frac
 end
 
--- Keeps a TAT until it is past, counted from the millisecond that has begun. A full bucket needs no key, except under a
--- client's clock, which may yet step back.
+-- Keeps a TAT until it has passed, counted from the start of the current millisecond. A full bucket needs no key,
+-- except under a client's clock, which may still step back.
 local function keep(bucket, us, frac)
   local last, ttl = frac > 0 and us + 1 or us, grace
   if last > now then
@@ -151,8 +163,8 @@ local function keep(bucket, us, frac)
   change(bucket, us, frac, '', ttl)
 end
 
--- Keeps what is granted from tiers until nothing depends on it any more. A large value is written at once, and loaded
--- again when it is needed.
+-- Keeps the grants of tiers until no decision depends on them. A large value is written immediately, and loaded again
+-- if a later batch needs it.
 local function keep_tiers(bucket, view)
   local fits, last = settle(view), lapses(view)
   local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
@@ -170,12 +182,12 @@ local function keep_tiers(bucket, view)
   buckets[bucket.key] = nil
 end
 
--- Keeps a text until `last`, or nothing if it is empty.
+-- Keeps a text until `last`. An empty text removes the bucket.
 local function keep_text(bucket, text, last)
   change(bucket, 0, 0, text, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
 end
 
--- Appends the units of a large window, and keeps it until the last of them expires.
+-- Appends units to a large window, and keeps the value until the last unit expires.
 local function keep_units(bucket, window)
   local added = string.rep(struct.pack('<d', window.at), window.units)
   local length = redis.pcall('SETRANGE', bucket.key, 1 + 8 * bucket.units.all, added)
@@ -186,16 +198,16 @@ local function keep_units(bucket, window)
   redis.call('PEXPIRE', bucket.key, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
 end
 
--- What writes a large value, at once.
+-- The functions that write a large value immediately, in place. All other changes wait for `write`.
 local at_once = {[keep_tiers] = true, [keep_units] = true}
 
--- The text of a bucket, if it is of this algorithm.
+-- Returns the text of a bucket if the bucket has this algorithm.
 local function text_of(bucket, algorithm)
   return string.sub(bucket.text, 1, 1) == algorithm and bucket.text or ''
 end
 
--- Each of these asks a bucket. Returns what is reported of it, as two values; whether the request fits; how many arguments
--- it has; and what makes the change, if there is one. Its name is its algorithm's.
+-- One function for each algorithm, named by its letter. Each returns the two reported values, whether the request fits,
+-- the number of the member's arguments and, if the bucket changes, a function that makes the change and its arguments.
 local ask = {}
 
 function ask.T(verb, bucket, at)
@@ -238,15 +250,16 @@ local function ask_gcra(verb, bucket, at)
   return us, frac, new_us ~= nil, verb == 'leave' and 7 or 5, changes and keep, new_us, new_frac
 end
 
--- The members of the batch that is decided: the bucket of each, and what makes its change.
+-- For each member of the current batch: its bucket, the function that makes its change, and two arguments of that
+-- function.
 local found, changes, first, second = {}, {}, {}, {}
 
--- Decides a batch of which the arguments begin at `at` and the keys after `nth`.
+-- Decides a batch whose arguments begin at `at` and whose keys follow `nth`.
 local function decide(at, nth)
   if not set_clock(ARGV[at]) then
     return {0, now}
   end
-  -- Most batches have one member. A table that has its room from the beginning costs least.
+  -- Most batches have one member. A table that is created with enough room does not have to grow.
   local reply, passes, has_large = {1, now, 0, 0}, true, false
   local members, arguments, fits = tonumber(ARGV[at + 1]), 0, true
   at = at + 4
@@ -259,7 +272,7 @@ local function decide(at, nth)
     end
     local asks = ask[ARGV[at]] or ask_gcra
     found[i] = bucket
-    -- A reset asks for nothing but what there was.
+    -- A reset reads the bucket first, because the reply contains the old state.
     local asked = verb == 'reset' and 'look' or verb
     reply[2 * i + 1], reply[2 * i + 2], fits, arguments, changes[i], first[i], second[i] = asks(asked, bucket, at)
     if verb == 'reset' then
@@ -273,7 +286,7 @@ local function decide(at, nth)
     reply[1] = 0
     return reply
   end
-  -- Large values are written at once, and tell whether the server takes writes at all.
+  -- Large values come first: if the server refuses writes, the first large write fails before anything has changed.
   for i = 1, has_large and members or 0 do
     local fault = changes[i] and at_once[changes[i]] and changes[i](found[i], first[i])
     if fault then
@@ -288,9 +301,9 @@ local function decide(at, nth)
   return reply
 end
 
--- Decides a batch as far as that is possible. What is stored may have been written by somebody else.
+-- Decides a batch, and turns an error into a reply. Another program may have written the stored values.
 local function try(at, nth)
-  -- One broken value must not fail the batches of other clients in the same call.
+  -- A broken value must not fail the batches of other clients in the same call.
   local done, reply = pcall(decide, at, nth)
   if done then
     return reply
@@ -298,12 +311,12 @@ local function try(at, nth)
   return type(reply) == 'table' and reply.err or 'ERR ' .. reply
 end
 
--- Writes what has changed, and says why the server takes no writes if it does not.
+-- Writes the changed buckets. Returns the error if the server refuses the first write.
 local function write()
   local wrote = false
   for _, bucket in ipairs(changed) do
     local value, ttl = bucket.text, bucket.ttl
-    -- `%.0f` and never `tostring`, which writes large numbers with an exponent.
+    -- `%.0f` and not `tostring`, which writes large numbers with an exponent.
     if value == '' and bucket.us > 0 and ttl > 0 then
       value = string.format(bucket.frac > 0 and '%.0f:%.0f' or '%.0f', bucket.us, bucket.frac)
     end
@@ -328,7 +341,7 @@ for i = 1, tonumber(ARGV[1]) do
   at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
 end
 if write() then
-  -- Each batch for itself: those that write nothing are none the worse for it.
+  -- The server refuses writes. Decide each batch again, separately: a batch that writes nothing still gets its answer.
   at, nth = 2, 0
   for i = 1, #replies do
     buckets, changed = {}, {}

@@ -1,13 +1,14 @@
--- The time in microseconds: the client's, or the server's if that is -1. Under a client's, which says nothing about the
--- server's, keys live ten minutes longer. Times stay below 2^53, up to which Lua's numbers are exact.
+-- The time in microseconds: the client's, or the server's if the client sends -1. A client's clock may differ from the
+-- server's, so keys that are written under a client's clock live ten minutes longer (`grace`, in milliseconds). Times
+-- stay below 2^53, the limit up to which Lua's numbers are exact.
 local now, grace, servers_time = 0, 0, nil
 
--- Sets both, unless the time is out of range.
+-- Sets `now` and `grace`. Returns whether the time is in range.
 local function set_clock(text)
   now, grace = tonumber(text), 600000
   if now < 0 then
     if not servers_time then
-      -- Read once: all batches of a call are decided at the same instant.
+      -- Read the server's clock once: all batches of a call are decided at the same instant.
       local time = redis.call('TIME')
       servers_time = time[1] * 1000000 + time[2]
     end

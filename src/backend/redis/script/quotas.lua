@@ -1,15 +1,17 @@
--- What the scripts need for quotas: the calendar.
+-- The calendar and the arithmetic of quotas, for the scripts that use them.
 --
--- A value is `Q<start>:<used>`: when the period started, in microseconds, and how much of the quota is used. A period is
--- told by two arguments: its length, 0 for a month; and how far its calendar is ahead of UTC's in microseconds, plus three
--- days for weeks, since the epoch was a Thursday; or `use`, if it starts with the first request.
+-- A value is `Q<start>:<used>`: the start of the period in microseconds, and the used amount.
+-- Two arguments describe a period. The first is its length, or 0 for a month. The second is `use` if the period starts
+-- with the first request. Otherwise, it is how far the calendar is ahead of UTC, in microseconds. For weeks, it is
+-- three days more, because the epoch was a Thursday.
 
 local DAY = 86400000000
 
--- When the month starts that contains a day, and how many days it has. Days count from the epoch, and years from March.
+-- Returns the first day of the month that contains `day`, and the number of its days. Days count from the epoch. Years
+-- begin in March.
 local function month(day)
   local floor = math.floor
-  -- Years that begin in March have their leap day at the end, so that all months before it are at the same place each year.
+  -- A year that begins in March has its leap day at the end, so the earlier months have the same place in every year.
   local since = day + 719468
   local era = floor(since / 146097)
   local nth = since - era * 146097
@@ -19,14 +21,15 @@ local function month(day)
   local first = floor((153 * place + 2) / 5)
   local days = floor((153 * place + 155) / 5) - first
   if place == 11 then
-    -- February, the last one. It belongs to the next year of the calendar.
+    -- February, the last month. It belongs to the next calendar year.
     year = year + 1
     days = (year % 4 == 0 and (year % 100 ~= 0 or year % 400 == 0)) and 29 or 28
   end
   return day - of_year + first, days
 end
 
--- When the period starts and ends that contains an instant. One that began before 1970 starts then.
+-- Returns the start and the end of the period that contains an instant. A period that began before 1970 starts at the
+-- epoch.
 local function period(at, length, shift)
   if shift == 'use' then
     return at, at + length
@@ -41,10 +44,10 @@ local function period(at, length, shift)
   return math.max(start, 0), start + length
 end
 
--- What counts now of a quota: nothing, if its period has ended.
+-- Returns the part of a stored state that still counts: nothing if the stored period has ended.
 local function current(start, used, length, shift)
-  -- By the period that contains the stored start, under the limit in force: a clock that steps back across midnight does
-  -- not get a second quota.
+  -- The end is computed from the stored start, under the limit in force. So a client does not get a second quota when
+  -- the clock steps back across midnight.
   if used > 0 then
     local _, ends = period(start, length, shift)
     if now < ends then
@@ -54,8 +57,8 @@ local function current(start, used, length, shift)
   return 0, 0, 0
 end
 
--- Whether a request fits; and the start and the amount that it leaves and when that ends, if it changes them. A refund by
--- receipt names the period.
+-- Returns whether a request fits and, if it changes the bucket, the new start, the new amount and the end of the
+-- period. A refund by receipt names the period that was charged.
 local function use(verb, start, used, at)
   local quota, cost, length, shift = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   local is_named, ends = true, 0
@@ -70,7 +73,7 @@ local function use(verb, start, used, at)
   local before = used
   used = verb == 'refund' and math.max(used - cost, 0) or used + cost
   if verb == 'debit' then
-    -- As in memory, where the amount is an unsigned number of 32 bits.
+    -- The memory backend stores the amount as an unsigned number of 32 bits. Both must agree.
     used = math.min(used, 4294967295)
   elseif verb ~= 'refund' and used > quota then
     return false

@@ -1,8 +1,8 @@
--- Spends from one bucket: what `batch.lua` does for one `spend`, in two thirds of the time.
+-- Spends from one bucket. Does the same as `batch.lua` for one `spend`, in two thirds of the time.
 --
--- ARGV: the time, the limit's count, the cost and the tolerance in whole microseconds, and what remains of the cost and of
--- the tolerance, in parts of the count. Those that are 0 at the end are left out.
--- Answers whether the cost fits, the time, and `us` and `frac` as they were stored.
+-- ARGV: the time; the limit's count; the cost and the tolerance in whole microseconds; the remainders of both, in parts
+-- of the count. Zeros at the end are left out.
+-- Answers whether the cost fits, the time, and `us` and `frac` as stored before.
 
 if not set_clock(ARGV[1]) then
   return {0, now}
@@ -20,8 +20,8 @@ if stored then
   end
 end
 
--- The stored value is returned as it was: the caller computes the figures from it, and checks that it comes to the same
--- decision.
+-- Answer with the stored value as it was. The caller computes the figures from this value, and checks that it reaches
+-- the same decision.
 local count, us, frac = tonumber(ARGV[2]), stored_us, stored_frac
 if us < now then
   us, frac = now, 0
@@ -32,7 +32,7 @@ us, frac = us + ARGV[3], frac + (ARGV[5] or 0)
 if frac >= count then
   us, frac = us + 1, frac - count
 end
--- Compared in two parts, because the sum of a time and a fraction would be rounded. Equality is allowed.
+-- Compare in two parts, because a double would round the sum of a time and a fraction. Equality is allowed.
 local horizon = now + ARGV[4]
 if us > horizon or us == horizon and frac > tonumber(ARGV[6] or 0) then
   return {0, now, stored_us, stored_frac}
@@ -42,7 +42,7 @@ local last, value = us, string.format('%.0f', us)
 if frac > 0 then
   last, value = us + 1, string.format('%.0f:%.0f', us, frac)
 end
--- A key's time counts from the millisecond that has begun.
+-- Redis counts a key's lifetime from the start of the current millisecond.
 local ttl = math.ceil(last / 1000) - math.floor(now / 1000)
 redis.call('SET', KEYS[1], value, 'PX', ttl + grace)
 return {1, now, stored_us, stored_frac}

@@ -1,19 +1,19 @@
--- Spends from many buckets, each spend for itself: what `spend.lua` does for one of them. A bucket is loaded and written
--- once, whatever is spent from it.
+-- Spends from many buckets for many callers. Decides each spend separately, as `spend.lua` does. Loads and writes each
+-- bucket once, however many spends it has.
 --
--- KEYS: the bucket of each run of equal spends. The runs of one bucket are next to each other, in their order.
--- ARGV: the time; what is spent, as five arguments: the limit's count, the cost, the tolerance, and the remainders of both;
--- how many kinds of spends there are; the others, as five arguments each; and for each run, which kind it is, plus as many
--- times the number of kinds as it has spends beyond the first. Arguments that are 0 at the end are left out.
--- Answers the time, and for each bucket `us` and `frac` as they were stored and how many of its spends fit; or the text of
--- an error, in place of `us` if the bucket cannot be read, and of the number if it cannot be written.
+-- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls.
+-- ARGV: the time; the first kind of spend; the number of kinds; the other kinds; one number for each run. A kind is
+-- five arguments: the limit's count, the cost, the tolerance, and the remainders of both. With `kinds` kinds, the
+-- number of a run of `n` spends is its kind, counted from 0, plus `kinds * (n - 1)`. Zeros at the end are left out.
+-- Answers the time, and for each bucket `us` and `frac` as stored before and the number of spends that fit. If a bucket
+-- cannot be read, the text of the error replaces `us`. If it cannot be written, the text replaces the number.
 
 if not set_clock(ARGV[1]) then
   return {now}
 end
 
 local pcall, floor, ceil, format = redis.pcall, math.floor, math.ceil, string.format
--- `%d` takes a third of the time of `%.0f`, where C has a type for it that is large enough.
+-- `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough for the time.
 local whole = format('%d', now) == format('%.0f', now) and '%d' or '%.0f'
 
 local count, cost, horizon = tonumber(ARGV[2]), tonumber(ARGV[3]), now + ARGV[4]
@@ -54,7 +54,7 @@ while key do
         new_us, new_frac = new_us + 1, new_frac - count
       end
       if new_us > horizon or new_us == horizon and new_frac > horizon_frac then
-        -- A denial changes nothing, so the other spends of the run, which are equal, do not fit either.
+        -- A denial changes nothing, and the other spends of the run are equal, so they do not fit either.
         break
       end
       tat_us, tat_frac, passed = new_us, new_frac, passed + 1
@@ -62,7 +62,7 @@ while key do
     nth = nth + 1
     key = KEYS[nth]
   until key ~= bucket
-  -- Each bucket for itself: one that cannot be read is nobody else's problem.
+  -- A bucket that cannot be read fails only its own spends.
   if fault then
     us, passed = fault, 0
   elseif passed > 0 then

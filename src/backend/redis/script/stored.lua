@@ -1,5 +1,6 @@
--- Reads a value that is no plain number: `us:frac`, the text of a bucket with another algorithm, which is full for this
--- one, or what is none of ours.
+-- Reads a value that is not a plain number. Returns `us`, `frac`, an error and a text. The value is `us:frac`, the text
+-- of another algorithm (which means a full bucket for this one), or a value that this crate has not written, which is
+-- an error.
 local function parse(stored)
   if type(stored) == 'table' then
     return 0, 0, stored.err

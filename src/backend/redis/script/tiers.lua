@@ -1,12 +1,14 @@
--- What `batch.lua`, which follows, needs for buckets with tiers.
+-- Buckets with tiers. Precedes `batch.lua`.
 --
--- A value is `T`, the number of tiers, the time of the last grant, then for each tier the time at which it was
--- entered (-1 for never), how many units are kept, and the place of the oldest among how many places; and then these
--- places, tier after tier, with the time of each unit. A tier without places counts its units only. Times are doubles,
--- which hold them exactly.
+-- A value is `T`, the number of tiers, the time of the last grant, then a record for each tier: the time of its last
+-- entry (-1 if it was never entered), the number of kept units, the place of the oldest unit, and the number of places.
+-- The places of all tiers follow, tier after tier, each with the time of one unit. A tier without places only counts
+-- its units. Times are doubles, which hold them exactly.
 
+-- The bytes before the records, and the bytes of a record.
 local HEAD, TIER = 10, 20
--- A value up to here is written anew: one command instead of three, and one for all decisions of a call.
+-- The largest value, in bytes, that is rewritten as a whole. One command replaces three, and all decisions of a call on
+-- the bucket share it.
 local SMALL = 256
 
 local function span(text)
@@ -22,7 +24,7 @@ local function phase(tier, at)
   return age <= tier.active and 'active' or 'cooldown'
 end
 
--- The time of a unit, counted from the oldest that is kept, which is 0.
+-- Returns the time of a unit. The oldest kept unit is number 0.
 local function unit(bucket, tier, nth)
   if tier.places == 0 then
     return tier.entry
@@ -30,8 +32,8 @@ local function unit(bucket, tier, nth)
   return (struct.unpack('<d', bucket.value, tier.area + 8 * ((tier.oldest + nth) % tier.places)))
 end
 
--- How many of the units that are kept are not in the window any more: they are the oldest.
--- By halving: a window of 4096 units takes twelve comparisons, so that the time does not depend on the limit.
+-- Returns how many of the kept units have left the window. The oldest leave first, so a binary search finds the number:
+-- a window of 4096 units takes twelve comparisons.
 local function outdated(bucket, tier)
   local low, high = 0, tier.kept
   while low < high do
@@ -45,13 +47,13 @@ local function outdated(bucket, tier)
   return low
 end
 
--- Reads what is stored, which is empty if there is nothing or the limit had another algorithm.
+-- Reads the stored value. It is empty if there is no bucket, or if the limit had another algorithm before.
 local function read_tiers(value, at)
   local bucket = {now = now, value = value}
   local stored = 0
   if value ~= '' then
     stored = string.byte(value, 2)
-    -- A clock that has stepped back would put grants into the future.
+    -- If the clock has stepped back, decide at the time of the last grant. Otherwise, grants would lie in the future.
     bucket.now = math.max(now, (struct.unpack('<d', value, 3)))
   end
   local area = 1 + HEAD + TIER * stored
@@ -61,7 +63,8 @@ local function read_tiers(value, at)
       limit = tonumber(ARGV[a]), window = span(ARGV[a + 1]), active = span(ARGV[a + 2]),
       cooldown = span(ARGV[a + 3]), kind = tonumber(ARGV[a + 4]),
       entry = -1, kept = 0, oldest = 0, places = 0, area = area,
-      -- What is found out later has its room from the beginning: a table that grows is what costs most here.
+      -- These fields are set later. Creating them here gives the table its final size: growing it is the most expensive
+      -- step.
       phase = '', old = 0, used = 0, takes = false, wants = 0, stay = 0, enters = false,
     }
     if i <= stored then
@@ -82,7 +85,7 @@ local function read_tiers(value, at)
   return bucket
 end
 
--- Finds out how much a request is granted, and what each tier that is drawn from `takes` of it.
+-- Returns the number of units to grant, and sets `takes` of each tier that the grant enters or draws from.
 local function plan(bucket, most, least)
   local from, passed, last, granted = 1, {}, 0, 0
   for i = #bucket, 1, -1 do
@@ -99,11 +102,11 @@ local function plan(bucket, most, least)
       passed[#passed + 1] = {tier, units}
       last = units > 0 and #passed or last
     elseif tier.phase == 'cooldown' and tier.kind % 2 == 0 then
-      -- It cannot be skipped, so everything above it is out of reach.
+      -- This tier cannot be skipped, so the tiers above it are out of reach.
       break
     end
   end
-  -- Nothing has been changed so far: a rejection leaves no trace.
+  -- No tier has changed yet, so a rejection leaves no trace.
   if granted < least then
     return 0
   end
@@ -113,8 +116,8 @@ local function plan(bucket, most, least)
   return granted
 end
 
--- What there was, as far as a request for `least` has to know it: that many of the oldest units, and those above a
--- limit that was lowered.
+-- Reports the state on which the figures for a request of `least` units depend: for each tier, its oldest units,
+-- `least` of them and one more for each unit above a limit that was lowered.
 local function report(bucket, least)
   local seen = {bucket.now}
   for _, tier in ipairs(bucket) do
@@ -130,7 +133,7 @@ local function report(bucket, least)
   return seen
 end
 
--- The times of some units in a row, as they are kept.
+-- Returns the stored times of consecutive units. The places are a ring, so the units can be in two parts.
 local function times(bucket, tier, nth, units)
   if tier.places == 0 then
     return string.rep(struct.pack('<d', tier.entry), units)
@@ -142,7 +145,7 @@ local function times(bucket, tier, nth, units)
     .. string.sub(bucket.value, tier.area, tier.area + 8 * (units - straight) - 1)
 end
 
--- The whole value. Places at its end that are not needed yet are left out.
+-- Returns the whole value. Unused places at the end are left out.
 local function write_anew(bucket)
   local head, areas, before = '', '', 0
   for _, tier in ipairs(bucket) do
@@ -165,8 +168,8 @@ local function write_anew(bucket)
   return 'T' .. string.char(#bucket) .. struct.pack('<d', bucket.now) .. head .. areas
 end
 
--- Writes the head, and the units that are new: whatever the limit, no more than that. The server refuses the first
--- command or none.
+-- Writes the head and the new units, however large the value is. If the server refuses writes, it refuses the first
+-- command, so the value never changes halfway.
 local function write_into(key, bucket)
   local first = redis.pcall('SETRANGE', key, 2, struct.pack('<d', bucket.now))
   if type(first) == 'table' then
@@ -190,7 +193,7 @@ local function write_into(key, bucket)
   end
 end
 
--- When nothing depends on the bucket any more.
+-- Returns the instant from which no decision depends on the bucket.
 local function lapses(bucket)
   local last, lowest = 0, bucket[1]
   for i, tier in ipairs(bucket) do
@@ -207,9 +210,10 @@ local function lapses(bucket)
   return last
 end
 
--- Finds out what each tier keeps of its units, and whether the value has the places for them.
+-- Sets how many units each tier keeps (`stay`) and how many places it needs (`wants`). Returns whether the stored value
+-- has these places already, so that it can be changed in place.
 local function settle(bucket)
-  -- The places of a tier are a ring, as many as its limit. If a limit has changed, so has the size of a ring.
+  -- The places of a tier are a ring with as many places as its limit. A changed limit needs a ring of another size.
   local fits = #bucket.value > SMALL and string.byte(bucket.value, 2) == #bucket
   for _, tier in ipairs(bucket) do
     tier.wants, tier.stay = tier.places, tier.kept

@@ -1,21 +1,20 @@
--- Spends from quotas and small windows, each spend for itself: what `spends.lua` does for other limits. A bucket is loaded
--- and written once, whatever is spent from it.
+-- Spends from quotas and small windows for many callers. Decides each spend separately, as `spends.lua` does for GCRA.
+-- Loads and writes each bucket once, however many spends it has.
 --
--- KEYS: the bucket of each run of equal spends. The runs of one bucket are next to each other, in their order.
--- ARGV: the time; what is spent, as four arguments: the limit, the cost, and the period of a quota as two arguments, or the
--- window and `W`; how many kinds of spends there are; the others, as four arguments each; and for each run, which kind it
--- is, plus as many times the number of kinds as it has spends beyond the first. Arguments that are 0 at the end are left
--- out. A bucket has no runs of both algorithms.
--- Answers the time, and for each bucket the start of the period and how much was used, or the instants of all units and
--- 0; and how many of its spends fit. The text of an error stands in place of the first if the bucket cannot be
--- read, and of the last if it cannot be written.
+-- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls, and all
+-- have the same algorithm.
+-- ARGV: as in `spends.lua`, but a kind is four arguments: the limit, the cost, and either the two arguments of a
+-- quota's period, or the window and `W`.
+-- Answers the time, and three values for each bucket: for a quota the start of the period and the used amount as stored
+-- before, for a window the instants of all units and 0; and the number of spends that fit. If a bucket cannot be read,
+-- the text of the error replaces the first value. If it cannot be written, the text replaces the last value.
 
 if not set_clock(ARGV[1]) then
   return {now}
 end
 
 local pcall, ceil, floor, format, sub = redis.pcall, math.ceil, math.floor, string.format, string.sub
--- `%d` takes a third of the time of `%.0f`, where C has a type for it that is large enough.
+-- `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough for the time.
 local whole = format('%d', now) == format('%.0f', now) and '%d' or '%.0f'
 
 local kinds = tonumber(ARGV[6] or 1)
@@ -23,15 +22,16 @@ local runs = 2 + 4 * kinds
 local are_alike = ARGV[runs + 1] == nil
 local limit, cost, length, shift, fresh, fresh_ends
 local one_unit = struct.pack('<d', now)
--- How the value of a bucket begins that is used in the present period, how long that is, and for how long it is kept.
+-- The start of the value of a quota in its current period, the length of this text, the lifetime of the value, and the
+-- period's start that the text is for. They are kept between runs: most buckets of a call share a period.
 local prefix, prefix_length, fresh_ttl, prefixed
 
--- For how long a bucket is kept that ends so.
+-- Returns the lifetime in milliseconds of a bucket that can be forgotten at `ends`.
 local function ttl(ends)
   return format(whole, ceil(ends / 1000) - floor(now / 1000) + grace)
 end
 
--- Sets what is spent, and the period that a quota is in.
+-- Sets the kind of spend and, for a quota, its current period.
 local function set_kind(kind)
   local terms = kind == 0 and 2 or 3 + 4 * kind
   limit, cost, length = tonumber(ARGV[terms]), tonumber(ARGV[terms + 1]), tonumber(ARGV[terms + 2])
@@ -46,7 +46,7 @@ local function set_kind(kind)
   end
 end
 
--- When the period of a stored start ends.
+-- Returns the end of the period with a stored start.
 local function ends_of(start)
   if start == fresh then
     return fresh_ends
@@ -55,7 +55,7 @@ local function ends_of(start)
   return ends
 end
 
--- The instants of all units.
+-- Returns the instants of all units.
 local function instants(part)
   local units = {}
   for nth = 1, #part / 8 do
@@ -64,7 +64,7 @@ local function instants(part)
   return units
 end
 
--- The units that count.
+-- Returns the units that have not expired.
 local function live(part)
   local first = 1
   while first < #part and struct.unpack('<d', part, first) + length <= now do
@@ -73,7 +73,7 @@ local function live(part)
   return first > 1 and sub(part, first) or part
 end
 
--- Adds units to others, after all that were taken until now.
+-- Adds units after all units that were taken at or before now. Only a clock that has stepped back leaves later units.
 local function take(part)
   local all = #part / 8
   local added = cost == 1 and one_unit or string.rep(one_unit, cost)
@@ -120,7 +120,7 @@ while key do
         reply[at], reply[at + 1] = instants(part), 0
       else
         if type(stored) == 'string' and sub(stored, 1, prefix_length) == prefix then
-          -- Almost always it is used in this period. A pattern takes longer.
+          -- Almost always, the value is of the current period. Comparing its first characters is faster than a pattern.
           start, used = fresh, tonumber(sub(stored, prefix_length + 1)) or 0
         elseif stored then
           text, fault = load(stored, 'Q')

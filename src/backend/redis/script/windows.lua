@@ -1,23 +1,24 @@
--- What `batch.lua`, which follows, needs for windows.
+-- Buckets with windows. Precedes `batch.lua`.
 --
--- A value is `W`, and when each unit was taken, in ascending order. Times are doubles, which hold them exactly. Units that
--- have expired may come first.
+-- A value is `W` and the instant at which each unit was taken, in ascending order. Times are doubles, which hold them
+-- exactly. Expired units may come first.
 
 local MOST_UNITS = 4096
--- So many units are reported one by one.
--- More would make the reply as long as the window, for figures that depend on three of them at most.
+-- The most units that are reported individually. For more units, the reply only has those that the figures depend on:
+-- at most three for the state before the change, and three for the state after it.
 local FEW = 16
--- A value with more units than this stays where it is: what is needed of it is read, and new units are appended.
+-- A value with more units than this stays on the server: the script reads the parts that it needs, and appends new
+-- units.
 local SMALL_WINDOW = 64
--- So many units are read at once where one is looked for.
+-- The number of units to read at once when a search has narrowed down to them.
 local BLOCK = 256
 
--- A value with units as they are stored: all of it as a text, or the key and what has been read so far.
+-- Returns the stored units of a value: either its whole text, or its key and the parts read so far.
 local function units_of(text, key, all)
   return {text = text, key = key, all = all, from = 0, to = 0, block = '', ends = {}}
 end
 
--- When a unit was taken, counted from the oldest, which is 0.
+-- Returns the instant at which a unit was taken. The oldest unit is number 0.
 local function taken(units, nth)
   if units.text then
     return (struct.unpack('<d', units.text, 2 + 8 * nth))
@@ -32,10 +33,10 @@ local function taken(units, nth)
   return at
 end
 
--- How many units were taken at or before an instant, of those from `low` on.
+-- Counts the units from number `low` on that were taken at or before an instant.
 local function count_until(units, low, instant)
   local high = units.all
-  -- Almost always all of them were: nothing is newer than now, unless a clock has stepped back.
+  -- Usually all units were, because no unit is newer than now unless the clock has stepped back.
   if high > low and taken(units, high - 1) <= instant then
     return high - low
   end
@@ -55,8 +56,8 @@ local function count_until(units, low, instant)
   return low - first
 end
 
--- What a request does to the units that count: after how many of them it adds so many, or takes so many away if that is
--- negative; nothing, if it does not fit.
+-- Returns the change that a request makes, or nil if the request does not fit: the number of counting units before the
+-- change, and the number of units to add there or, if negative, to remove there.
 local function change_units(window, how, cost, named)
   local used = window.used
   if how == 'spend' and used + cost <= window.limit or how == 'debit' and used + cost <= MOST_UNITS then
@@ -78,7 +79,8 @@ local function change_units(window, how, cost, named)
   return nil
 end
 
--- Adds the units that the figures depend on once `units` are added after `after` of them.
+-- Reports the units on which the figures depend, once `units` units are added after the first `after` ones. Each is a
+-- number and an instant.
 local function report_units(window, seen, cost, after, units)
   local used = window.used + units
   local over = math.max(used - window.limit, 0)
@@ -98,9 +100,10 @@ local function report_units(window, seen, cost, after, units)
   end
 end
 
--- Reads a window and what a request does to it. Returns the window, whether that fits, and what there was as far as the
--- request has to know it: `W`, how many units count, and each of them; or, if they are not few, how many of them were taken until
--- now and until and before the instant that is named, and some units with their places.
+-- Reads a window, and computes the change that a request makes to it. Returns the window, whether the request fits, and
+-- the report: `W`, the number of counting units, and the instant of each. For more than `FEW` units, the report has the
+-- number of units taken by now, by the named instant and before the named instant, and then a few units with their
+-- numbers.
 local function ask_window(stored, at)
   local window = {stored = stored, limit = tonumber(ARGV[at + 1]), span = tonumber(ARGV[at + 2])}
   local how, cost, named = ARGV[at], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
@@ -109,7 +112,7 @@ local function ask_window(stored, at)
     named = math.max(now - named, 0)
     window.at = named
   end
-  -- Units that have expired are skipped here, and cut off with a later change. A denial writes nothing.
+  -- Expired units are skipped here, and removed by a later change. A denial writes nothing.
   window.first = 0
   if stored.all > 0 and taken(stored, 0) + window.span <= now then
     window.first = count_until(stored, 0, now - window.span)
@@ -138,13 +141,14 @@ local function ask_window(stored, at)
   return window, units ~= nil, seen
 end
 
--- Whether the units that are added can be appended where the value is. It is written anew once most of it has expired.
+-- Returns whether the new units can be appended to the stored value. A value that has mostly expired is rewritten
+-- instead.
 local function can_append(window)
   return not window.stored.text and window.units > 0 and window.after == window.used
     and window.first <= math.max(window.used, SMALL_WINDOW)
 end
 
--- The text once the units are added or taken away, and when none of them counts any more.
+-- Returns the text after the change, and the instant at which its last unit expires.
 local function changed_text(window)
   local text, from = window.stored.text, 2 + 8 * window.first
   text = text or redis.call('GET', window.stored.key)
