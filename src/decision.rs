@@ -26,7 +26,7 @@ pub use self::{
 pub(crate) use self::{
     batch_decision::{Decisions, OneDecision},
     bucket::Quota,
-    judge::{judge_gcra, judge_quota, judge_window},
+    judge::{judge_gcra, judge_quota, judge_tiers, judge_window},
     result_label::ResultLabel,
     stored::BucketView,
 };

@@ -119,7 +119,12 @@ pub(crate) fn judge_window(
 
 /// The answer has the state after the grant even if the grant is not written, because it cannot be computed later.
 #[inline]
-fn judge_tiers(action: Action, member: &Member<'_>, tiers: &Tiers, view: View<'_>) -> Answer {
+pub(crate) fn judge_tiers(
+    action: Action,
+    member: &Member<'_>,
+    tiers: &Tiers,
+    view: View<'_>,
+) -> Answer {
     let asks = matches!(action, Action::Probe | Action::Spend);
     let least = member.min_cost.max(1);
     let grant = view.plan(tiers, least, member.cost).filter(|_| asks);

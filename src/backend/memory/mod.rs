@@ -29,7 +29,7 @@ use crate::{
     gcra::{Gcra, Tat},
     quota::Quota,
     transaction::{Algorithm, Batch, Member, Operation},
-    window::{Units, Window},
+    window::Units,
 };
 #[cfg(feature = "failure-policy")]
 use crate::{quota::Usage, transaction::Action};
@@ -229,10 +229,10 @@ impl MemoryBackend {
                     let answer = self.decide_quota(batch, member, quota, now);
                     return Outcome::of_one(now, answer);
                 }
-                Algorithm::Window(window) => {
-                    return self.decide_window(batch, member, window, now);
+                Algorithm::Window(_) | Algorithm::Tiers(_) => {
+                    return self.decide_history(batch, member, now);
                 }
-                Algorithm::Gcra(_) | Algorithm::Tiers(_) => {}
+                Algorithm::Gcra(_) => {}
             }
         }
         self.decide_all(batch, now)
@@ -297,24 +297,21 @@ impl MemoryBackend {
         answer
     }
 
-    /// Decides one bucket with a window.
-    fn decide_window(
-        &self,
-        batch: &Batch<'_>,
-        member: &Member<'_>,
-        window: &Window,
-        now: Timestamp,
-    ) -> Outcome {
+    /// Decides one bucket with a window or with tiers.
+    fn decide_history(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Outcome {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let (answer, begins) = records.decide_window(action, member, window, now);
+        let (answer, begins) = records.decide(action, member, now);
         drop(records);
         if begins {
             self.forget_other_kind(member, now);
         }
         self.histories.trim(batch.members, now);
-        Outcome::of_window(now, action, answer)
+        match member.algorithm {
+            Algorithm::Window(_) => Outcome::of_window(now, action, answer),
+            _ => Outcome::of_one(now, answer),
+        }
     }
 
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {

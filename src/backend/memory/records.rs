@@ -11,9 +11,10 @@ use indexmap::IndexMap;
 use super::queue::Queue;
 use crate::{
     clock::Timestamp,
-    decision::{Answer, BucketView, State, Stored, judge_window},
-    transaction::{Action, Fingerprint, Member},
-    window::{View, Window},
+    decision::{Answer, BucketView, State, Stored, judge_tiers, judge_window},
+    tiers::History,
+    transaction::{Action, Algorithm, Fingerprint, Member},
+    window::View,
 };
 
 /// The bytes of a history without its units: its places in the map, in the map's index and in the queue, with the room that
@@ -71,29 +72,48 @@ impl Records {
         }
     }
 
-    /// Decides a member with a window, and stores the change. Also returns whether the history begins with it.
-    pub(super) fn decide_window(
+    /// Decides a member with a window or with tiers, and stores the change. Also returns whether its history begins.
+    pub(super) fn decide(
         &mut self,
         action: Action,
         member: &Member<'_>,
-        window: &Window,
         now: Timestamp,
     ) -> (Answer, bool) {
         let found = self.map.get_index_of(&member.fingerprint);
-        let answer = {
-            let stored = found.map(|entry| &self.map[entry].stored);
-            let view = stored.map_or_else(
-                || View::empty(now.as_micros()),
-                |stored| stored.view_window(window, now),
-            );
-            judge_window(action, member, window, &view)
+        let (stored, at) = (found.map(|entry| &self.map[entry].stored), now.as_micros());
+        let answer = match (member.algorithm, stored) {
+            (Algorithm::Window(window), Some(stored)) => {
+                judge_window(action, member, window, &stored.view_window(window, now))
+            }
+            (Algorithm::Window(window), None) => {
+                judge_window(action, member, window, &View::empty(at))
+            }
+            (Algorithm::Tiers(tiers), Some(Stored::Tiers(history))) => {
+                judge_tiers(action, member, tiers, history.view(tiers, at))
+            }
+            (Algorithm::Tiers(tiers), _) => {
+                judge_tiers(action, member, tiers, History::default().view(tiers, at))
+            }
+            (Algorithm::Gcra(_) | Algorithm::Quota(_), _) => return (Answer::UNKNOWN, false),
         };
-        let changes = changes(action, &answer);
+        (answer, self.keep(found, action, member, &answer, now))
+    }
+
+    /// Stores the change of a member, in the entry found for it or in a new one. Returns whether its history begins.
+    fn keep(
+        &mut self,
+        found: Option<usize>,
+        action: Action,
+        member: &Member<'_>,
+        answer: &Answer,
+        now: Timestamp,
+    ) -> bool {
+        let changes = changes(action, answer);
         if changes {
             let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
-            self.update(entry, action, member, &answer, now);
+            self.update(entry, action, member, answer, now);
         }
-        (answer, changes && found.is_none())
+        changes && found.is_none()
     }
 
     /// Stores the decision on a member: a grant, a refund or a reset.
@@ -107,10 +127,9 @@ impl Records {
         let print = &member.fingerprint;
         if action == Action::Reset {
             self.forget(print);
-        } else if changes(action, answer) {
+        } else {
             let found = self.map.get_index_of(print);
-            let entry = found.unwrap_or_else(|| self.add(print));
-            self.update(entry, action, member, answer, now);
+            self.keep(found, action, member, answer, now);
         }
     }
 

@@ -191,7 +191,8 @@ fn receipts_that_are_bent_or_of_others_are_refused_and_change_nothing() {
         let code = (refused.status, refused.code());
         assert_eq!(code, (400, "invalid_receipt"), "{limit}, {id}: {receipt}");
         let message = refused.body["error"]["message"].as_str().unwrap();
-        let advice = format!("does not belong to limit `{limit}` and this id: use the limit and the id");
+        let advice =
+            format!("does not belong to limit `{limit}` and this id: use the limit and the id");
         assert!(message.contains(&advice), "{message}");
     };
     for (limit, receipt) in &receipts {
