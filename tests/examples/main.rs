@@ -4,6 +4,7 @@
 
 mod acme;
 mod check_limits;
+#[cfg(feature = "pace")]
 mod clients;
 mod dashboard;
 mod embedded_store;

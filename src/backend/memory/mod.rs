@@ -26,13 +26,13 @@ use super::{Backend, BackendError, NotAdmitted, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
-    gcra::{Gcra, Tat},
+    gcra::Gcra,
     quota::Quota,
     transaction::{Algorithm, Batch, Member, Operation},
     window::Units,
 };
 #[cfg(feature = "failure-policy")]
-use crate::{quota::Usage, transaction::Action};
+use crate::{gcra::Tat, quota::Usage, transaction::Action};
 
 /// Keeps buckets in this process's memory.
 ///
