@@ -27,7 +27,9 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     println!("listening on http://{address}");
-    println!("each client can make {limit} requests, and then gets a 429 with the time to wait");
+    println!(
+        "the limit of each client: {limit}; above it, a request gets a 429 with the time to wait"
+    );
     println!("try: curl -s -o /dev/null -w '%{{http_code}} ' 'http://{address}/?[1-30]'");
     axum::serve(
         listener,

@@ -58,9 +58,9 @@ pub struct Reloader {
 /// The result of reading the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// The same as the limits in force, or as those that were refused before.
+    /// Equal to the limits in force, or to the version that was refused last.
     Known,
-    /// The same as the limits in force again, after a refused version.
+    /// Equal to the limits in force again, after a refused version.
     Back,
     /// Something new, which is in force now.
     New,
@@ -170,7 +170,7 @@ impl Reloader {
         Ok(is_new)
     }
 
-    /// Reads all lists again. Returns those that have changed, and the first mistake in the others.
+    /// Reads all lists again. Returns the lists that have changed, and the first error in any other list.
     fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), IpListError>) {
         let (mut new, mut looked) = (Vec::new(), Ok(()));
         for list in &self.lists {

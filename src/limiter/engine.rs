@@ -152,8 +152,8 @@ impl Limiter {
     }
 }
 
-/// Turns a backend's outcome into decisions. If the backend has broken its contract, the result is an error, and no
-/// request is let through.
+/// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request is
+/// not allowed.
 #[inline(always)]
 fn finish<C: Capacity>(
     batch: &Batch<'_>,

@@ -7,7 +7,7 @@ use http::{Method, request::Parts};
 use super::path::undisguised;
 use crate::key::Predicate;
 
-/// Conditions, one of which must hold.
+/// A list of conditions. It holds if at least one of them holds.
 #[derive(Clone, Default)]
 pub(crate) struct Predicates(Vec<Arc<dyn Predicate>>);
 

@@ -124,7 +124,8 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Counts a failure of the batch's server. If it has several, those that have decided since the start are not counted.
+    /// Counts a failure of the batch's server. If the batch has several servers, only those without a decision since
+    /// the start of the call are counted.
     pub(super) fn failed(self, error: &dyn fmt::Display) {
         let since = self.since;
         let passes = self.each();

@@ -29,7 +29,7 @@ pub(super) struct Debts {
     tables: Mutex<Tables>,
     /// The number of buckets that owe something.
     owing: AtomicUsize,
-    /// The most buckets that are kept. If there are more, those that owe most stay.
+    /// The maximum number of buckets. Above it, the buckets that owe the least are dropped.
     kept: usize,
 }
 

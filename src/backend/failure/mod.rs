@@ -179,8 +179,8 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets for how many buckets the local decisions are charged to the store once it is back. If there are more, those that
-    /// owe most are charged. The default is 10,000; with 0, nothing is charged.
+    /// Sets the maximum number of buckets whose local decisions are charged to the store after an outage. Above it, only
+    /// the buckets that owe the most are charged. The default is 10,000. With 0, nothing is charged.
     ///
     /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes
     /// what would still be charged if the store had decided, so a client that kept to its rate owes next to nothing.

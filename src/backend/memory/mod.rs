@@ -123,7 +123,7 @@ impl MemoryBackend {
         self
     }
 
-    /// Returns the number of buckets, including those that are full again but not yet replaced.
+    /// Returns the number of stored buckets. Some of them can be full again, and wait to be replaced.
     ///
     /// Takes each shard's lock in turn: meant for a gauge, not for each request.
     #[must_use]

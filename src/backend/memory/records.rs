@@ -188,8 +188,8 @@ impl Records {
         }
     }
 
-    /// Looks at the next few histories whose turn has come. Forgets those that have lapsed, and corrects the places of
-    /// the others.
+    /// Checks the next few histories in the queue that are due. Forgets a history that has lapsed, and moves any other to
+    /// its correct place.
     fn forget_lapsed(&mut self, now: u64) {
         for _ in 0..STEPS {
             match self.queue.first() {

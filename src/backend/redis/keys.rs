@@ -50,7 +50,7 @@ enum Part {
 /// Longer ids are hashed, as are all ids of a form that [hashes](KeyForm::hash_ids).
 const LONGEST_ID: usize = 128;
 
-/// Characters to escape: braces, which would end a hash tag; `%`; and those that a terminal cannot show.
+/// The characters to escape: braces, because they delimit a hash tag; `%`; spaces and control characters.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'{').add(b'}');
 
 /// The prefix of a hashed id. No escaped id contains it, because two hexadecimal digits follow each `%`.

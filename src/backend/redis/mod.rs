@@ -29,7 +29,7 @@
 //! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is the
 //! theoretical arrival time in microseconds, `us` or `us:frac`, and expires at that time. The value of a bucket with
 //! tiers is binary, and expires when nothing depends on it any more. The value of a window is `W` and the instants of
-//! its units, of which expired ones may come first; it expires with the newest unit. The value of a quota is
+//! its units. Expired units can come first. The value expires with the newest unit. The value of a quota is
 //! `Q<start>:<used>`; it expires when the period ends.
 //!
 //! # Simultaneous decisions
