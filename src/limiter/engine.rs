@@ -70,8 +70,18 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.in_force();
+        self.decide_batch_by(&limits, operation, transactions).await
+    }
+
+    /// Decides a batch by these limits, even if others are in force by now.
+    pub(crate) async fn decide_batch_by(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
         let mut batch = BatchDecision::default();
-        let decided = self.decide::<Many>(&limits, operation, transactions, &mut batch);
+        let decided = self.decide::<Many>(limits, operation, transactions, &mut batch);
         decided.await.map(|()| batch).map_err(|error| *error)
     }
 
