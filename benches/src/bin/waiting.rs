@@ -1,7 +1,8 @@
 //! Prints how well a thousand callers in line keep to their order and their instants, and how often they call the
 //! store.
 //!
-//! `waiting [url]`: in memory without a URL, otherwise on that Redis server.
+//! `waiting [url]`: in memory without a URL, otherwise on that Redis server. There, the server's clock decides, so it must be
+//! that of this machine.
 
 use std::{
     sync::{
@@ -24,7 +25,7 @@ use tollgate_benches::load;
 const WAITERS: u32 = 1000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time since the start of the program, counted since 1970.
+/// The time since the start of a round, counted since 1970.
 #[derive(Clone, Copy, Debug)]
 struct Monotonic {
     began: Instant,
@@ -58,7 +59,9 @@ impl Backend for Counted {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let backend: Arc<dyn Backend> = match std::env::args().nth(1) {
+    let url = std::env::args().nth(1);
+    let is_server = url.is_some();
+    let backend: Arc<dyn Backend> = match url {
         None => Arc::new(MemoryBackend::new()),
         Some(url) => {
             let redis = RedisBackend::builder(&*url).timeout(PATIENCE).build();
@@ -68,7 +71,7 @@ async fn main() {
         }
     };
     for round in 1..=5 {
-        measure(round, &backend).await;
+        measure(round, &backend, is_server).await;
     }
 }
 
@@ -81,7 +84,7 @@ struct Start {
     place: u32,
 }
 
-async fn measure(round: u32, backend: &Arc<dyn Backend>) {
+async fn measure(round: u32, backend: &Arc<dyn Backend>, is_server: bool) {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Counted(Arc::clone(backend), Arc::clone(&calls));
     let clock = Monotonic {
@@ -94,7 +97,11 @@ async fn measure(round: u32, backend: &Arc<dyn Backend>) {
         .burst(1)
         .max_wait(Duration::from_secs(2));
     let limits = Limits::builder().limit("line", line).build();
-    let limiter = Limiter::new(limits.expect("it is a limit"), counted).with_clock(clock);
+    let limiter = Limiter::new(limits.expect("it is a limit"), counted);
+    let limiter = match is_server {
+        true => limiter,
+        false => limiter.with_clock(clock),
+    };
     let line = limiter.limit("line").expect("it is there");
     let id: Arc<str> = format!("{round}-{}", clock.now().as_micros()).into();
     let order = Arc::new(AtomicU32::new(0));
