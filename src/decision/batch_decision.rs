@@ -1,4 +1,4 @@
-use std::{mem, time::Duration};
+use std::{mem, slice, time::Duration};
 
 use smallvec::SmallVec;
 
@@ -62,7 +62,7 @@ impl BatchDecision {
 /// Gathers the decisions on a batch's members.
 pub(crate) trait Decisions {
     /// Adds the decision on the next member, in the members' order.
-    fn push(&mut self, decision: Decision, votes: bool);
+    fn push(&mut self, decision: Decision);
 
     fn members(&self) -> &[Decision];
 
@@ -75,8 +75,8 @@ pub(crate) trait Decisions {
 
 impl Decisions for BatchDecision {
     #[inline]
-    fn push(&mut self, decision: Decision, votes: bool) {
-        if votes && decision.limited() && self.is_outdone_by(&decision) {
+    fn push(&mut self, decision: Decision) {
+        if decision.votes && decision.limited() && self.is_outdone_by(&decision) {
             self.strictest = Some(self.members.len());
         }
         self.members.push(decision);
@@ -95,50 +95,36 @@ impl Decisions for BatchDecision {
     }
 }
 
-/// The decision on a batch of one.
-#[derive(Default)]
-pub(crate) struct OneDecision {
-    decision: Option<Decision>,
-    votes: bool,
-}
-
-impl OneDecision {
-    /// Returns the decision as a result. A decision is large, so it is stored as a result from the start, and copied
-    /// only once.
-    #[inline(always)]
-    pub(crate) fn into_decided<E>(self) -> Result<Decision, E> {
-        match self.decision {
-            Some(decision) => Ok(decision),
-            None => Ok(Decision::NOT_LIMITED),
-        }
-    }
-}
-
-impl Decisions for OneDecision {
+/// The decision on a batch of one, as its caller gets it, so that it is written to its destination at once.
+impl<E> Decisions for Option<Result<Decision, E>> {
     #[inline(always)]
     #[expect(
         clippy::mem_forget,
         reason = "there is none yet, and to look for one to drop takes 40 instructions"
     )]
-    fn push(&mut self, decision: Decision, votes: bool) {
-        mem::forget(self.decision.replace(decision));
-        self.votes = votes;
+    fn push(&mut self, decision: Decision) {
+        mem::forget(self.replace(Ok(decision)));
     }
 
     #[inline]
     fn members(&self) -> &[Decision] {
-        self.decision.as_slice()
+        match self {
+            Some(Ok(decision)) => slice::from_ref(decision),
+            _ => &[],
+        }
     }
 
     #[inline]
     fn strictest(&self) -> Option<usize> {
-        let limited = self.decision.as_ref().is_some_and(Decision::limited);
-        (self.votes && limited).then_some(0)
+        let [decision] = self.members() else {
+            return None;
+        };
+        (decision.votes && decision.limited()).then_some(0)
     }
 
     #[inline]
     fn allowed(&self) -> bool {
-        let denied = self.decision.as_ref().is_some_and(Decision::denied);
-        !(self.votes && denied)
+        let mut members = self.members().iter();
+        !members.any(|decision| decision.votes && decision.denied())
     }
 }

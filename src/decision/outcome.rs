@@ -204,7 +204,7 @@ impl Outcome {
             let passes = answer.passed || !batch.votes(member);
             let circumstances = self.circumstances(batch, member, passes);
             let decision = Decision::by_gcra(gcra, tat, member, answer, circumstances);
-            decisions.push(decision, member.mode.votes());
+            decisions.push(decision);
             return;
         }
         self.show(batch, 0, self.passes(batch), decisions);
@@ -219,9 +219,7 @@ impl Outcome {
         passes: bool,
         decisions: &mut impl Decisions,
     ) {
-        let member = batch.members.get(index);
-        let votes = member.is_some_and(|member| member.mode.votes());
-        decisions.push(self.decision(batch, index, passes), votes);
+        decisions.push(self.decision(batch, index, passes));
     }
 
     /// Returns the decision on the member at this index.

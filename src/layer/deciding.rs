@@ -16,7 +16,7 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
-    decision::{BatchDecision, OneDecision},
+    decision::BatchDecision,
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
@@ -83,12 +83,12 @@ impl LayerConfig {
     ) -> Option<Progress> {
         if let Charges::One(charge) = charges {
             let transaction = self.rules.transaction(charge);
-            let mut one = OneDecision::default();
+            let mut decided = None;
             return self.try_spend_as::<One>(
                 request,
                 slice::from_ref(charge),
                 &transaction,
-                &mut one,
+                &mut decided,
                 missing,
                 additions,
             );

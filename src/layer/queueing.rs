@@ -64,9 +64,8 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let mut denied = BatchDecision::default();
-        for (charge, decision) in spent.iter() {
-            let votes = self.rules.mode(charge).votes() && !decision.in_shadow();
-            denied.push(decision.without_waiting(), votes);
+        for decision in spent.decisions {
+            denied.push(decision.without_waiting());
         }
         let spent = Verdicts::of(spent.charges, &denied);
         let taken = self.taken(&request.extensions, spent);

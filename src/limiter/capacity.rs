@@ -10,7 +10,7 @@ use super::{
     recorder::Recorded,
 };
 use crate::{
-    decision::{BatchDecision, Decision, Decisions, OneDecision, Outcome},
+    decision::{BatchDecision, Decision, Decisions, Outcome},
     id::Id,
     transaction::{Batch, Member, Transaction},
 };
@@ -59,6 +59,9 @@ pub(crate) trait Capacity: 'static {
     );
 }
 
+/// The decision on one transaction, or the error. `None` as long as nothing is decided.
+pub(crate) type Decided = Option<Result<Decision, LimiterError>>;
+
 /// One transaction.
 pub(crate) enum One {}
 
@@ -70,7 +73,7 @@ impl Capacity for One {
     type Ids = Option<Id>;
     type Members<'a> = Option<Member<'a>>;
     type Others = ();
-    type Decisions = OneDecision;
+    type Decisions = Decided;
 
     #[inline(always)]
     fn prepare<'a, 'm, 't: 'a>(
@@ -78,7 +81,7 @@ impl Capacity for One {
         transaction: &'t Transaction<'t>,
         room: &'a mut Option<Id>,
         members: &'m mut Option<Member<'a>>,
-        decisions: &mut OneDecision,
+        decisions: &mut Decided,
     ) -> Prepared<'m, 'a, ()> {
         match lookups.look_up(transaction, room, members)? {
             Ok(member) => Ok(Some((slice::from_ref(member), ()))),
@@ -90,7 +93,7 @@ impl Capacity for One {
     }
 
     #[inline(always)]
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &(), decisions: &mut OneDecision) {
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &(), decisions: &mut Decided) {
         outcome.show_one(batch, decisions);
     }
 }
@@ -122,7 +125,7 @@ impl Capacity for Many {
         let is_refused = refused.any(|(_, other)| other.refuses(lookups.operation));
         if is_refused || members.is_empty() {
             in_order(members.len(), &others, |part| match part {
-                Ok(_) => decisions.push(Decision::NOT_LIMITED, false),
+                Ok(_) => decisions.push(Decision::NOT_LIMITED),
                 Err(other) => other.push(lookups.operation, decisions),
             });
             return Ok(None);

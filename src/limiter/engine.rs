@@ -2,7 +2,7 @@
 
 use super::{
     Limiter,
-    capacity::{Capacity, Many, One},
+    capacity::{Capacity, Decided, Many, One},
     limiter_error::LimiterError,
     prepare::Lookups,
     recorder::DecisionRecorder,
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     backend::BackendError,
     clock::Timestamp,
-    decision::{BatchDecision, Decision, OneDecision, Outcome},
+    decision::{BatchDecision, Decision, Outcome},
     limit::Limits,
     transaction::{Batch, Operation, Transaction},
 };
@@ -22,20 +22,22 @@ impl Limiter {
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
-    ) -> Option<Result<Decision, LimiterError>> {
+    ) -> Decided {
         let limits = self.in_force();
-        let mut one = OneDecision::default();
-        match self.try_decide::<One>(&limits, operation, transaction, &mut one)? {
-            Ok(()) => Some(one.into_decided()),
-            Err(error) => Some(Err(*error)),
+        let mut decided = None;
+        if let Some(Err(error)) =
+            self.try_decide::<One>(&limits, operation, transaction, &mut decided)
+        {
+            decided = Some(Err(*error));
         }
+        decided
     }
 
     pub(crate) fn try_decide_one(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
-    ) -> Option<Result<Decision, LimiterError>> {
+    ) -> Decided {
         self.try_decide_inlined(operation, transaction)
     }
 
@@ -45,10 +47,10 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.in_force();
-        let mut one = OneDecision::default();
-        let decided = self.decide::<One>(&limits, operation, transaction, &mut one);
-        match decided.await {
-            Ok(()) => one.into_decided(),
+        let mut decided = None;
+        let applied = self.decide::<One>(&limits, operation, transaction, &mut decided);
+        match applied.await {
+            Ok(()) => decided.unwrap_or(Ok(Decision::NOT_LIMITED)),
             Err(error) => Err(*error),
         }
     }

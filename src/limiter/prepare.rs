@@ -154,9 +154,9 @@ impl NoMember {
     #[cold]
     pub(super) fn push(self, operation: Operation, decisions: &mut impl Decisions) {
         match self {
-            Self::Off => decisions.push(Decision::NOT_LIMITED, false),
+            Self::Off => decisions.push(Decision::NOT_LIMITED),
             Self::Refused { votes, shadow } => {
-                decisions.push(Decision::refused(operation, shadow), votes);
+                decisions.push(Decision::refused(operation, votes, shadow));
             }
         }
     }

@@ -11,7 +11,7 @@
 use std::fmt;
 
 use super::{
-    bucket::Bucket,
+    bucket::RowBucket,
     row::{Row, SLOTS},
     shard::pick,
     value::Value,
@@ -67,7 +67,7 @@ impl Table {
     /// Returns the stored value of a bucket.
     pub(super) fn get(&self, print: &Fingerprint) -> Value {
         let bucket = self.find(print).map(|place| self.bucket(place));
-        bucket.map_or(Value::FULL, Bucket::value)
+        bucket.map_or(Value::FULL, RowBucket::value)
     }
 
     /// Passes the stored value of a bucket to `decide`, and stores the value that it returns, if there is one. For a bucket
@@ -80,7 +80,7 @@ impl Table {
         decide: impl FnOnce(Value) -> (T, Option<Value>),
     ) -> T {
         let place = self.find(print);
-        let mut missing = Bucket::default();
+        let mut missing = RowBucket::default();
         let bucket = match place {
             Some(place) => self.bucket_mut(place),
             None => &mut missing,
@@ -132,13 +132,13 @@ impl Table {
         match place {
             // A refund or a reset has filled the bucket. A full bucket is not stored, so its place is free immediately.
             Some(place) => {
-                *self.bucket_mut(place) = Bucket::default();
+                *self.bucket_mut(place) = RowBucket::default();
                 self.occupied -= 1;
             }
             // Making room may move buckets, so the place is only known afterwards.
             None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
-                *self.bucket_mut(place) = Bucket::new(print, value);
+                *self.bucket_mut(place) = RowBucket::new(print, value);
             }
             None => {}
         }
@@ -288,7 +288,7 @@ impl Table {
             .take(SAMPLE)
             .min_by_key(|place| self.bucket(*place).debt(now))
             .expect("a table at its cap holds a bucket");
-        *self.bucket_mut(victim) = Bucket::default();
+        *self.bucket_mut(victim) = RowBucket::default();
         free
     }
 
@@ -332,7 +332,7 @@ impl Table {
     }
 
     /// Replaces the contents of the rows, and returns whether there was room.
-    fn spread(&mut self, buckets: &[Bucket], rows: usize) -> bool {
+    fn spread(&mut self, buckets: &[RowBucket], rows: usize) -> bool {
         self.occupied = 0;
         self.rows.clear();
         self.reserve(rows);
@@ -364,12 +364,12 @@ impl Table {
     }
 
     #[inline]
-    fn bucket(&self, place: BucketSlot) -> &Bucket {
+    fn bucket(&self, place: BucketSlot) -> &RowBucket {
         &self.rows[place.row].0[place.slot]
     }
 
     #[inline]
-    fn bucket_mut(&mut self, place: BucketSlot) -> &mut Bucket {
+    fn bucket_mut(&mut self, place: BucketSlot) -> &mut RowBucket {
         &mut self.rows[place.row].0[place.slot]
     }
 
@@ -552,7 +552,7 @@ mod tests {
 
     #[test]
     fn size_of_a_bucket_is_as_documented() {
-        assert_eq!(size_of::<Bucket>(), 24);
+        assert_eq!(size_of::<RowBucket>(), 24);
         assert_eq!((size_of::<Row>(), align_of::<Row>()), (128, 128));
     }
 

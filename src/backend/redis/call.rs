@@ -14,7 +14,7 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Ticks},
     tiers::Tiers,
-    transaction::{Action, Algorithm, Batch, Charge, Member, Operation, Receipt},
+    transaction::{Action, Algorithm, Batch, Member, Operation, Receipt, StoredCharge},
 };
 
 /// A batch in the form that scripts decide. On a cluster, its keys are in one slot.
@@ -183,8 +183,8 @@ fn refunds(member: &Member<'_>) -> bool {
         (Algorithm::Gcra(gcra), _) => member.refund(gcra) > Ticks::default(),
         (Algorithm::Tiers(_), _) => false,
         (_, None)
-        | (Algorithm::Window(_), Some(Some(Charge::Window { .. })))
-        | (Algorithm::Quota(_), Some(Some(Charge::Quota { .. }))) => true,
+        | (Algorithm::Window(_), Some(Some(StoredCharge::Window { .. })))
+        | (Algorithm::Quota(_), Some(Some(StoredCharge::Quota { .. }))) => true,
         _ => false,
     }
 }
@@ -196,8 +196,8 @@ fn named(member: &Member<'_>) -> Value {
         return integer(member.ago_us.min(MOST_US));
     }
     match member.receipt.and_then(Receipt::stored_charge) {
-        Some(Charge::Window { at }) => integer(at.as_micros()),
-        Some(Charge::Quota { start_us }) => integer(start_us),
+        Some(StoredCharge::Window { at }) => integer(at.as_micros()),
+        Some(StoredCharge::Quota { start_us }) => integer(start_us),
         _ => Value::Integer(-1),
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     decision::{Answer, BucketView, State},
     gcra::Tat,
     quota::Usage,
-    tiers::{View, Window},
+    tiers::{TierView, TierWindow},
     transaction::{Algorithm, Member},
 };
 
@@ -112,12 +112,12 @@ impl StoredReply {
             (Self::Numbers(..), Algorithm::Quota(_)) => BucketView::Quota(self.usage()),
             (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
                 let tier = |tier: usize| found.tiers.get(tier);
-                BucketView::Tiers(View::new(
+                BucketView::Tiers(TierView::new(
                     found.asked,
                     found.now,
                     tiers,
                     |i| tier(i)?.entry,
-                    |i, _| tier(i).map_or_else(Window::default, StoredTier::window),
+                    |i, _| tier(i).map_or_else(TierWindow::default, StoredTier::window),
                 ))
             }
             (Self::Window(found), Algorithm::Window(window)) => {
@@ -161,8 +161,8 @@ impl StoredTiers {
 }
 
 impl StoredTier {
-    fn window(&self) -> Window<'_> {
-        Window::seen(self.used, &self.oldest, self.newest)
+    fn window(&self) -> TierWindow<'_> {
+        TierWindow::seen(self.used, &self.oldest, self.newest)
     }
 
     fn parse<'a>(figures: &mut impl Iterator<Item = &'a Value>) -> Option<Self> {
