@@ -1,4 +1,4 @@
-use std::{mem, slice, time::Duration};
+use std::{slice, time::Duration};
 
 use smallvec::SmallVec;
 
@@ -13,6 +13,15 @@ pub struct BatchDecision {
 }
 
 impl BatchDecision {
+    /// Adds the decision on the next member, in the members' order.
+    #[inline]
+    pub(crate) fn push(&mut self, decision: Decision) {
+        if decision.votes && decision.limited() && self.is_outdone_by(&decision) {
+            self.strictest = Some(self.members.len());
+        }
+        self.members.push(decision);
+    }
+
     fn is_outdone_by(&self, decision: &Decision) -> bool {
         self.strictest
             .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
@@ -59,11 +68,9 @@ impl BatchDecision {
     }
 }
 
-/// Gathers the decisions on a batch's members.
+/// The decisions on the members of a batch.
 pub(crate) trait Decisions {
-    /// Adds the decision on the next member, in the members' order.
-    fn push(&mut self, decision: Decision);
-
+    /// In the members' order.
     fn members(&self) -> &[Decision];
 
     /// Returns the strictest voting member, if there is one.
@@ -74,14 +81,6 @@ pub(crate) trait Decisions {
 }
 
 impl Decisions for BatchDecision {
-    #[inline]
-    fn push(&mut self, decision: Decision) {
-        if decision.votes && decision.limited() && self.is_outdone_by(&decision) {
-            self.strictest = Some(self.members.len());
-        }
-        self.members.push(decision);
-    }
-
     fn members(&self) -> &[Decision] {
         &self.members
     }
@@ -95,36 +94,20 @@ impl Decisions for BatchDecision {
     }
 }
 
-/// The decision on a batch of one, as its caller gets it, so that it is written to its destination at once.
-impl<E> Decisions for Option<Result<Decision, E>> {
-    #[inline(always)]
-    #[expect(
-        clippy::mem_forget,
-        reason = "there is none yet, and to look for one to drop takes 40 instructions"
-    )]
-    fn push(&mut self, decision: Decision) {
-        mem::forget(self.replace(Ok(decision)));
-    }
-
+/// The decision on a batch of one.
+impl Decisions for Decision {
     #[inline]
     fn members(&self) -> &[Decision] {
-        match self {
-            Some(Ok(decision)) => slice::from_ref(decision),
-            _ => &[],
-        }
+        slice::from_ref(self)
     }
 
     #[inline]
     fn strictest(&self) -> Option<usize> {
-        let [decision] = self.members() else {
-            return None;
-        };
-        (decision.votes && decision.limited()).then_some(0)
+        (self.votes && self.limited()).then_some(0)
     }
 
     #[inline]
     fn allowed(&self) -> bool {
-        let mut members = self.members().iter();
-        !members.any(|decision| decision.votes && decision.denied())
+        !(self.votes && self.denied())
     }
 }

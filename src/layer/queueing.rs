@@ -12,11 +12,7 @@ use super::{
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
 };
-use crate::{
-    decision::{BatchDecision, Decisions},
-    key::Missing,
-    limit::Limits,
-};
+use crate::{decision::BatchDecision, key::Missing, limit::Limits};
 
 impl LayerConfig {
     /// Lets a request wait for its turn, or refuses it if too many wait.

@@ -91,9 +91,12 @@ impl Records {
             (Algorithm::Tiers(tiers), Some(Stored::Tiers(history))) => {
                 judge_tiers(action, member, tiers, &mut history.view(tiers, at))
             }
-            (Algorithm::Tiers(tiers), _) => {
-                judge_tiers(action, member, tiers, &mut History::default().view(tiers, at))
-            }
+            (Algorithm::Tiers(tiers), _) => judge_tiers(
+                action,
+                member,
+                tiers,
+                &mut History::default().view(tiers, at),
+            ),
             (Algorithm::Gcra(_) | Algorithm::Quota(_), _) => return (Answer::UNKNOWN, false),
         };
         (answer, self.keep(found, action, member, &answer, now))
