@@ -59,7 +59,17 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.in_force();
-        self.decide::<Many>(&limits, operation, transactions).await
+        self.decide_batch_by(&limits, operation, transactions).await
+    }
+
+    /// Decides a batch by these limits, even if others are in force by now.
+    pub(crate) async fn decide_batch_by(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        self.decide::<Many>(limits, operation, transactions).await
     }
 
     /// Decides transactions by these limits, without waiting. If the backend has to wait, returns `None` and changes
