@@ -45,10 +45,9 @@ impl Wish {
     pub(super) fn any(random: &Random, receipts: &mut Vec<Charge>) -> Self {
         let cost = || u32::try_from(1 + random.below(3)).unwrap();
         match random.below(9) {
-            0 => Self::Refund(usize::from(random.one_in(2)), cost()),
+            0 => Self::Refund(random.place(BUCKETS), cost()),
             1 | 2 if !receipts.is_empty() => {
-                let place = usize::try_from(random.below(receipts.len() as u64)).unwrap();
-                let mut charge = receipts.swap_remove(place);
+                let mut charge = receipts.swap_remove(random.place(receipts.len()));
                 if random.one_in(3) && charge.receipt.cost() > 1 {
                     let receipt = charge.receipt.split(1);
                     receipts.push(Charge { receipt, ..charge });

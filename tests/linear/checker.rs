@@ -71,33 +71,41 @@ type Buckets = Each<Bucket>;
 type Point = (u128, Buckets, Vec<Buckets>);
 
 impl History {
-    /// Returns whether some order explains all answers. That is so if it is for the calls to each keeper.
+    /// Returns whether some order explains all answers.
+    pub(crate) fn is_explained(&self) -> bool {
+        self.unexplained().is_none()
+    }
+
+    /// Returns the calls to a keeper that no order explains. Each keeper has buckets of its own.
     ///
     /// # Panics
     ///
-    /// If there are more than 128 calls to one keeper, or too many orders.
-    pub(crate) fn is_explained(&self) -> bool {
+    /// If there are more than 128 calls to a keeper, or too many orders.
+    pub(crate) fn unexplained(&self) -> Option<Vec<&Event>> {
         let mut keepers: Vec<_> = self.events.iter().map(|event| event.keeper).collect();
         keepers.sort_unstable();
         keepers.dedup();
-        keepers.into_iter().all(|keeper| {
+        let calls = keepers.into_iter().map(|keeper| {
             let events = self.events.iter();
-            let events: Vec<_> = events.filter(|event| event.keeper == keeper).collect();
+            events.filter(|event| event.keeper == keeper).collect()
+        });
+        let mut calls = calls.filter(|events: &Vec<_>| {
             assert!(events.len() <= 128, "{} calls", events.len());
-            let (terms, unused) = (self.terms, self.terms.map(Terms::unused));
+            let unused = self.terms.map(Terms::unused);
             let mut search = Search {
-                terms,
+                terms: self.terms,
                 events,
                 seen: HashSet::new(),
             };
-            search.explains((0, unused, Vec::new()))
-        })
+            !search.explains((0, unused, Vec::new()))
+        });
+        calls.next()
     }
 }
 
 struct Search<'a> {
     terms: Each<Terms>,
-    events: Vec<&'a Event>,
+    events: &'a [&'a Event],
     /// The points that explain nothing.
     seen: HashSet<Point>,
 }

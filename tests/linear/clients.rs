@@ -84,17 +84,21 @@ impl World {
         id: String,
     ) -> Self {
         let services = backends.into_iter().map(|backend| stack.limiter(backend));
+        let mut picks: Vec<_> = (0..LIMITS.len())
+            .filter(|pick| stack.has(LIMITS[*pick].1))
+            .collect();
         let first = match shape {
             Shape::Spends => 0,
-            Shape::Uses => 1 + random.below(3),
-            Shape::Mixed => random.below(4),
+            Shape::Uses => 1 + random.place(picks.len() - 1),
+            Shape::Mixed => random.place(picks.len()),
         };
-        let second = (first + 1 + random.below(3)) % 4;
+        let first = picks.swap_remove(first);
+        let second = picks.swap_remove(random.place(picks.len()));
         Self {
             stack,
             shape,
             services: services.collect(),
-            picks: [first, second].map(|pick| usize::try_from(pick).unwrap()),
+            picks: [first, second],
             id,
             random,
             record: Record::default(),

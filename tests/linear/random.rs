@@ -22,6 +22,11 @@ impl Random {
         (mixed >> 33) % n
     }
 
+    /// A place among so many.
+    pub(crate) fn place(&self, count: usize) -> usize {
+        usize::try_from(self.below(count as u64)).unwrap()
+    }
+
     pub(crate) fn one_in(&self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -98,6 +98,19 @@ impl Stack {
         Limiter::new(limits.build().unwrap(), backend)
     }
 
+    /// Whether the model knows the limit's periods. A process that decides without the store goes on with the period that it
+    /// has seen there, and the store with that of a debt, both of which can have begun before the first use here.
+    pub(super) fn has(self, terms: Terms) -> bool {
+        self != Self::Deciding
+            || !matches!(
+                terms,
+                Terms::Quota {
+                    first_use: Some(_),
+                    ..
+                }
+            )
+    }
+
     /// Whether processes charge ahead for a limit. A period from first use starts with the charge, and not with the use, so
     /// that it has other periods than the model.
     pub(super) fn leases(self, terms: Terms) -> bool {

@@ -96,15 +96,17 @@ impl Setup {
     }
 }
 
-/// Panics with the history if some order does not explain it.
+/// Panics with the calls that no order explains, if there are any.
 #[track_caller]
 fn assert_explained(kind: &str, histories: &[History]) {
-    if let Some(history) = histories.iter().find(|history| !history.is_explained()) {
-        let mut text = String::new();
-        for event in &history.events {
-            writeln!(text, "{event:?}").unwrap();
+    for history in histories {
+        if let Some(events) = history.unexplained() {
+            let mut text = String::new();
+            for event in events {
+                writeln!(text, "{event:?}").unwrap();
+            }
+            panic!("{kind}, {:?}: no order explains\n{text}", history.terms);
         }
-        panic!("{kind}: no order explains\n{text}");
     }
 }
 
