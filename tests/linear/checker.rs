@@ -97,7 +97,7 @@ impl History {
                 events,
                 seen: HashSet::new(),
             };
-            !search.explains((0, unused, Vec::new()))
+            !search.explains(&(0, unused, Vec::new()))
         });
         calls.next()
     }
@@ -111,8 +111,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn explains(&mut self, point: Point) -> bool {
-        if !self.is_new(&point) {
+    fn explains(&mut self, point: &Point) -> bool {
+        if !self.is_new(point) {
             return false;
         }
         let open = |i: &usize| point.0 & (1 << i) == 0;
@@ -127,8 +127,8 @@ impl Search<'_> {
         // Most orders need few of the calls that may have had no effect.
         next.sort_by_key(|i| !known(i));
         next.into_iter().any(|i| {
-            let mut after = self.after(i, &point).into_iter();
-            after.any(|after| self.explains(after))
+            let mut after = self.after(i, point).into_iter();
+            after.any(|after| self.explains(&after))
         })
     }
 
