@@ -30,6 +30,9 @@ use crate::{
     support::scale::scaled,
 };
 
+/// The time for a decision where some are to take too long.
+const SHORT: Duration = Duration::from_millis(300);
+
 /// As many as share a call at most.
 const MOST: usize = 64;
 
@@ -188,6 +191,29 @@ async fn large_batches_share_a_call_up_to_its_bound() {
 }
 
 #[tokio::test]
+async fn batch_that_no_server_would_read_is_rejected_before_it_is_sent() {
+    let (server, limiter) = start().await;
+    // Each transaction is a key and six arguments, and a command has up to 1024 · 1024.
+    let ids = ids("id", 150_000);
+    let batch = |count: usize| {
+        let ids = ids[..count].iter();
+        let batch: Vec<_> = ids.map(|id| Transaction::new("five", id)).collect();
+        let limiter = &limiter;
+        async move { limiter.spend_batch(&batch).await }.boxed()
+    };
+    let others = [spend(&limiter, "first"), spend(&limiter, "second")];
+    let [large, first, second] = join_all([batch(150_000)].into_iter().chain(others))
+        .await
+        .try_into()
+        .unwrap();
+    let error = reason(&large.unwrap_err());
+    assert!(matches!(error, RedisError::TooLarge(150_000)), "{error}");
+    assert!(first.unwrap().allowed() && second.unwrap().allowed());
+    assert_eq!(calls(&server, "evalsha"), 2);
+    assert!(!is_charged(&server, "id0"));
+}
+
+#[tokio::test]
 async fn caller_that_leaves_is_charged_only_if_it_was_sent() {
     let (server, limiter) = start().await;
     server.pause();
@@ -238,6 +264,54 @@ async fn callers_that_give_up_are_charged_at_most_once() {
             reset <= day / 5,
             "{id} is charged more than once: {reset:?}"
         );
+    }
+}
+
+/// Sends a group whose first half waits for longer already, and answers it once that half has given up. Returns whether the
+/// others were answered in time.
+async fn half_gives_up(limiter: &Limiter, server: &Server, ids: &[String]) -> bool {
+    server.pause();
+    let mut first = spend(limiter, "first");
+    assert!(poll!(&mut first).is_pending());
+    let (early, late) = ids.split_at(ids.len() / 2);
+    let mut early = join_all(early.iter().map(|id| spend(limiter, id)));
+    assert!(poll!(&mut early).is_pending());
+    tokio::time::sleep(SHORT / 2).await;
+    let mut late = join_all(late.iter().map(|id| spend(limiter, id)));
+    assert!(poll!(&mut late).is_pending());
+    // The others are sent.
+    drop(first);
+    for answer in early.await {
+        let error = reason(&answer.unwrap_err());
+        assert!(matches!(error, RedisError::Timeout), "{error}");
+    }
+    server.resume();
+    let mut answers = late.await.into_iter();
+    answers.all(|answer| answer.is_ok_and(|decided| decided.allowed()))
+}
+
+#[tokio::test]
+async fn half_of_a_group_can_give_up_while_the_others_are_answered() {
+    let server = Server::start();
+    let backend = RedisBackend::builder(server.url()).timeout(SHORT);
+    let backend = backend.build().unwrap();
+    backend.connected(crate::PATIENCE).await.unwrap();
+    let limiter = Limiter::new(limits(), backend);
+    // On a slow machine, some give up before the group is sent, or all do.
+    for round in 0.. {
+        wait_until("it answers", async || {
+            spend(&limiter, &format!("warm{round}")).await.is_ok()
+        })
+        .await;
+        let ids = ids(&format!("round{round}-"), 10);
+        let others_pass = half_gives_up(&limiter, &server, &ids).await;
+        let charged: Vec<_> = ids.iter().map(|id| is_charged(&server, id)).collect();
+        if others_pass {
+            assert_eq!(charged[5..], [true; 5]);
+        }
+        if others_pass && charged[..5] == [true; 5] {
+            return;
+        }
     }
 }
 

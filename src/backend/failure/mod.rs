@@ -259,7 +259,10 @@ impl<B: Backend> FailurePolicy<B> {
             .any(|member| policy(member) == OnFailure::Refuse)
         {
             metrics::fell_back("refuse");
-            return Err(BackendError::not_done(Refused));
+            return Err(match certain {
+                true => BackendError::not_done(Refused),
+                false => BackendError::unavailable(Refused),
+            });
         }
         let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
         let locally = batch.members.iter().any(is_local);

@@ -7,6 +7,7 @@ use super::{
     arguments::{
         MOST_US, clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros,
     },
+    error::RedisError,
     keys::KeyForm,
     spend::Spend,
 };
@@ -16,6 +17,12 @@ use crate::{
     tiers::Tiers,
     transaction::{Action, Algorithm, Batch, Member, Operation, Receipt, StoredCharge},
 };
+
+/// The most arguments that a server reads in one command.
+const MOST_ARGUMENTS: usize = 1024 * 1024;
+
+/// The arguments of a call besides the keys and the members.
+const HEADER: usize = 8;
 
 /// A batch in the form that scripts decide. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
@@ -66,6 +73,19 @@ impl ScriptCall {
         match &self.demand {
             Demand::Spend(_) => 1,
             Demand::Batch(_, weight) => *weight,
+        }
+    }
+
+    /// Fails if the call is too large for one command. The server would close the connection, and with it fail all other
+    /// calls in flight.
+    pub(super) fn validate(&self) -> Result<(), RedisError> {
+        let members = match &self.demand {
+            Demand::Spend(_) => 0,
+            Demand::Batch(members, _) => members.len(),
+        };
+        match self.keys.len() + members + HEADER > MOST_ARGUMENTS {
+            true => Err(RedisError::TooLarge(self.keys.len())),
+            false => Ok(()),
         }
     }
 

@@ -165,6 +165,7 @@ impl Link {
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
+        call.validate()?;
         // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
         let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
         self.begin()?;
