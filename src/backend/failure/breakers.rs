@@ -38,7 +38,7 @@ impl Breakers {
             breakers: self,
             servers,
             batch,
-            since: Instant::now(),
+            since: servers.map(|_| Instant::now()),
             passes: None,
         };
         // As long as nothing fails, it does not matter which servers a batch goes to.
@@ -110,7 +110,8 @@ pub(super) struct Passes<'a> {
     breakers: &'a Breakers,
     servers: Option<&'a dyn Servers>,
     batch: &'a Batch<'a>,
-    since: Instant,
+    /// The start of the call, if there are several servers.
+    since: Option<Instant>,
     /// `None` if no breaker was involved.
     passes: Option<EachPass<'a>>,
 }
@@ -131,8 +132,8 @@ impl<'a> Passes<'a> {
         let passes = self.each();
         let has_several = passes.len() > 1;
         for pass in passes {
-            let address = pass.address().filter(|_| has_several);
-            match address.is_some_and(|address| address.has_decided(since)) {
+            let address = pass.address().filter(|_| has_several).zip(since);
+            match address.is_some_and(|(address, since)| address.has_decided(since)) {
                 true => drop(pass),
                 false => pass.failed(error),
             }

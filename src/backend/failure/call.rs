@@ -1,26 +1,14 @@
 //! One call of the store.
 
-use std::time::Duration;
-
-use thiserror::Error;
-use tokio::time;
-
 use super::breakers::Passes;
-use crate::{
-    backend::{Backend, BackendError},
-    decision::Outcome,
-    transaction::Batch,
-};
+use crate::{backend::BackendError, decision::Outcome};
 
-/// Asks the store, within a deadline, and reports the result to the breakers.
+/// Waits for the store, and reports the result to the breakers.
 pub(super) async fn call(
-    store: &impl Backend,
-    batch: &Batch<'_>,
+    deciding: impl Future<Output = Result<Outcome, BackendError>>,
     passes: Passes<'_>,
-    deadline: Duration,
 ) -> Result<Outcome, BackendError> {
-    let answer = time::timeout(deadline, store.apply(batch)).await;
-    let answer = answer.unwrap_or_else(|_| Err(BackendError::unavailable(Late(deadline))));
+    let answer = deciding.await;
     match &answer {
         Ok(_) | Err(BackendError::InvalidNow(_)) => passes.succeeded(),
         Err(BackendError::Moving(_)) => drop(passes),
@@ -30,8 +18,3 @@ pub(super) async fn call(
     }
     answer
 }
-
-/// The error for a store that did not answer in time.
-#[derive(Debug, Error)]
-#[error("no answer within {0:?}, so the store may have made the change")]
-struct Late(Duration);

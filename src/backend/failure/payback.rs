@@ -94,7 +94,10 @@ impl<B: Backend> Payer<B> {
         let is_back = self.breakers.are_closed(servers, &batch);
         let passes = is_back.then(|| self.breakers.admit(servers, &batch));
         let answer = match passes.flatten() {
-            Some(passes) => Some(call(&*store, &batch, passes, self.deadline).await),
+            Some(passes) => {
+                let deciding = store.begin_unboxed(&batch, Some(self.deadline)).decided();
+                Some(call(deciding, passes).await)
+            }
             None => None,
         };
         match answer {

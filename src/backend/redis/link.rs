@@ -1,6 +1,10 @@
 //! A connection to one server, and calls with one attempt each.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use fred::{
     clients::Client,
@@ -11,7 +15,7 @@ use fred::{
         config::{Config, Server},
     },
 };
-use tokio::{sync::Semaphore, time};
+use tokio::time;
 
 use super::{
     answer::ScriptAnswer,
@@ -26,6 +30,7 @@ use super::{
     pulse::Pulse,
     upkeep::{SupervisedConnection, keep_loaded},
 };
+use crate::backend::slot::Slot;
 
 /// The most calls that wait for one server.
 const MOST_WAITING: usize = 8192;
@@ -33,7 +38,8 @@ const MOST_WAITING: usize = 8192;
 /// A client of one server. The tasks that serve the link end when it is dropped.
 pub(super) struct Link {
     route: Route,
-    places: Semaphore,
+    /// The number of calls that wait.
+    waiting: AtomicUsize,
     lanes: Lanes,
     upkeep: Background,
     pulse: Pulse,
@@ -45,9 +51,9 @@ enum Route {
 }
 
 impl Link {
-    /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
-    /// connected.
-    pub(super) fn new(config: Config) -> Self {
+    /// Creates a link with its own client, on which at most `together` decisions share a call. It connects in the
+    /// background once it has [begun](Self::begin), and stays connected.
+    pub(super) fn new(config: Config, together: usize) -> Self {
         let line = Arc::new(SupervisedConnection::new(config));
         let kept_up = Arc::clone(&line);
         let keep_up = move || {
@@ -57,20 +63,20 @@ impl Link {
         Self {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
-            places: Semaphore::new(MOST_WAITING),
-            lanes: Lanes::default(),
+            waiting: AtomicUsize::new(0),
+            lanes: Lanes::new(together),
             pulse: Pulse::new(),
         }
     }
 
     /// Creates a link with a borrowed client, which its owner connects.
-    pub(super) fn borrow(client: Client) -> Self {
+    pub(super) fn borrow(client: Client, together: usize) -> Self {
         let loaded = client.clone();
         Self {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
-            places: Semaphore::new(MOST_WAITING),
-            lanes: Lanes::default(),
+            waiting: AtomicUsize::new(0),
+            lanes: Lanes::new(together),
             pulse: Pulse::new(),
         }
     }
@@ -162,16 +168,17 @@ impl Link {
     pub(super) async fn run(
         self: &Arc<Self>,
         lane: u16,
-        call: &ScriptCall,
+        call: ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
         // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
-        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        let _place = Slot::take(&self.waiting, MOST_WAITING).ok_or(RedisError::Busy)?;
         self.begin()?;
         let (reply, full) = match self.lanes.enter(lane, call, deadline) {
-            Entered::Free => {
+            // Boxed, because the future of a call is large, and most callers wait for a call that they share.
+            Entered::Free(call) => {
                 let _passage = Passage::new(self, lane);
-                return self.decide_alone(call, false, deadline).await;
+                return Box::pin(self.decide_alone(&call, false, deadline)).await;
             }
             Entered::Waits { reply, full } => (reply, full),
         };
@@ -181,7 +188,7 @@ impl Link {
         // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
         match deadline.limit(reply).await? {
             Ok(Reply::Answer(answer)) => answer,
-            Ok(Reply::Alone) => self.decide_alone(call, false, deadline).await,
+            Ok(Reply::Alone(call)) => Box::pin(self.decide_alone(&call, false, deadline)).await,
             // The runtime in which the call was sent has ended.
             Err(_) => Err(RedisError::Timeout.into()),
         }
@@ -193,7 +200,7 @@ impl Link {
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
-        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        let _place = Slot::take(&self.waiting, MOST_WAITING).ok_or(RedisError::Busy)?;
         self.decide_alone(call, true, deadline).await
     }
 
@@ -344,14 +351,14 @@ impl Passage {
         drop(self);
         let is_shared = waiting.len() > 1;
         let mut answers = answers.map(Answers::into_iter);
-        for waiting in waiting {
-            let reply = match &mut answers {
+        for Waiting { call, reply, .. } in waiting {
+            let answer = match &mut answers {
                 Ok(answers) => answers.next().map(Reply::Answer),
-                Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone),
+                Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone(call)),
                 Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
             };
             // A caller that has left by now stays charged.
-            let _has_left = reply.map(|reply| waiting.reply.send(reply));
+            let _has_left = answer.map(|answer| reply.send(answer));
         }
     }
 }
