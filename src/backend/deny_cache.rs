@@ -413,18 +413,15 @@ impl<B: Backend> Backend for DenyCache<B> {
             }
             sent = Some(self.sent(batch, now));
         }
-        match self.inner.begin_unboxed(batch, deadline) {
-            // A backend that answers immediately needs no cache, so its answers are not remembered.
-            Begun::Decided(decided) => Begun::Decided(decided),
-            Begun::Waits(deciding) => Begun::Waits(async move {
-                let _forget = forget;
-                let outcome = deciding.await?;
-                if let Some(sent) = sent {
-                    self.remember(batch, &outcome, &sent);
-                }
-                Ok(outcome)
-            }),
-        }
+        // A backend that answers immediately needs no cache, so its answers are not remembered.
+        let begun = self.inner.begin_unboxed(batch, deadline);
+        begun.then(move |decided| {
+            drop(forget);
+            if let (Ok(outcome), Some(sent)) = (&decided, sent) {
+                self.remember(batch, outcome, &sent);
+            }
+            decided
+        })
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {

@@ -9,7 +9,8 @@ use super::{
     breaker::{Breaker, Pass},
 };
 use crate::{
-    backend::{ServerId, Servers},
+    backend::{BackendError, ServerId, Servers},
+    decision::Outcome,
     transaction::Batch,
 };
 
@@ -119,7 +120,18 @@ pub(super) struct Passes<'a> {
 type EachPass<'a> = SmallVec<[Pass<'a>; 1]>;
 
 impl<'a> Passes<'a> {
-    pub(super) fn succeeded(self) {
+    /// Counts the end of the call.
+    pub(super) fn ended(self, answer: &Result<Outcome, BackendError>) {
+        match answer {
+            Ok(_) | Err(BackendError::InvalidNow(_)) => self.succeeded(),
+            Err(BackendError::Moving(_)) => drop(self),
+            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
+                self.failed(error);
+            }
+        }
+    }
+
+    fn succeeded(self) {
         if self.passes.is_some() || !self.breakers.are_calm() {
             self.each().into_iter().for_each(Pass::succeeded);
         }
@@ -127,7 +139,7 @@ impl<'a> Passes<'a> {
 
     /// Counts a failure of the batch's server. If the batch has several servers, only those without a decision since
     /// the start of the call are counted.
-    pub(super) fn failed(self, error: &dyn fmt::Display) {
+    fn failed(self, error: &dyn fmt::Display) {
         let since = self.since;
         let passes = self.each();
         let has_several = passes.len() > 1;

@@ -3,7 +3,6 @@
 mod address;
 mod breaker;
 mod breakers;
-mod call;
 mod circuit;
 mod debts;
 mod local;
@@ -24,7 +23,6 @@ use thiserror::Error;
 
 use self::{
     breakers::Breakers,
-    call::call,
     local::{DEFAULT_DEBTS, Local},
     payback::Payer,
     share::Share,
@@ -208,7 +206,7 @@ impl<B: Backend> FailurePolicy<B> {
     }
 
     /// Asks the store, unless a breaker is open. Only a store that has to be waited for counts as asked.
-    fn ask<'a>(
+    pub(super) fn ask<'a>(
         &'a self,
         batch: &'a Batch<'a>,
     ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
@@ -224,8 +222,8 @@ impl<B: Backend> FailurePolicy<B> {
         };
         match self.store().begin_unboxed(batch, Some(self.deadline)) {
             Begun::Decided(decided) => Begun::Decided(self.or_meanwhile(batch, decided)),
-            Begun::Waits(deciding) => Begun::Waits(async move {
-                let decided = call(deciding, passes).await;
+            waits => waits.then(move |decided| {
+                passes.ended(&decided);
                 drop(slot);
                 self.or_meanwhile(batch, decided)
             }),

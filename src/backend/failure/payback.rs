@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::{self, Instant};
 
-use super::{breakers::Breakers, call::call, debts::Debtor, local::Local, owed::Debt};
+use super::{breakers::Breakers, debts::Debtor, local::Local, owed::Debt};
 use crate::{
     backend::{Backend, BackendError},
     transaction::{Batch, Fingerprint, Member, Mode, Operation},
@@ -95,8 +95,10 @@ impl<B: Backend> Payer<B> {
         let passes = is_back.then(|| self.breakers.admit(servers, &batch));
         let answer = match passes.flatten() {
             Some(passes) => {
-                let deciding = store.begin_unboxed(&batch, Some(self.deadline)).decided();
-                Some(call(deciding, passes).await)
+                let begun = store.begin_unboxed(&batch, Some(self.deadline));
+                let answer = begun.decided().await;
+                passes.ended(&answer);
+                Some(answer)
             }
             None => None,
         };

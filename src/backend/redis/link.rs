@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    pin::Pin,
     sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use fred::{
         config::{Config, Server},
     },
 };
-use tokio::time;
+use tokio::{sync::oneshot, time};
 
 use super::{
     answer::ScriptAnswer,
@@ -44,6 +45,15 @@ pub(super) struct Link {
     upkeep: Background,
     pulse: Pulse,
 }
+
+/// A call that has begun.
+enum Started<'a> {
+    Alone(Answering<'a>),
+    /// It shares a script call.
+    Waits(oneshot::Receiver<Reply>),
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a>>;
 
 enum Route {
     Own(Arc<SupervisedConnection>),
@@ -165,33 +175,66 @@ impl Link {
     }
 
     /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls.
-    pub(super) async fn run(
+    pub(super) fn run<'a>(
+        self: &'a Arc<Self>,
+        lane: u16,
+        call: ScriptCall,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a {
+        // Not an `async fn`, whose future would have room for the call.
+        let place = Slot::take(&self.waiting, MOST_WAITING);
+        let started = match place {
+            Some(_) => self.start(lane, call, deadline),
+            // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
+            None => Err(RedisError::Busy),
+        };
+        async move {
+            let _place = place;
+            let reply = match started? {
+                Started::Alone(answer) => return answer.await,
+                Started::Waits(reply) => reply,
+            };
+            // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
+            match deadline.limit(reply).await? {
+                Ok(Reply::Answer(answer)) => answer,
+                Ok(Reply::Alone(call)) => self.boxed(call, None, deadline).await,
+                // The runtime in which the call was sent has ended.
+                Err(_) => Err(RedisError::Timeout.into()),
+            }
+        }
+    }
+
+    fn start(
         self: &Arc<Self>,
         lane: u16,
         call: ScriptCall,
         deadline: Deadline,
-    ) -> Result<ScriptAnswer, Failure> {
-        // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
-        let _place = Slot::take(&self.waiting, MOST_WAITING).ok_or(RedisError::Busy)?;
+    ) -> Result<Started<'_>, RedisError> {
         self.begin()?;
         let (reply, full) = match self.lanes.enter(lane, call, deadline) {
-            // Boxed, because the future of a call is large, and most callers wait for a call that they share.
             Entered::Free(call) => {
-                let _passage = Passage::new(self, lane);
-                return Box::pin(self.decide_alone(&call, false, deadline)).await;
+                let passage = Passage::new(self, lane);
+                return Ok(Started::Alone(self.boxed(call, Some(passage), deadline)));
             }
             Entered::Waits { reply, full } => (reply, full),
         };
         for waiting in full {
             Passage::new(self, lane).carry(waiting);
         }
-        // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
-        match deadline.limit(reply).await? {
-            Ok(Reply::Answer(answer)) => answer,
-            Ok(Reply::Alone(call)) => Box::pin(self.decide_alone(&call, false, deadline)).await,
-            // The runtime in which the call was sent has ended.
-            Err(_) => Err(RedisError::Timeout.into()),
-        }
+        Ok(Started::Waits(reply))
+    }
+
+    /// Decides one caller's call alone. The future is boxed, because it is large, and most callers share their calls.
+    fn boxed(
+        &self,
+        call: ScriptCall,
+        passage: Option<Passage>,
+        deadline: Deadline,
+    ) -> Answering<'_> {
+        Box::pin(async move {
+            let _passage = passage;
+            self.decide_alone(&call, false, deadline).await
+        })
     }
 
     /// Decides one caller's call for a slot that this server is importing.

@@ -289,3 +289,42 @@ impl Backend for RedisBackend {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        backend::{DenyCache, FailurePolicy},
+        transaction::{BucketKey, LimitKey, Mode, Operation},
+    };
+
+    fn size<F>(begun: &Begun<F>) -> usize {
+        match begun {
+            Begun::Waits(future) => size_of_val(future),
+            Begun::Decided(_) => 0,
+        }
+    }
+
+    /// Allocators have a fast path up to about a kilobyte, and a future is copied when it is boxed.
+    #[test]
+    fn future_of_a_decision_is_small() {
+        let redis = || RedisBackend::new("redis://127.0.0.1:1").unwrap();
+        let limit = Limit::per_second(1);
+        let key = BucketKey::new(LimitKey::Number(1), "id");
+        let members = [Member::new(
+            key,
+            limit.algorithm().unwrap(),
+            1,
+            Mode::CheckAndSpend,
+        )];
+        let batch = Batch::new(Operation::Spend, &members);
+        let (bare, cache) = (redis(), DenyCache::new(redis()));
+        let bare = size(&bare.begin_unboxed(&batch, None));
+        let cached = size(&cache.begin_unboxed(&batch, None));
+        let policy = FailurePolicy::new(DenyCache::new(redis()));
+        let policy = size(&policy.ask(&batch));
+        println!("{bare} {cached} {policy}");
+        assert!(policy <= 1000, "{bare}, {cached}, {policy}");
+    }
+}

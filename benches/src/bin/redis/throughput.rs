@@ -1,6 +1,8 @@
 //! All callers at once: calls per second, and the slowest calls.
 
-use std::{array, sync::Arc};
+use std::{array, sync::Arc, time::Duration};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
     sides::{CALLERS, KEYS, Side, Sides},
@@ -9,7 +11,7 @@ use crate::{
 
 /// The number of turns of each side, and the number of calls in a turn.
 pub(crate) const TURNS: usize = 11;
-pub(crate) const CALLS: u32 = 40_000;
+pub(crate) const CALLS: u32 = 20_000;
 
 const SIDES: [Side; 10] = [
     Side::Get,
@@ -24,11 +26,13 @@ const SIDES: [Side; 10] = [
     Side::Four,
 ];
 
-/// The rates of a side in its turns, and the server's processor time for a call, in microseconds.
+/// The rates of a side in its turns, and the processor time for a call of the server and of this process, in
+/// microseconds.
 #[derive(Default)]
 struct Turns {
     rates: Vec<f64>,
     server: Vec<f64>,
+    client: Vec<f64>,
 }
 
 /// Measures all sides, and returns the number of `GET`s per second.
@@ -42,22 +46,25 @@ pub(crate) async fn throughput(sides: &Arc<Sides>) -> f64 {
             } else {
                 SIDES.len() - 1 - place
             };
-            let before = sides.server_time().await;
+            let (before, own) = (sides.server_time().await, own_time());
             let rate = sides.rate(SIDES[place], CALLS).await;
+            let client = (own_time() - own) / f64::from(CALLS);
             let server = (sides.server_time().await - before) / f64::from(CALLS);
             turns[place].rates.push(rate);
             turns[place].server.push(server);
+            turns[place].client.push(client);
         }
     }
     println!("{CALLERS} callers, {KEYS} keys:");
     let [get, _, tollgate, ..] = &turns;
     for (side, turns) in SIDES.iter().zip(&turns) {
         println!(
-            "  {side:?}: {:.0} calls per second, {:.2} of GET, {:.3} of Tollgate; the server's time for a call {:.2} us",
+            "  {side:?}: {:.0} calls per second, {:.2} of GET, {:.3} of Tollgate; processor time for a call: server {:.2} us, client {:.2} us",
             median(&turns.rates),
             ratio(&turns.rates, &get.rates),
             ratio(&turns.rates, &tollgate.rates),
             median(&turns.server),
+            median(&turns.client),
         );
     }
     println!(
@@ -72,6 +79,12 @@ pub(crate) async fn throughput(sides: &Arc<Sides>) -> f64 {
         1e6 / median(&turns[hot].server)
     );
     median(&get.rates)
+}
+
+/// Returns the processor time that this process has used, in microseconds.
+fn own_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
 
 /// The slowest calls with and without grouping.
