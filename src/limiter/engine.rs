@@ -8,7 +8,7 @@ use super::{
     recorder::DecisionRecorder,
 };
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, Begun},
     clock::Timestamp,
     decision::{BatchDecision, Decision, Outcome},
     limit::Limits,
@@ -133,10 +133,10 @@ impl Limiter {
             Err(error) => return Err(*error),
         };
         let batch = Batch::new(operation, members).at(self.now());
-        // A backend that does not have to wait saves the boxed future of `apply`.
-        let applied = match self.shared.backend.try_apply(&batch) {
-            Some(applied) => applied,
-            None => self.shared.backend.apply(&batch).await,
+        // A backend that does not have to wait saves the boxed future.
+        let applied = match self.shared.backend.begin(&batch) {
+            Begun::Decided(applied) => applied,
+            Begun::Waits(applying) => applying.await,
         };
         recorder.applied();
         match applied {

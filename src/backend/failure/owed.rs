@@ -40,6 +40,11 @@ impl Local {
             }
             let (now, cost) = (decided.now, member.cost);
             match member.algorithm {
+                // Memory has the amount, so a bucket that is already in the table need not be looked up again.
+                Algorithm::Gcra(_)
+                    if certain
+                        && batch.now.is_none()
+                        && self.debts.is_recent(member.fingerprint) => {}
                 Algorithm::Gcra(_) if certain => self.owe(batch, member, |_| ()),
                 Algorithm::Gcra(_) => self.count_as_charged(member, now),
                 Algorithm::Quota(quota) if certain => self.owe(batch, member, |debtor| {

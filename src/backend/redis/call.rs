@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::{
     arguments::{
-        MOST_US, clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros,
+        MOST_US, clock, gcra_terms, integer, quota_member, tiers_terms, window_member,
+        without_zeros,
     },
     error::RedisError,
     keys::KeyForm,
@@ -14,7 +15,6 @@ use super::{
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Ticks},
-    tiers::Tiers,
     transaction::{Action, Algorithm, Batch, Member, Operation, Receipt, StoredCharge},
 };
 
@@ -71,7 +71,7 @@ impl ScriptCall {
     /// Returns the weight of this call: the amount of data that the server reads and answers, counted in arguments.
     pub(super) fn weight(&self) -> usize {
         match &self.demand {
-            Demand::Spend(_) => 1,
+            Demand::Spend(spend) => spend.weight(),
             Demand::Batch(_, weight) => *weight,
         }
     }
@@ -137,7 +137,10 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
     arguments.push(Value::from_static_str(verb(operation, member)));
     match member.algorithm {
         Algorithm::Gcra(gcra) => push_gcra(operation, member, gcra, arguments),
-        Algorithm::Tiers(tiers) => push_tiers(member, tiers, arguments),
+        Algorithm::Tiers(tiers) => {
+            arguments.push(Value::from_static_str("T"));
+            arguments.extend(tiers_terms(tiers, member.cost, member.min_cost));
+        }
         Algorithm::Window(window) => {
             let change = change(operation, member);
             arguments.extend(window_member(window, change, member.cost, named(member)));
@@ -161,27 +164,6 @@ fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: 
         arguments.push(own.map_or(Value::Integer(-1), |own| integer(own.us)));
         arguments.push(integer(own.map_or(0, |own| own.frac.into())));
     }
-}
-
-fn push_tiers(member: &Member<'_>, tiers: &Tiers, arguments: &mut Vec<Value>) {
-    let spans = tiers.spans();
-    arguments.extend([
-        Value::from_static_str("T"),
-        integer(member.cost.into()),
-        integer(member.min_cost.into()),
-        integer(spans.len() as u64),
-    ]);
-    arguments.extend(spans.iter().flat_map(|span| {
-        let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
-        let [window, active, cooldown] = [span.window, span.active, span.cooldown].map(ticks);
-        [
-            integer(span.limit.into()),
-            window,
-            active,
-            cooldown,
-            integer(kind),
-        ]
-    }));
 }
 
 /// Returns the change to the units of a window if the batch passes.

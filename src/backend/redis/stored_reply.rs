@@ -63,6 +63,16 @@ impl StoredReply {
         }
     }
 
+    /// Reads a bucket with tiers, and the number of granted units, from the answer to one spend.
+    pub(super) fn of_grant(answer: &[Value], asked: u64) -> Option<(u32, Self)> {
+        let [granted, now, figures @ ..] = answer else {
+            return None;
+        };
+        let granted = granted.as_u64()?.try_into().ok()?;
+        let tiers = StoredTiers::parse(now.as_u64()?, figures, granted, asked)?;
+        Some((granted, Self::Tiers(Box::new(tiers))))
+    }
+
     /// Reads a small window from the instants of its units.
     pub(super) fn of_units(units: &[Value], asked: u64) -> Option<Self> {
         let window = StoredWindow::of_units(units, asked)?;
