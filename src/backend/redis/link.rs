@@ -402,7 +402,9 @@ impl Passage {
                 Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
             };
             // A caller that has left by now stays charged.
-            let _has_left = answer.map(|answer| reply.send(answer));
+            if let Some(answer) = answer {
+                let _ = reply.send(answer);
+            }
         }
     }
 }

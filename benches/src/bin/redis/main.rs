@@ -1,8 +1,9 @@
 //! Prints the cost of a decision on Redis, next to raw commands of the same client on the same server, and the cost and
 //! benefit of the wrappers.
 //!
-//! `redis [url]`: without a URL, the program starts a `redis-server` on a free port, and ends it afterwards. All sides
-//! use one client with one connection, and take turns. Last, it starts three masters of a cluster.
+//! `redis [url] [side…]`: without a URL, the program starts a `redis-server` on a free port, and ends it afterwards. All
+//! sides use one client with one connection, and take turns. Last, it starts three masters of a cluster. With names of
+//! sides, as in `redis Tollgate Wrapped`, it only measures their throughput.
 
 mod latency;
 mod server;
@@ -35,25 +36,30 @@ fn main() {
         .enable_all()
         .build();
     let runtime = runtime.expect("there is a runtime");
-    let (url, server) = match std::env::args().nth(1) {
-        Some(url) => (url, None),
-        None => {
-            let server = Server::start();
-            (server.url(), Some(server))
-        }
-    };
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let (urls, names): (Vec<_>, Vec<_>) =
+        arguments.into_iter().partition(|text| text.contains("://"));
+    let server = urls.is_empty().then(Server::start);
+    let url = server.as_ref().map_or_else(|| urls.concat(), Server::url);
     println!("load {}", load());
-    runtime.block_on(measure(&url)).expect("Redis answers");
+    runtime
+        .block_on(measure(&url, &names))
+        .expect("Redis answers");
     drop(server);
-    runtime.block_on(three_masters());
+    if names.is_empty() {
+        runtime.block_on(three_masters());
+    }
     println!("load {}", load());
 }
 
-async fn measure(url: &str) -> Result<(), Error> {
+async fn measure(url: &str, names: &[String]) -> Result<(), Error> {
     let client = Client::new(Config::from_url(url)?, None, None, None);
     let _task = client.init().await?;
     let sides = Arc::new(Sides::new(&client).await?);
-    let get = throughput(&sides).await;
+    let get = throughput(&sides, names).await;
+    if !names.is_empty() {
+        return Ok(());
+    }
     tail(&sides).await;
     leased(bare(&client), get).await;
     latency(&sides).await;

@@ -1,6 +1,6 @@
 //! All callers at once: calls per second, and the slowest calls.
 
-use std::{array, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -35,19 +35,20 @@ struct Turns {
     client: Vec<f64>,
 }
 
-/// Measures all sides, and returns the number of `GET`s per second.
-pub(crate) async fn throughput(sides: &Arc<Sides>) -> f64 {
-    let mut turns: [Turns; SIDES.len()] = array::from_fn(|_| Turns::default());
+/// Measures the sides of these names, or all, and returns the number of `GET`s per second.
+pub(crate) async fn throughput(sides: &Arc<Sides>, names: &[String]) -> f64 {
+    let is_meant = |side: &Side| names.is_empty() || names.contains(&format!("{side:?}"));
+    let meant: Vec<_> = SIDES.into_iter().filter(is_meant).collect();
+    let mut turns: Vec<_> = meant.iter().map(|_| Turns::default()).collect();
     for turn in 0..TURNS {
         // Every other round is in the reverse order, so that no side always follows the same one.
-        for place in 0..SIDES.len() {
-            let place = if turn % 2 == 0 {
-                place
-            } else {
-                SIDES.len() - 1 - place
+        for place in 0..meant.len() {
+            let place = match turn % 2 {
+                0 => place,
+                _ => meant.len() - 1 - place,
             };
             let (before, own) = (sides.server_time().await, own_time());
-            let rate = sides.rate(SIDES[place], CALLS).await;
+            let rate = sides.rate(meant[place], CALLS).await;
             let client = (own_time() - own) / f64::from(CALLS);
             let server = (sides.server_time().await - before) / f64::from(CALLS);
             turns[place].rates.push(rate);
@@ -55,30 +56,37 @@ pub(crate) async fn throughput(sides: &Arc<Sides>) -> f64 {
             turns[place].client.push(client);
         }
     }
+    report(&meant, &turns);
+    of(Side::Get, &meant, &turns).map_or(0.0, |get| median(&get.rates))
+}
+
+fn of<'a>(side: Side, meant: &[Side], turns: &'a [Turns]) -> Option<&'a Turns> {
+    let mut sides = meant.iter().zip(turns);
+    sides.find_map(|(other, turns)| (*other == side).then_some(turns))
+}
+
+fn report(meant: &[Side], all: &[Turns]) {
     println!("{CALLERS} callers, {KEYS} keys:");
-    let [get, _, tollgate, ..] = &turns;
-    for (side, turns) in SIDES.iter().zip(&turns) {
+    for (side, turns) in meant.iter().zip(all) {
+        let to = |side| of(side, meant, all).map_or(f64::NAN, |to| ratio(&turns.rates, &to.rates));
         println!(
             "  {side:?}: {:.0} calls per second, {:.2} of GET, {:.3} of Tollgate; processor time for a call: server {:.2} us, client {:.2} us",
             median(&turns.rates),
-            ratio(&turns.rates, &get.rates),
-            ratio(&turns.rates, &tollgate.rates),
+            to(Side::Get),
+            to(Side::Tollgate),
             median(&turns.server),
             median(&turns.client),
         );
     }
     println!(
-        "  (Hot: ten keys; Four: four limits in a batch; the ratios are medians of {TURNS} turns)"
+        "  (Apart: without grouping; Hot: ten keys; Four: four limits in a batch; the ratios are medians of {TURNS} turns)"
     );
-    let hot = SIDES
-        .iter()
-        .position(|side| *side == Side::Hot)
-        .unwrap_or(0);
-    println!(
-        "  on ten hot keys, the server alone could decide {:.0} times per second",
-        1e6 / median(&turns[hot].server)
-    );
-    median(&get.rates)
+    if let Some(hot) = of(Side::Hot, meant, all) {
+        println!(
+            "  on ten hot keys, the server alone could decide {:.0} times per second",
+            1e6 / median(&hot.server)
+        );
+    }
 }
 
 /// Returns the processor time that this process has used, in microseconds.
