@@ -245,29 +245,20 @@ impl Rules {
         parts: &Parts,
         charges: &mut Charges,
     ) -> Result<(), Unknown> {
-        if !matches!(charges, Charges::None) {
-            return self.charge_another(chain, parts, charges);
-        }
-        // A charge is large. The only one, as most requests have, is filled in where it stays.
-        let filled = self.fill(chain, parts, charges.only(Charge::empty));
-        if !matches!(filled, Ok(true)) {
-            *charges = Charges::None;
+        let mut another = None;
+        let charge = match charges {
+            // A charge is large. The only one, as most requests have, is filled in where it stays.
+            Charges::None => charges.only(Charge::empty),
+            _ => another.insert(Charge::empty()),
+        };
+        let filled = self.fill(chain, parts, charge);
+        match (another, &filled) {
+            (None, Ok(true)) => {}
+            (None, _) => *charges = Charges::None,
+            (Some(another), Ok(true)) => self.add(another, charges),
+            (Some(_), _) => {}
         }
         filled.map(drop)
-    }
-
-    #[inline(never)]
-    fn charge_another(
-        &self,
-        chain: &Range<usize>,
-        parts: &Parts,
-        charges: &mut Charges,
-    ) -> Result<(), Unknown> {
-        let mut charge = Charge::empty();
-        if self.fill(chain, parts, &mut charge)? {
-            self.add(charge, charges);
-        }
-        Ok(())
     }
 
     /// Fills in the charge of the first rule of a chain that finds an id, and returns whether there is one. If none
