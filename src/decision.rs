@@ -7,6 +7,7 @@
 mod answer;
 mod batch_decision;
 mod bucket;
+mod client_figures;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
 mod judge;
@@ -24,8 +25,8 @@ pub use self::{
     stored::{Stored, StoredError},
 };
 pub(crate) use self::{
-    batch_decision::{Decisions, OneDecision},
-    bucket::Quota,
+    batch_decision::Decisions,
+    client_figures::ClientFigures,
     judge::{judge_gcra, judge_quota, judge_tiers, judge_window},
     result_label::ResultLabel,
     stored::BucketView,

@@ -84,6 +84,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "tokio")]
+mod alarm;
 pub mod backend;
 pub mod check;
 pub mod clock;

@@ -4,6 +4,7 @@ mod admission;
 mod capacity;
 mod engine;
 mod handle;
+mod in_force;
 mod limiter_error;
 #[cfg(feature = "tokio")]
 mod line;
@@ -17,12 +18,14 @@ mod requirement;
 
 use std::{fmt, sync::Arc};
 
-use arc_swap::{ArcSwap, Guard};
-
 pub(crate) use self::capacity::{Capacity, Many, One};
 pub(crate) use self::requirement::RuleRequirement;
 pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
-use self::{rebuilt::RebuildDetector, requirement::Claims};
+use self::{
+    in_force::{DecisionLimits, LimitsInForce},
+    rebuilt::RebuildDetector,
+    requirement::Claims,
+};
 use crate::{
     backend::{Backend, Stats},
     check::Reporter,
@@ -66,12 +69,12 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Limiter {
-    shared: Arc<Shared>,
+    shared: Arc<LimiterState>,
     clock: Option<Arc<dyn Clock>>,
 }
 
-struct Shared {
-    limits: ArcSwap<Limits>,
+struct LimiterState {
+    limits: LimitsInForce,
     claims: Claims,
     durations: Durations,
     rebuilt: RebuildDetector,
@@ -94,8 +97,8 @@ impl Limiter {
             Err(error) => panic!("{error}"),
         };
         limits.begin_counters();
-        let shared = Shared {
-            limits: ArcSwap::from_pointee(limits),
+        let shared = LimiterState {
+            limits: LimitsInForce::new(limits),
             claims: Claims::default(),
             durations: Durations::default(),
             rebuilt: RebuildDetector::default(),
@@ -140,13 +143,13 @@ impl Limiter {
     /// Returns the limits in force. For a limit with leases, the burst is the part that remains for the store.
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
-        self.shared.limits.load_full()
+        self.shared.limits.share()
     }
 
     /// The limits in force, for the time of one decision.
-    #[inline]
-    pub(crate) fn in_force(&self) -> Guard<Arc<Limits>> {
-        self.shared.limits.load()
+    #[inline(always)]
+    pub(crate) fn in_force(&self) -> DecisionLimits<'_> {
+        self.shared.limits.read()
     }
 
     /// Returns what [`spend`](Self::spend) would return, without charging.
@@ -278,7 +281,7 @@ impl Limiter {
 
     /// Returns whether the limit of this name is in shadow mode.
     pub(crate) fn is_shadow(&self, name: &str) -> bool {
-        let limits = self.shared.limits.load();
+        let limits = self.in_force();
         let named = limits.get(name);
         named.is_some_and(|named| limits.is_shadow(named))
     }

@@ -23,6 +23,7 @@ mod charging;
 mod evaluation;
 mod path;
 mod predicate;
+mod rule_error;
 mod rules;
 mod source;
 
@@ -36,7 +37,7 @@ use http::request::Parts;
 
 pub(crate) use self::{
     charge::{Charge, Charges, charged},
-    charging::{Outcome, Refused},
+    charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,
     rules::Rules,
@@ -46,7 +47,7 @@ pub use self::{
     charging::Ending,
     path::{Paths, paths},
     predicate::{Methods, methods},
-    rules::RuleError,
+    rule_error::RuleError,
 };
 use crate::{
     key::{KeyExtractor, Predicate},

@@ -54,7 +54,7 @@ mod tiers;
 mod view;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::view::Window;
+pub(crate) use self::view::TierWindow;
 pub use self::{
     grant::Grant,
     history::History,
@@ -65,5 +65,5 @@ pub use self::{
 };
 pub(crate) use self::{
     tier::{NEVER, Span},
-    view::View,
+    view::TierView,
 };

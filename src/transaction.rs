@@ -22,7 +22,7 @@ pub(crate) use self::{
     batch::Action,
     fingerprint::{Fingerprint, LimitSeed},
     limit_ref::LimitPlace,
-    receipt::Charge,
+    receipt::StoredCharge,
 };
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},

@@ -1,7 +1,7 @@
 //! A backend around another backend that remembers its denials.
 
 use std::{
-    fmt,
+    fmt, iter,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats};
+use super::{Backend, BackendError, Begun, Deciding, LeaseTerms, NotAdmitted, Servers, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
@@ -66,8 +66,17 @@ pub struct DenyCache<B> {
     lifetime: Duration,
 }
 
-/// The entries that can hold the same bucket.
-type Set = [DeniedBucket; 8];
+/// The entries that can hold the same bucket. The tags come first, so that a look-up of a bucket that is not there reads
+/// one or two cache lines.
+#[repr(C)]
+struct Set {
+    /// A part of each entry's fingerprint.
+    tags: [u32; WAYS],
+    entries: [DeniedBucket; WAYS],
+}
+
+/// The number of entries in a set.
+const WAYS: usize = 8;
 
 /// Large enough that a refund of one bucket rarely prevents others from being remembered.
 const EPOCHS: usize = 1024;
@@ -168,19 +177,15 @@ impl<B: Backend> DenyCache<B> {
         Self::with_capacity(inner, Self::DEFAULT_CAPACITY)
     }
 
-    /// Creates a cache of about `capacity` buckets, at 112 bytes each. When it is full, the entries that expire
+    /// Creates a cache of about `buckets` buckets, at 120 bytes each. When it is full, the entries that expire
     /// soonest are replaced.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
-        let sets = buckets
-            .div_ceil(size_of::<Set>() / size_of::<DeniedBucket>())
-            .max(1);
+        let sets = buckets.div_ceil(WAYS).max(1);
         Self {
             inner,
             clock: SystemClock::new(),
-            sets: (0..sets)
-                .map(|_| Mutex::new([const { DeniedBucket::NOBODY }; 8]))
-                .collect(),
+            sets: (0..sets).map(|_| Mutex::new(Set::EMPTY)).collect(),
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             lifetime: Self::DEFAULT_LIFETIME,
         }
@@ -199,44 +204,35 @@ impl<B: Backend> DenyCache<B> {
     }
 
     /// Returns the denial of a batch, if a voting member is known to be denied.
-    fn denial(&self, batch: &Batch<'_>) -> Option<Outcome> {
-        let ours = self.clock.now();
-        let now = batch.now.unwrap_or(ours);
-        let mut is_denied = false;
-        let answers: SmallVec<[Answer; 4]> = batch
-            .members
-            .iter()
-            .map(|member| {
-                let known = member
-                    .mode
-                    .votes()
-                    .then(|| self.known(batch, member, ours))
-                    .flatten();
-                let Some(state) = known else {
-                    return Answer::UNKNOWN;
-                };
-                is_denied = true;
-                Answer::new(state, false)
-            })
-            .collect();
-        is_denied.then(|| Outcome::new(now, answers).by(Source::Cache))
+    fn denial(&self, batch: &Batch<'_>, ours: Timestamp) -> Option<Outcome> {
+        let known = |member: &Member<'_>| match member.mode.votes() {
+            true => self.known(batch, member, ours),
+            false => None,
+        };
+        let mut members = batch.members.iter().enumerate();
+        // Almost always, nothing is known, and there is no answer to build.
+        let (first, state) = members.find_map(|(place, member)| Some((place, known(member)?)))?;
+        let denied = |state| Answer::new(state, false);
+        let before = iter::repeat_n(Answer::UNKNOWN, first);
+        let others = members.map(|(_, member)| known(member).map_or(Answer::UNKNOWN, denied));
+        let answers = before.chain([denied(state)]).chain(others);
+        Some(Outcome::new(batch.now.unwrap_or(ours), answers).by(Source::Cache))
     }
 
     /// Returns the state of a member's bucket, if it is known to deny the member.
     fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
-        let print = member.fingerprint;
-        let set = self.lock(&print);
-        let entry = set.iter().find(|entry| entry.print == print)?;
+        let set = self.lock(&member.fingerprint);
+        let entry = &set.entries[set.place(&member.fingerprint)?];
         let holds = entry.until > ours && entry.is_clients == batch.now.is_some();
         entry
             .denial(member, batch.now.unwrap_or(ours))
             .filter(|_| holds)
     }
 
-    fn sent(&self, batch: &Batch<'_>) -> Sent {
+    fn sent(&self, batch: &Batch<'_>, now: Timestamp) -> Sent {
         let prints = batch.members.iter().map(|member| member.fingerprint);
         Sent {
-            now: self.clock.now(),
+            now,
             epochs: prints
                 .map(|print| self.epoch(&print).load(Ordering::Acquire))
                 .collect(),
@@ -275,7 +271,7 @@ impl<B: Backend> DenyCache<B> {
                 };
                 let mut set = self.lock(&entry.print);
                 if self.epoch(&entry.print).load(Ordering::Acquire) == *epoch {
-                    replace(&mut set, entry);
+                    set.put(entry);
                 }
             }
         }
@@ -311,8 +307,8 @@ impl<B: Backend> DenyCache<B> {
         let print = member.fingerprint;
         let mut set = self.lock(&print);
         self.epoch(&print).fetch_add(1, Ordering::AcqRel);
-        for entry in set.iter_mut().filter(|entry| entry.print == print) {
-            *entry = DeniedBucket::NOBODY;
+        if let Some(place) = set.place(&print) {
+            set.set(place, DeniedBucket::NOBODY);
         }
     }
 
@@ -328,14 +324,38 @@ impl<B: Backend> DenyCache<B> {
     }
 }
 
-/// Replaces the entry of the same bucket, or else the one that expires first.
-fn replace(set: &mut Set, entry: DeniedBucket) {
-    let same = set.iter().position(|old| old.print == entry.print);
-    let place = same.unwrap_or_else(|| {
-        let soonest = set.iter().enumerate().min_by_key(|(_, old)| old.until);
-        soonest.map_or(0, |(place, _)| place)
-    });
-    set[place] = entry;
+impl Set {
+    const EMPTY: Self = Self {
+        tags: [tag(&DeniedBucket::NOBODY.print); WAYS],
+        entries: [const { DeniedBucket::NOBODY }; WAYS],
+    };
+
+    /// Returns the place of a bucket.
+    fn place(&self, print: &Fingerprint) -> Option<usize> {
+        let wanted = tag(print);
+        let mut tags = self.tags.iter().zip(&self.entries);
+        tags.position(|(tag, entry)| *tag == wanted && entry.print == *print)
+    }
+
+    /// Replaces the entry of the same bucket, or else the one that expires first.
+    fn put(&mut self, entry: DeniedBucket) {
+        let place = self.place(&entry.print).unwrap_or_else(|| {
+            let entries = self.entries.iter().enumerate();
+            let soonest = entries.min_by_key(|(_, old)| old.until);
+            soonest.map_or(0, |(place, _)| place)
+        });
+        self.set(place, entry);
+    }
+
+    fn set(&mut self, place: usize, entry: DeniedBucket) {
+        self.tags[place] = tag(&entry.print);
+        self.entries[place] = entry;
+    }
+}
+
+/// Returns the part of a fingerprint that does not choose the set.
+const fn tag(print: &Fingerprint) -> u32 {
+    (print.high >> 32) as u32
 }
 
 fn after(now: Timestamp, duration: Duration) -> Timestamp {
@@ -355,23 +375,12 @@ impl<B: Backend> Drop for Forget<'_, B> {
 #[async_trait]
 impl<B: Backend> Backend for DenyCache<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
-            self.forget(batch);
-            let _forget = Forget(self, batch);
-            return self.inner.apply(batch).await;
-        }
-        if let Some(denial) = self.denial(batch) {
-            return Ok(denial);
-        }
-        let sent = self.sent(batch);
-        let outcome = self.inner.apply(batch).await?;
-        self.remember(batch, &outcome, &sent);
-        Ok(outcome)
+        self.begin_unboxed(batch, None).decided().await
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         match batch.operation {
-            Operation::Check | Operation::Spend => match self.denial(batch) {
+            Operation::Check | Operation::Spend => match self.denial(batch, self.clock.now()) {
                 Some(denial) => Some(Ok(denial)),
                 // A backend that answers immediately needs no cache, so its answers are not remembered.
                 None => self.inner.try_apply(batch),
@@ -382,6 +391,37 @@ impl<B: Backend> Backend for DenyCache<B> {
                 Some(answer)
             }
         }
+    }
+
+    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
+        self.begin_unboxed(batch, None).boxed()
+    }
+
+    fn begin_unboxed<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        deadline: Option<Duration>,
+    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
+        let (mut sent, mut forget) = (None, None);
+        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
+            self.forget(batch);
+            forget = Some(Forget(self, batch));
+        } else {
+            let now = self.clock.now();
+            if let Some(denial) = self.denial(batch, now) {
+                return Begun::Decided(Ok(denial));
+            }
+            sent = Some(self.sent(batch, now));
+        }
+        // A backend that answers immediately needs no cache, so its answers are not remembered.
+        let begun = self.inner.begin_unboxed(batch, deadline);
+        begun.then(move |decided| {
+            drop(forget);
+            if let (Ok(outcome), Some(sent)) = (&decided, sent) {
+                self.remember(batch, outcome, &sent);
+            }
+            decided
+        })
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {

@@ -53,6 +53,7 @@
 //!   batch. The example `embedded_store` does this, with buckets in a file.
 //! - The feature `testing` provides the tests that every backend must pass.
 
+mod begun;
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
@@ -65,12 +66,16 @@ mod one_task;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod servers;
+#[cfg(feature = "failure-policy")]
+mod slot;
 
-use std::{error::Error as StdError, fmt, sync::Arc};
+use std::{error::Error as StdError, fmt, pin::Pin, sync::Arc, time::Duration};
 
 pub use async_trait::async_trait;
 use thiserror::Error;
 
+#[doc(hidden)]
+pub use self::begun::Begun;
 #[cfg(feature = "failure-policy")]
 pub use self::failure::FailurePolicy;
 #[cfg(feature = "tokio")]
@@ -132,6 +137,32 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Decides a batch at once if that is possible, and otherwise returns the boxed future that decides it.
+    ///
+    /// It is [`try_apply`](Self::try_apply) followed by [`apply`](Self::apply). A wrapper of this crate looks at the
+    /// batch only once for both.
+    #[doc(hidden)]
+    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
+        match self.try_apply(batch) {
+            Some(decided) => Begun::Decided(decided),
+            None => Begun::Waits(self.apply(batch)),
+        }
+    }
+
+    /// Like [`begin`](Self::begin), for a wrapper that knows the type of the backend, and stores its future without a
+    /// box of its own. After the deadline, if there is one, the decision is an error.
+    #[doc(hidden)]
+    fn begin_unboxed<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        deadline: Option<Duration>,
+    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a>
+    where
+        Self: Sized,
+    {
+        self.begin(batch).within(deadline)
+    }
+
     /// Checks whether a bucket with this algorithm fits into the backend at all.
     ///
     /// A [`Limiter`](crate::Limiter) calls this for each limit and override, when it is built and when it is
@@ -188,12 +219,17 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
 #[async_trait]
 impl<B: Backend + ?Sized> Backend for Arc<B> {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        (**self).apply(batch).await
+    // Not an `async fn`, which `async_trait` would put into a second box.
+    fn apply<'a: 'd, 'b: 'd, 'c: 'd, 'd>(&'a self, batch: &'b Batch<'c>) -> Deciding<'d> {
+        (**self).apply(batch)
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         (**self).try_apply(batch)
+    }
+
+    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
+        (**self).begin(batch)
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
@@ -220,6 +256,9 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).stats()
     }
 }
+
+/// The boxed future of [`Backend::apply`].
+type Deciding<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BackendError>> + Send + 'a>>;
 
 /// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
 /// The [module docs](self) have an example of a backend.

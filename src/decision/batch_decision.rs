@@ -1,4 +1,4 @@
-use std::{mem, time::Duration};
+use std::{slice, time::Duration};
 
 use smallvec::SmallVec;
 
@@ -13,6 +13,15 @@ pub struct BatchDecision {
 }
 
 impl BatchDecision {
+    /// Adds the decision on the next member, in the members' order.
+    #[inline]
+    pub(crate) fn push(&mut self, decision: Decision) {
+        if decision.votes && decision.limited() && self.is_outdone_by(&decision) {
+            self.strictest = Some(self.members.len());
+        }
+        self.members.push(decision);
+    }
+
     fn is_outdone_by(&self, decision: &Decision) -> bool {
         self.strictest
             .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
@@ -59,11 +68,9 @@ impl BatchDecision {
     }
 }
 
-/// Gathers the decisions on a batch's members.
+/// The decisions on the members of a batch.
 pub(crate) trait Decisions {
-    /// Adds the decision on the next member, in the members' order.
-    fn push(&mut self, decision: Decision, votes: bool);
-
+    /// In the members' order.
     fn members(&self) -> &[Decision];
 
     /// Returns the strictest voting member, if there is one.
@@ -74,14 +81,6 @@ pub(crate) trait Decisions {
 }
 
 impl Decisions for BatchDecision {
-    #[inline]
-    fn push(&mut self, decision: Decision, votes: bool) {
-        if votes && decision.limited() && self.is_outdone_by(&decision) {
-            self.strictest = Some(self.members.len());
-        }
-        self.members.push(decision);
-    }
-
     fn members(&self) -> &[Decision] {
         &self.members
     }
@@ -96,49 +95,19 @@ impl Decisions for BatchDecision {
 }
 
 /// The decision on a batch of one.
-#[derive(Default)]
-pub(crate) struct OneDecision {
-    decision: Option<Decision>,
-    votes: bool,
-}
-
-impl OneDecision {
-    /// Returns the decision as a result. A decision is large, so it is stored as a result from the start, and copied
-    /// only once.
-    #[inline(always)]
-    pub(crate) fn into_decided<E>(self) -> Result<Decision, E> {
-        match self.decision {
-            Some(decision) => Ok(decision),
-            None => Ok(Decision::NOT_LIMITED),
-        }
-    }
-}
-
-impl Decisions for OneDecision {
-    #[inline(always)]
-    #[expect(
-        clippy::mem_forget,
-        reason = "there is none yet, and to look for one to drop takes 40 instructions"
-    )]
-    fn push(&mut self, decision: Decision, votes: bool) {
-        mem::forget(self.decision.replace(decision));
-        self.votes = votes;
-    }
-
+impl Decisions for Decision {
     #[inline]
     fn members(&self) -> &[Decision] {
-        self.decision.as_slice()
+        slice::from_ref(self)
     }
 
     #[inline]
     fn strictest(&self) -> Option<usize> {
-        let limited = self.decision.as_ref().is_some_and(Decision::limited);
-        (self.votes && limited).then_some(0)
+        (self.votes && self.limited()).then_some(0)
     }
 
     #[inline]
     fn allowed(&self) -> bool {
-        let denied = self.decision.as_ref().is_some_and(Decision::denied);
-        !(self.votes && denied)
+        !(self.votes && self.denied())
     }
 }

@@ -4,9 +4,9 @@ use super::answer::State;
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
-    quota::{self, Usage},
+    quota::{Quota, Usage},
     tiers::{NEVER, TierSnapshot, Tiers},
-    transaction::{Action, Algorithm, Charge, Member},
+    transaction::{Action, Algorithm, Member, StoredCharge},
     window::{Window, WindowSnapshot},
 };
 
@@ -15,7 +15,7 @@ pub(super) const FOREVER: Duration = Duration::MAX;
 
 /// A bucket as a decision shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Bucket {
+pub(super) enum ShownBucket {
     Gcra {
         gcra: Gcra,
         tat: Tat,
@@ -39,7 +39,7 @@ pub(super) enum Bucket {
         is_taken: bool,
     },
     Quota {
-        quota: quota::Quota,
+        quota: Quota,
         usage: Usage,
         now: Timestamp,
         cost: u32,
@@ -50,7 +50,7 @@ pub(super) enum Bucket {
     Blocked,
 }
 
-impl Bucket {
+impl ShownBucket {
     /// Creates the bucket with `state` at `now`, after its batch. Returns `None` if the algorithm and the state do not
     /// match. For a check, the cost is shown as taken; the state of tiers and windows already includes it.
     pub(super) fn new(
@@ -141,21 +141,21 @@ impl Bucket {
     }
 
     /// Returns the charge and the amount for a receipt.
-    pub(super) fn charge(&self) -> Option<(Charge, u32)> {
+    pub(super) fn charge(&self) -> Option<(StoredCharge, u32)> {
         match self {
             Self::Gcra {
                 gcra, tat, cost, ..
             } => {
                 let (gcra, tat) = (*gcra, *tat);
-                Some((Charge::Gcra { gcra, tat }, *cost))
+                Some((StoredCharge::Gcra { gcra, tat }, *cost))
             }
             Self::Window { figures, .. } => {
                 let at = Timestamp::from_micros(figures.at);
-                Some((Charge::Window { at }, figures.change.units()))
+                Some((StoredCharge::Window { at }, figures.change.units()))
             }
             Self::Quota { usage, cost, .. } => {
                 let start_us = usage.start_us;
-                Some((Charge::Quota { start_us }, *cost))
+                Some((StoredCharge::Quota { start_us }, *cost))
             }
             Self::Tiers { .. } | Self::Blocked => None,
         }
@@ -251,39 +251,6 @@ impl Bucket {
         })
     }
 
-    #[inline]
-    pub(super) fn quota(&self) -> Quota<'_> {
-        let (tier, remaining, next) = match self {
-            Self::Gcra { gcra, tat, now, .. } => {
-                let (remaining, next) = gcra.quota(*tat, now.as_micros());
-                (0, remaining, next)
-            }
-            Self::Tiers { figures, .. } => {
-                let turn = Some(figures.turn_after).filter(|turn| *turn > 0);
-                let next = turn.map(Ticks::from_micros);
-                (figures.in_force(), figures.free, next)
-            }
-            Self::Window { figures, .. } => {
-                let more = Some(figures.more_after).filter(|more| *more > 0);
-                (0, self.remaining(), more.map(Ticks::from_micros))
-            }
-            Self::Quota {
-                quota, usage, now, ..
-            } => {
-                let reset = quota.reset_after(*usage, now.as_micros());
-                let more = Some(reset).filter(|reset| *reset > 0);
-                (0, self.remaining(), more.map(Ticks::from_micros))
-            }
-            Self::Blocked => (0, 0, Some(Ticks::from_micros(NEVER))),
-        };
-        Quota {
-            bucket: self,
-            tier,
-            remaining,
-            next: next.map(waiting),
-        }
-    }
-
     /// Returns the time until the same cost would pass, and the count of its fraction.
     fn wait(&self) -> (Ticks, u32) {
         match self {
@@ -335,13 +302,7 @@ fn probed(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>, action: Ac
 
 /// Returns the usage of a quota, including the cost of a probe.
 #[inline]
-fn shown_usage(
-    quota: &quota::Quota,
-    usage: Usage,
-    now: Timestamp,
-    cost: u32,
-    action: Action,
-) -> Usage {
+fn shown_usage(quota: &Quota, usage: Usage, now: Timestamp, cost: u32, action: Action) -> Usage {
     match action {
         Action::Probe => quota.spend(usage, now.as_micros(), cost).unwrap_or(usage),
         Action::ProbeDebit => quota.debit(usage, now.as_micros(), cost),
@@ -350,68 +311,9 @@ fn shown_usage(
 }
 
 /// Rounds a wait up for display.
-fn waiting(wait: Ticks) -> Duration {
+pub(super) fn waiting(wait: Ticks) -> Duration {
     match wait.us {
         NEVER => FOREVER,
         _ => wait.ceil(),
-    }
-}
-
-/// The figures of a bucket for its client.
-pub(crate) struct Quota<'a> {
-    bucket: &'a Bucket,
-    /// The highest active tier. It is 0 for the lowest, and without tiers.
-    pub(crate) tier: usize,
-    /// The tokens in the bucket, or the room in the tier.
-    pub(crate) remaining: u32,
-    /// The time until more room or another tier; `None` if the bucket is full.
-    pub(crate) next: Option<Duration>,
-}
-
-impl Quota<'_> {
-    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.algorithm()
-    }
-
-    /// Returns whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
-    #[inline]
-    pub(crate) fn is_usual(&self) -> bool {
-        match self.bucket {
-            Bucket::Quota { quota, .. } => !quota.per().is_month(),
-            _ => self.tier == 0,
-        }
-    }
-
-    /// Returns whether this algorithm decided the bucket.
-    #[inline]
-    pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
-        match (self.bucket, algorithm) {
-            (Bucket::Gcra { gcra, .. }, Algorithm::Gcra(other)) => gcra == other,
-            (Bucket::Tiers { tiers, .. }, Algorithm::Tiers(other)) => tiers == other,
-            (Bucket::Window { window, .. }, Algorithm::Window(other)) => window == other,
-            (Bucket::Quota { quota, .. }, Algorithm::Quota(other)) => quota == other,
-            _ => false,
-        }
-    }
-
-    /// Returns the amount that passes at once, and the time in which an empty bucket fills. For tiers, it is the limit
-    /// and the window of the tier in force; for a quota, the length of the current period.
-    pub(crate) fn allowance(&self) -> (u32, Duration) {
-        match self.bucket {
-            Bucket::Gcra { gcra, .. } => (gcra.burst(), gcra.tolerance().ceil()),
-            Bucket::Tiers { tiers, .. } => {
-                let mut tiers = tiers.iter();
-                let tier = tiers.nth(self.tier);
-                tier.map_or((0, FOREVER), |tier| (tier.limit, tier.window))
-            }
-            Bucket::Window { window, .. } => (window.limit(), window.window()),
-            Bucket::Quota {
-                quota, usage, now, ..
-            } => {
-                let period = quota.period(*usage, now.as_micros());
-                (quota.quota(), Duration::from_micros(period))
-            }
-            Bucket::Blocked => (0, FOREVER),
-        }
     }
 }

@@ -2,7 +2,8 @@ use std::{cmp::Ordering, fmt, time::Duration};
 
 use super::{
     answer::Answer,
-    bucket::{Bucket, FOREVER, Quota},
+    bucket::{FOREVER, ShownBucket},
+    client_figures::ClientFigures,
     source::Source,
 };
 use crate::{
@@ -22,8 +23,10 @@ pub struct Decision {
     pub(super) shadow: bool,
     /// Whether the cost is charged.
     is_charged: bool,
+    /// Whether a denial denies the whole batch.
+    pub(super) votes: bool,
     fingerprint: Fingerprint,
-    pub(super) bucket: Option<Bucket>,
+    pub(super) bucket: Option<ShownBucket>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,7 @@ impl Decision {
         source: Source::Store,
         shadow: false,
         is_charged: false,
+        votes: false,
         fingerprint: Fingerprint { low: 0, high: 0 },
         bucket: None,
     };
@@ -59,7 +63,7 @@ impl Decision {
     ) -> Self {
         let action = circumstances.shown(answer);
         let Circumstances { now, passes, .. } = circumstances;
-        let bucket = Bucket::new(algorithm, member, answer.state, now, passes, action);
+        let bucket = ShownBucket::new(algorithm, member, answer.state, now, passes, action);
         Self::on(bucket, member, answer, circumstances)
     }
 
@@ -74,13 +78,13 @@ impl Decision {
     ) -> Self {
         let action = circumstances.shown(answer);
         let Circumstances { now, passes, .. } = circumstances;
-        let bucket = Bucket::gcra(gcra, member, tat, now, passes, action);
+        let bucket = ShownBucket::gcra(gcra, member, tat, now, passes, action);
         Self::on(Some(bucket), member, answer, circumstances)
     }
 
     #[inline(always)]
     fn on(
-        bucket: Option<Bucket>,
+        bucket: Option<ShownBucket>,
         member: &Member<'_>,
         answer: &Answer,
         circumstances: Circumstances,
@@ -101,6 +105,7 @@ impl Decision {
             source: if answer.leased { Source::Lease } else { source },
             shadow: member.shadow,
             is_charged: takes && answer.passed && passes,
+            votes: member.mode.votes(),
             fingerprint: member.fingerprint,
             bucket,
         }
@@ -136,7 +141,7 @@ impl Decision {
     /// Every call returns a receipt for the same charge: refund only one of them.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
-        let (charge, cost) = self.bucket.as_ref().and_then(Bucket::charge)?;
+        let (charge, cost) = self.bucket.as_ref().and_then(ShownBucket::charge)?;
         let is_local = self.source == Source::Local;
         let receipt = Receipt::new(self.fingerprint, charge, cost, is_local);
         self.is_charged.then_some(receipt)
@@ -145,7 +150,7 @@ impl Decision {
     /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
     #[must_use]
     pub fn blocked(&self) -> bool {
-        matches!(self.bucket, Some(Bucket::Blocked))
+        matches!(self.bucket, Some(ShownBucket::Blocked))
     }
 
     /// Returns whether a refund returned anything.
@@ -163,14 +168,14 @@ impl Decision {
     /// The algorithm, or `None` if no limit is configured or the client is blocked.
     #[must_use]
     pub fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.as_ref().and_then(Bucket::algorithm)
+        self.bucket.as_ref().and_then(ShownBucket::algorithm)
     }
 
     /// The number of whole tokens left in the bucket, or of units that its tiers would grant; `None` if no limit is
     /// configured.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
-        self.bucket.as_ref().map(Bucket::remaining)
+        self.bucket.as_ref().map(ShownBucket::remaining)
     }
 
     /// The number of tokens or units charged: the cost, or what a group request was granted; 0 if the request or its
@@ -217,7 +222,7 @@ impl Decision {
     /// Returns whether the cost can wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
-        matches!(self.bucket, Some(Bucket::Gcra { may_wait: true, .. }))
+        matches!(self.bucket, Some(ShownBucket::Gcra { may_wait: true, .. }))
     }
 
     /// Returns whether the limit has tiers.
@@ -226,14 +231,14 @@ impl Decision {
     }
 
     fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
-        self.bucket.as_ref().and_then(Bucket::tiers)
+        self.bucket.as_ref().and_then(ShownBucket::tiers)
     }
 
     /// The time of the decision, by the clock that was used; `None` if no limit is configured or the client is
     /// blocked.
     #[must_use]
     pub fn decided_at(&self) -> Option<Timestamp> {
-        self.bucket.as_ref().and_then(Bucket::now)
+        self.bucket.as_ref().and_then(ShownBucket::now)
     }
 
     /// Returns the time to wait before proceeding, when allowed: the place in the line of a limit with
@@ -278,7 +283,7 @@ impl Decision {
     pub fn next_after(&self) -> Duration {
         self.bucket
             .as_ref()
-            .map_or(Duration::ZERO, Bucket::next_after)
+            .map_or(Duration::ZERO, ShownBucket::next_after)
     }
 
     /// Returns the time until the bucket is full, or like an unused one; [`NEVER`](Self::NEVER) if the client has
@@ -287,29 +292,30 @@ impl Decision {
     pub fn reset_after(&self) -> Duration {
         self.bucket
             .as_ref()
-            .map_or(Duration::ZERO, Bucket::reset_after)
+            .map_or(Duration::ZERO, ShownBucket::reset_after)
     }
 
     /// Returns the figures of the bucket for its client, if there is one.
-    pub(crate) fn quota(&self) -> Option<Quota<'_>> {
-        self.bucket.as_ref().map(Bucket::quota)
+    pub(crate) fn figures(&self) -> Option<ClientFigures<'_>> {
+        self.bucket.as_ref().map(ClientFigures::of)
     }
 
     /// Returns the time until there is one more token to spend, or until the tier in force has more room or ends; `None`
     /// if the bucket is full or no limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
-        self.quota()?.next
+        self.figures()?.next
     }
 
     /// Creates the decision for a blocked client.
     #[cold]
-    pub(crate) fn refused(operation: Operation, shadow: bool) -> Self {
+    pub(crate) fn refused(operation: Operation, votes: bool, shadow: bool) -> Self {
         Self {
             verdict: Verdict::of(operation == Operation::Refund, false, shadow),
             source: Source::Store,
             shadow,
-            bucket: Some(Bucket::Blocked),
+            votes,
+            bucket: Some(ShownBucket::Blocked),
             ..Self::NOT_LIMITED
         }
     }

@@ -8,9 +8,9 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},
     quota::{Quota, Usage},
-    tiers::{Grant, Tiers, View},
-    transaction::{Action, Algorithm, Charge, Member},
-    window::{self, Change, Window},
+    tiers::{Grant, TierView, Tiers},
+    transaction::{Action, Algorithm, Member, StoredCharge},
+    window::{Change, Window, WindowView},
 };
 
 /// Returns the answer for one member if the batch passes.
@@ -25,7 +25,7 @@ pub(super) fn judge(
         _ if action == Action::Reset => Answer::new(State::MISSING, true),
         Algorithm::Gcra(gcra) => judge_gcra(action, member, gcra, seen.tat(), now),
         Algorithm::Tiers(tiers) => seen.with_view(tiers, now, |view| {
-            judge_tiers(action, member, tiers, view.clone())
+            judge_tiers(action, member, tiers, &mut view.clone())
         }),
         Algorithm::Window(window) => judge_window(action, member, window, &seen.window(now)),
         Algorithm::Quota(quota) => judge_quota(action, member, quota, seen.usage(), now),
@@ -70,7 +70,9 @@ pub(crate) fn judge_quota(
         Action::Refund => match member.receipt {
             None => quota.refund(usage, at, cost),
             Some(receipt) => match receipt.stored_charge() {
-                Some(Charge::Quota { start_us }) => quota.refund_in(usage, at, start_us, cost),
+                Some(StoredCharge::Quota { start_us }) => {
+                    quota.refund_in(usage, at, start_us, cost)
+                }
                 _ => None,
             },
         },
@@ -90,7 +92,7 @@ pub(crate) fn judge_window(
     action: Action,
     member: &Member<'_>,
     window: &Window,
-    view: &window::View<'_>,
+    view: &WindowView<'_>,
 ) -> Answer {
     let cost = member.cost;
     if member.ago_us > 0 && matches!(action, Action::Debit | Action::ProbeDebit) {
@@ -105,7 +107,7 @@ pub(crate) fn judge_window(
         Action::Refund => Some(match member.receipt {
             None => view.refund(cost),
             Some(receipt) => match receipt.stored_charge() {
-                Some(Charge::Window { at }) => view.refund_at(at.as_micros(), cost),
+                Some(StoredCharge::Window { at }) => view.refund_at(at.as_micros(), cost),
                 _ => Change::Nothing,
             },
         })
@@ -123,15 +125,14 @@ pub(crate) fn judge_tiers(
     action: Action,
     member: &Member<'_>,
     tiers: &Tiers,
-    view: View<'_>,
+    view: &mut TierView<'_>,
 ) -> Answer {
     let asks = matches!(action, Action::Probe | Action::Spend);
     let least = member.min_cost.max(1);
     let grant = view.plan(tiers, least, member.cost).filter(|_| asks);
-    let view = match grant {
-        Some(grant) => view.after(tiers, grant),
-        None => view,
-    };
+    if let Some(grant) = grant {
+        view.take(tiers, grant);
+    }
     let figures = view.figures(tiers, least, grant.unwrap_or_default());
     Answer::new(State::Tiers(figures), grant.is_some())
 }

@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use super::{
     answer::{Answer, State},
-    batch_decision::Decisions,
     decision::{Circumstances, Decision},
     judge::{judge, untouched},
     source::Source,
@@ -192,39 +191,26 @@ impl Outcome {
         }
     }
 
-    /// Adds the decision on the only member of a batch.
+    /// Returns the decision on the only member of a batch, if it is by GCRA and has no exceptions.
     #[inline(always)]
-    pub(crate) fn show_one(&self, batch: &Batch<'_>, decisions: &mut impl Decisions) {
-        // The common case is separate, so that its decision is written directly to its destination.
-        if let (OneOrMany::One(answer), [member], None) =
+    pub(crate) fn plain_decision(&self, batch: &Batch<'_>) -> Option<Decision> {
+        let (OneOrMany::One(answer), [member], None) =
             (&self.answers, batch.members, &self.exceptions)
-            && let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =
-                (member.algorithm, answer.state, answer.known)
-        {
-            let passes = answer.passed || !batch.votes(member);
-            let circumstances = self.circumstances(batch, member, passes);
-            let decision = Decision::by_gcra(gcra, tat, member, answer, circumstances);
-            decisions.push(decision, member.mode.votes());
-            return;
-        }
-        self.show(batch, 0, self.passes(batch), decisions);
-    }
-
-    /// Adds the decision on the member at this index.
-    #[inline(never)]
-    pub(crate) fn show(
-        &self,
-        batch: &Batch<'_>,
-        index: usize,
-        passes: bool,
-        decisions: &mut impl Decisions,
-    ) {
-        let member = batch.members.get(index);
-        let votes = member.is_some_and(|member| member.mode.votes());
-        decisions.push(self.decision(batch, index, passes), votes);
+        else {
+            return None;
+        };
+        let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =
+            (member.algorithm, answer.state, answer.known)
+        else {
+            return None;
+        };
+        let passes = answer.passed || !batch.votes(member);
+        let circumstances = self.circumstances(batch, member, passes);
+        Some(Decision::by_gcra(gcra, tat, member, answer, circumstances))
     }
 
     /// Returns the decision on the member at this index.
+    #[inline(never)]
     pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
         let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
         else {

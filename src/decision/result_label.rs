@@ -1,5 +1,5 @@
 use super::{
-    bucket::Bucket,
+    bucket::ShownBucket,
     decision::{Decision, Verdict},
     source::Source,
 };
@@ -53,7 +53,7 @@ impl ResultLabel {
             (Verdict::WouldDeny, _) => Self::ShadowRejected,
             (Verdict::Denied, _) if !passes && (decision.shadow || !mode.votes()) => Self::Withheld,
             (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
-            (Verdict::Denied, _) if matches!(bucket, Bucket::Blocked) => Self::Blocked,
+            (Verdict::Denied, _) if matches!(bucket, ShownBucket::Blocked) => Self::Blocked,
             (Verdict::Denied, Source::Store | Source::Lease) => Self::Rejected,
             (Verdict::Denied, Source::Cache) => Self::CacheRejected,
             (Verdict::Denied, Source::Local) => Self::FallbackRejected,

@@ -6,9 +6,9 @@ use crate::{
     clock::Timestamp,
     gcra::Tat,
     quota::{Quota, Usage},
-    tiers::{History, Tiers, View},
+    tiers::{History, TierView, Tiers},
     transaction::{Action, Algorithm, Member},
-    window::{self, Units, Window, WindowSnapshot},
+    window::{Units, Window, WindowSnapshot, WindowView},
 };
 
 /// The stored state of a bucket. The default is an unused bucket. The [backend
@@ -38,8 +38,8 @@ pub enum Stored {
 )]
 pub(crate) enum BucketView<'a> {
     Gcra(Tat),
-    Tiers(View<'a>),
-    Window(window::View<'a>),
+    Tiers(TierView<'a>),
+    Window(WindowView<'a>),
     Quota(Usage),
 }
 
@@ -78,10 +78,10 @@ impl Stored {
 
     /// Returns the view of a window. It is empty if the limit had another algorithm.
     #[inline]
-    pub(crate) fn view_window(&self, window: &Window, now: Timestamp) -> window::View<'_> {
+    pub(crate) fn view_window(&self, window: &Window, now: Timestamp) -> WindowView<'_> {
         match self {
             Self::Window(units) => units.view(window, now.as_micros()),
-            _ => window::View::empty(now.as_micros()),
+            _ => WindowView::empty(now.as_micros()),
         }
     }
 
@@ -194,10 +194,10 @@ impl BucketView<'_> {
 
     /// Returns the view of a window. It is that of an unused bucket if the limit had another algorithm.
     #[inline]
-    pub(super) fn window(&self, now: Timestamp) -> window::View<'_> {
+    pub(super) fn window(&self, now: Timestamp) -> WindowView<'_> {
         match self {
             Self::Window(view) => *view,
-            _ => window::View::empty(now.as_micros()),
+            _ => WindowView::empty(now.as_micros()),
         }
     }
 
@@ -207,7 +207,7 @@ impl BucketView<'_> {
         &self,
         tiers: &Tiers,
         now: Timestamp,
-        look: impl FnOnce(&View<'_>) -> T,
+        look: impl FnOnce(&TierView<'_>) -> T,
     ) -> T {
         match self {
             Self::Tiers(view) => look(view),

@@ -1,3 +1,5 @@
+use std::net::Ipv6Addr;
+
 use http::{Uri, request::Parts};
 
 use super::{
@@ -19,7 +21,11 @@ use crate::id::IdFormat;
 /// # let _ = layer;
 /// ```
 ///
-/// A request whose URI has no authority, such as one of a tonic client without an origin, is refused.
+/// Different spellings of a host share a bucket: upper and lower case, a dot at the end, the forms of an IPv6 address. A
+/// user name and a password in the URI are ignored. A name and its addresses are different hosts.
+///
+/// A request whose URI has no authority is refused. This concerns tonic clients without an origin, and requests with a
+/// path and a `Host` header (the origin form) that are sent directly on an HTTP/1.1 connection.
 ///
 /// **Not for servers.** There, the client chooses the authority.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,9 +46,17 @@ impl KeyExtractor for Host {
     }
 }
 
-/// Returns the host in lower case, with the port if it is not the scheme's default.
+/// Returns the host in its usual spelling, with the port if it is not the scheme's default.
 pub(crate) fn host_of(uri: &Uri) -> Option<String> {
-    let mut host = uri.host()?.to_ascii_lowercase();
+    let host = uri.host()?;
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if host.is_empty() {
+        return None;
+    }
+    let mut host = match ipv6(host) {
+        Some(ip) => format!("[{ip}]"),
+        None => host.to_ascii_lowercase(),
+    };
     let own = match uri.scheme_str() {
         Some("http" | "ws") => Some(80),
         Some("https" | "wss") => Some(443),
@@ -55,6 +69,11 @@ pub(crate) fn host_of(uri: &Uri) -> Option<String> {
     Some(host)
 }
 
+fn ipv6(host: &str) -> Option<Ipv6Addr> {
+    let ip = host.strip_prefix('[')?.strip_suffix(']')?;
+    ip.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,14 +84,42 @@ mod tests {
             ("https://Example.COM/a", Some("example.com")),
             ("https://example.com:443/", Some("example.com")),
             ("http://user@example.com:80/", Some("example.com")),
+            ("http://user:pass@example.com/", Some("example.com")),
+            ("http://user:80@example.com:81/", Some("example.com:81")),
+            ("http://a@b@example.com/", Some("example.com")),
+            ("http://api.example.com@example.org/", Some("example.org")),
+            ("https://example.com./", Some("example.com")),
+            ("https://EXAMPLE.com.:8443/", Some("example.com:8443")),
+            ("https://example.com:/", Some("example.com")),
+            ("https://example.com:0443/", Some("example.com")),
+            ("wss://example.com:443/", Some("example.com")),
+            ("ftp://example.com:443/", Some("example.com:443")),
             ("http://example.com:443/", Some("example.com:443")),
             ("https://[2001:DB8::1]:8443/", Some("[2001:db8::1]:8443")),
+            ("https://[2001:db8:0:0::1]/", Some("[2001:db8::1]")),
+            ("http://[::1]:80/", Some("[::1]")),
+            ("http://user@[::1]/", Some("[::1]")),
             ("example.com:8080", Some("example.com:8080")),
+            ("http://:80/", None),
+            ("http://./", None),
             ("/path", None),
             ("*", None),
         ] {
-            let uri: Uri = uri.parse().unwrap();
+            let Ok(uri) = uri.parse::<Uri>() else {
+                assert_eq!(host, None, "{uri} is no URI");
+                continue;
+            };
             assert_eq!(host_of(&uri).as_deref(), host, "{uri}");
         }
+    }
+
+    #[test]
+    fn host_header_is_not_the_authority() {
+        let (parts, ()) = http::Request::get("/path")
+            .header("host", "example.com")
+            .body(())
+            .unwrap()
+            .into_parts();
+        assert!(matches!(Host.extract(&parts), Extracted::Missing(_)));
     }
 }

@@ -3,7 +3,7 @@ use http::{Response, StatusCode};
 use http_body::Body;
 
 use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement};
-use crate::{response::Fields, rule::Outcome, task::Closing};
+use crate::{response::Fields, rule::EndingKind, task::Closing};
 
 /// Additions to the response of a request that proceeds, and the charges that are open until it has ended.
 #[derive(Debug, Default)]
@@ -25,10 +25,10 @@ impl ResponseAdditions {
         let (ended, closing) = match ended {
             Ok(response) => {
                 let (head, body) = response.into_parts();
-                let closing = settlement.close(Outcome::Response(&head, 0, false), false);
+                let closing = settlement.close(EndingKind::Response(&head, 0, false), false);
                 (Ok(Response::from_parts(head, body)), closing)
             }
-            Err(error) => (Err(error), settlement.close(Outcome::Failed, true)),
+            Err(error) => (Err(error), settlement.close(EndingKind::Failed, true)),
         };
         if settlement.is_closed() {
             self.settlement = None;

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::settlement::Settlement;
-use crate::{rule::Outcome, task::detach};
+use crate::{rule::EndingKind, task::detach};
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
@@ -93,7 +93,7 @@ impl Watch {
         if self.settlement.is_closed() {
             return;
         }
-        let outcome = Outcome::Response(&self.head, self.sent, complete);
+        let outcome = EndingKind::Response(&self.head, self.sent, complete);
         if let Some(closing) = self.settlement.close(outcome, true) {
             detach(closing);
         }

@@ -17,7 +17,7 @@ use crate::{
     limit::Limits,
     limiter::LimiterError,
     response::{Denial, Shown},
-    rule::{Charge, Outcome},
+    rule::{Charge, EndingKind},
     task::{Closing, detached},
 };
 
@@ -222,7 +222,7 @@ impl LayerConfig {
         let (head, body) = response.into_parts();
         let sent = body.len() as u64;
         let closing = additions.settlement.take().and_then(|mut settlement| {
-            settlement.close(Outcome::Response(&head, sent, true), true)
+            settlement.close(EndingKind::Response(&head, sent, true), true)
         });
         let response = Response::from_parts(head, body);
         Conclusion::Refuse(Box::new(FinalResponse {

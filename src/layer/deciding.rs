@@ -16,7 +16,6 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
-    decision::{BatchDecision, OneDecision},
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
@@ -82,27 +81,11 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
         if let Charges::One(charge) = charges {
-            let transaction = self.rules.transaction(charge);
-            let mut one = OneDecision::default();
-            return self.try_spend_as::<One>(
-                request,
-                slice::from_ref(charge),
-                &transaction,
-                &mut one,
-                missing,
-                additions,
-            );
+            let (charges, transaction) = (slice::from_ref(charge), self.rules.transaction(charge));
+            return self.try_spend_as::<One>(request, charges, &transaction, missing, additions);
         }
         let transactions = self.rules.transactions(charges);
-        let mut batch = BatchDecision::default();
-        self.try_spend_as::<Many>(
-            request,
-            charges,
-            &transactions,
-            &mut batch,
-            missing,
-            additions,
-        )
+        self.try_spend_as::<Many>(request, charges, &transactions, missing, additions)
     }
 
     #[inline(always)]
@@ -111,18 +94,16 @@ impl LayerConfig {
         request: &mut Parts,
         charges: &[Charge],
         transactions: C::Transactions<'_>,
-        decisions: &mut C::Decisions,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
         let limits = self.limiter.in_force();
         let spend = Operation::Spend;
-        let decided = self
-            .limiter
-            .try_decide::<C>(&limits, spend, transactions, decisions)?;
-        Some(match decided {
-            Ok(()) => {
-                let spent = Verdicts::of(charges, decisions);
+        let progress = match self.limiter.try_decide::<C>(&limits, spend, transactions) {
+            None => return None,
+            // Decisions are large, so they are borrowed here and not moved.
+            Some(Ok(ref decided)) => {
+                let spent = Verdicts::of(charges, decided);
                 if limits.has_lines() {
                     let taken = self.taken(&request.extensions, spent);
                     return Some(self.proceed(request, &limits, spent, taken, missing, additions));
@@ -130,8 +111,9 @@ impl LayerConfig {
                 let taken = self.taken_at_once(&request.extensions, spent);
                 Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
             }
-            Err(error) => Progress::Decided(self.fail(request, charges, &error, missing)),
-        })
+            Some(Err(error)) => Progress::Decided(self.fail(request, charges, &error, missing)),
+        };
+        Some(progress)
     }
 
     /// Concludes a request, unless it has to wait for its turn first.

@@ -12,11 +12,7 @@ use super::{
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
 };
-use crate::{
-    decision::{BatchDecision, Decisions},
-    key::Missing,
-    limit::Limits,
-};
+use crate::{decision::BatchDecision, key::Missing, limit::Limits};
 
 impl LayerConfig {
     /// Lets a request wait for its turn, or refuses it if too many wait.
@@ -64,9 +60,8 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let mut denied = BatchDecision::default();
-        for (charge, decision) in spent.iter() {
-            let votes = self.rules.mode(charge).votes() && !decision.in_shadow();
-            denied.push(decision.without_waiting(), votes);
+        for decision in spent.decisions {
+            denied.push(decision.without_waiting());
         }
         let spent = Verdicts::of(spent.charges, &denied);
         let taken = self.taken(&request.extensions, spent);

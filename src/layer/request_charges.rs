@@ -138,14 +138,14 @@ mod tests {
     use super::*;
     use crate::{
         gcra::{Gcra, Tat},
-        transaction::{Charge, LimitKey, LimitSeed},
+        transaction::{LimitKey, LimitSeed, StoredCharge},
     };
 
     fn receipt(cost: u32) -> Receipt {
         let bucket = LimitSeed::of(LimitKey::Number(1)).bucket("alice");
         let gcra = Gcra::new(100, 1, Duration::from_secs(1)).unwrap();
         let tat = Tat::default();
-        Receipt::new(bucket, Charge::Gcra { gcra, tat }, cost, false)
+        Receipt::new(bucket, StoredCharge::Gcra { gcra, tat }, cost, false)
     }
 
     fn refunds(changes: &Changes) -> Vec<u32> {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     limiter::LimiterError,
-    rule::{Ending, Outcome},
+    rule::{Ending, EndingKind},
     task::{Closing, detach},
 };
 
@@ -71,7 +71,7 @@ impl Settlement {
 
     /// Closes the charges that depend on the response's head or, at the end, all of them. Returns the corrections that
     /// wait for the store.
-    pub(super) fn close(&mut self, outcome: Outcome<'_>, is_end: bool) -> Option<Closing> {
+    pub(super) fn close(&mut self, outcome: EndingKind<'_>, is_end: bool) -> Option<Closing> {
         // One after the other, so that a panic in one closure does not affect the others.
         while let Some(OpenCharge { place, rule }) = self.next(is_end) {
             let ending = Ending::new(&self.request, outcome);
@@ -118,7 +118,7 @@ impl Drop for Settlement {
     fn drop(&mut self) {
         while !self.is_closed() {
             // A second panic while the first one unwinds would abort the process.
-            match catch_unwind(AssertUnwindSafe(|| self.close(Outcome::Abandoned, true))) {
+            match catch_unwind(AssertUnwindSafe(|| self.close(EndingKind::Abandoned, true))) {
                 Ok(closing) => closing.into_iter().for_each(detach),
                 Err(_) => tracing::error!("a rule's closure panicked on an abandoned request"),
             }

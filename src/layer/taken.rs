@@ -80,7 +80,7 @@ impl StartTime {
     /// Sleeps until the request's turn; `None` outside of a runtime.
     pub(super) fn sleep(self) -> Option<Sleep> {
         tokio::runtime::Handle::try_current().ok()?;
-        Some(Box::pin(tokio::time::sleep_until(self.0)))
+        Some(Box::pin(crate::alarm::until(self.0)))
     }
 }
 

@@ -4,13 +4,15 @@ use http::{Extensions, request::Parts};
 
 use super::{config::LayerConfig, taken::Taken, verdicts::Verdicts};
 use crate::{
-    decision::BatchDecision, key::Missing, limiter::LimiterError, rule::Charges, task::detached,
-    transaction::Operation,
+    decision::BatchDecision, key::Missing, limit::Limits, limiter::LimiterError, rule::Charges,
+    task::detached, transaction::Operation,
 };
 
 /// A decision that waits for the backend.
 pub(super) struct Undecided {
     pub(super) plan: Arc<LayerConfig>,
+    /// The limits that decide, whatever is reloaded in the meantime.
+    pub(super) limits: Arc<Limits>,
     /// The reason for a refusal that does not depend on the decision: a rule has found no id.
     pub(super) missing: Option<Missing>,
     pub(super) deciding: Pin<Box<dyn Future<Output = Decided> + Send>>,
@@ -30,27 +32,36 @@ impl Undecided {
         charges: Charges,
         missing: Option<Missing>,
     ) -> Self {
-        let plan = Arc::clone(plan);
+        let (plan, limits) = (Arc::clone(plan), plan.limiter.limits());
         // If the client disconnects in the meantime, the charge must still be settled, or the place in line released.
-        let outlives = plan.settles || plan.limiter.in_force().has_lines();
+        let outlives = plan.settles || limits.has_lines();
+        let extensions = match outlives {
+            true => request.extensions.clone(),
+            false => Extensions::new(),
+        };
+        let deciding = decide(Arc::clone(&plan), Arc::clone(&limits), extensions, charges);
         let deciding: Pin<Box<_>> = match outlives {
-            true => {
-                let extensions = request.extensions.clone();
-                detached(decide(Arc::clone(&plan), extensions, charges))
-            }
-            false => Box::pin(decide(Arc::clone(&plan), Extensions::new(), charges)),
+            true => detached(deciding),
+            false => Box::pin(deciding),
         };
         Self {
             plan,
+            limits,
             missing,
             deciding,
         }
     }
 }
 
-async fn decide(plan: Arc<LayerConfig>, request: Extensions, charges: Charges) -> Decided {
+async fn decide(
+    plan: Arc<LayerConfig>,
+    limits: Arc<Limits>,
+    request: Extensions,
+    charges: Charges,
+) -> Decided {
     let transactions = plan.rules.transactions(&charges);
-    let spent = plan.limiter.decide_batch(Operation::Spend, &transactions);
+    let spend = Operation::Spend;
+    let spent = plan.limiter.decide_batch_by(&limits, spend, &transactions);
     let spent = spent.await;
     drop(transactions);
     let taken = spent

@@ -64,8 +64,7 @@ impl Undecided {
         match &spent {
             Ok(batch) => {
                 let spent = Verdicts::of(&charges, batch);
-                let limits = plan.limiter.in_force();
-                plan.proceed(request, &limits, spent, taken, missing, additions)
+                plan.proceed(request, &self.limits, spent, taken, missing, additions)
             }
             Err(error) => Progress::Decided(plan.fail(request, &charges, error, missing)),
         }

@@ -25,10 +25,10 @@ use crate::{
 /// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
 /// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Limit(Kind);
+pub struct Limit(LimitKind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum LimitKind {
     By(Algorithm),
     /// A limit with leases, after a limiter has split it.
     Leased(Leased),
@@ -49,11 +49,11 @@ struct Leased {
 impl Limit {
     /// Everything passes, and nothing is counted. Use it in an override, to exempt a client.
     /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
-    pub const UNLIMITED: Self = Self(Kind::Unlimited);
+    pub const UNLIMITED: Self = Self(LimitKind::Unlimited);
 
     /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
     /// block every client without an override.
-    pub const BLOCKED: Self = Self(Kind::Blocked);
+    pub const BLOCKED: Self = Self(LimitKind::Blocked);
 
     /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
@@ -121,7 +121,7 @@ impl Limit {
     #[track_caller]
     pub const fn window(limit: u32, window: Duration) -> Self {
         match Window::new(limit, window) {
-            Ok(window) => Self(Kind::By(Algorithm::Window(window))),
+            Ok(window) => Self(LimitKind::By(Algorithm::Window(window))),
             Err(WindowError::ZeroLimit) => panic!("a limit of 0 lets nothing pass: use at least 1"),
             Err(WindowError::TooManyToRemember(_)) => {
                 panic!("a window remembers at most 4096 units: lower the limit, or use a quota")
@@ -161,7 +161,7 @@ impl Limit {
     #[track_caller]
     pub const fn quota(quota: u32, per: Per) -> Self {
         match Quota::new(quota, per) {
-            Ok(quota) => Self(Kind::By(Algorithm::Quota(quota))),
+            Ok(quota) => Self(LimitKind::By(Algorithm::Quota(quota))),
             Err(_) => panic!("a quota of 0 lets nothing pass: use at least 1"),
         }
     }
@@ -260,14 +260,16 @@ impl Limit {
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
         let gcra = match &self.0 {
-            Kind::By(Algorithm::Gcra(gcra)) => *gcra,
-            Kind::Leased(_) => {
+            LimitKind::By(Algorithm::Gcra(gcra)) => *gcra,
+            LimitKind::Leased(_) => {
                 panic!("the limit is leased: set the burst of the one that is configured")
             }
-            Kind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
-            Kind::By(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
-            Kind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
-            Kind::Unlimited | Kind::Blocked => panic!("there is nothing that a burst could be of"),
+            LimitKind::By(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
+            LimitKind::By(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
+            LimitKind::By(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
+            LimitKind::Unlimited | LimitKind::Blocked => {
+                panic!("there is nothing that a burst could be of")
+            }
         };
         // The limit has nothing to drop, but a `const fn` may not drop it.
         let _ = std::mem::ManuallyDrop::new(self);
@@ -302,16 +304,18 @@ impl Limit {
     #[track_caller]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
         let gcra = match &self.0 {
-            Kind::By(Algorithm::Gcra(gcra)) => *gcra,
-            Kind::Leased(_) => panic!("a limit with leases has no line to wait in"),
-            Kind::By(Algorithm::Tiers(_)) => panic!(
+            LimitKind::By(Algorithm::Gcra(gcra)) => *gcra,
+            LimitKind::Leased(_) => panic!("a limit with leases has no line to wait in"),
+            LimitKind::By(Algorithm::Tiers(_)) => panic!(
                 "tiers have no line to wait in, because a later grant depends on which tier is active then: \
                  use burst, count and period"
             ),
-            Kind::By(Algorithm::Window(_) | Algorithm::Quota(_)) => {
+            LimitKind::By(Algorithm::Window(_) | Algorithm::Quota(_)) => {
                 panic!("windows and quotas have no line to wait in: use burst, count and period")
             }
-            Kind::Unlimited | Kind::Blocked => panic!("there is nothing to wait for: use a limit"),
+            LimitKind::Unlimited | LimitKind::Blocked => {
+                panic!("there is nothing to wait for: use a limit")
+            }
         };
         let _ = std::mem::ManuallyDrop::new(self);
         Self::built(gcra.with_max_wait(max_wait))
@@ -345,7 +349,7 @@ impl Limit {
     }
 
     const fn by(gcra: Gcra) -> Self {
-        Self(Kind::By(Algorithm::Gcra(gcra)))
+        Self(LimitKind::By(Algorithm::Gcra(gcra)))
     }
 
     /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
@@ -353,15 +357,17 @@ impl Limit {
     #[must_use]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            Kind::By(algorithm) | Kind::Leased(Leased { algorithm, .. }) => Some(algorithm),
-            Kind::Unlimited | Kind::Blocked => None,
+            LimitKind::By(algorithm) | LimitKind::Leased(Leased { algorithm, .. }) => {
+                Some(algorithm)
+            }
+            LimitKind::Unlimited | LimitKind::Blocked => None,
         }
     }
 
     /// Returns whether nothing passes.
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
-        matches!(self.0, Kind::Blocked)
+        matches!(self.0, LimitKind::Blocked)
     }
 
     /// Returns the same limit with leases: each process may hold `units`, and the store uses `burst` as its burst or
@@ -379,7 +385,7 @@ impl Limit {
             }
             _ => return self.clone(),
         };
-        Self(Kind::Leased(Leased {
+        Self(LimitKind::Leased(Leased {
             algorithm: left,
             units,
             whole,
@@ -390,7 +396,7 @@ impl Limit {
     #[inline(always)]
     pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, u32)> {
         match &self.0 {
-            Kind::By(algorithm) => Some((algorithm, 0)),
+            LimitKind::By(algorithm) => Some((algorithm, 0)),
             _ => self.leased_algorithm(),
         }
     }
@@ -399,7 +405,7 @@ impl Limit {
     #[inline(never)]
     fn leased_algorithm(&self) -> Option<(&Algorithm, u32)> {
         match &self.0 {
-            Kind::Leased(leased) => Some((&leased.algorithm, leased.units)),
+            LimitKind::Leased(leased) => Some((&leased.algorithm, leased.units)),
             _ => None,
         }
     }
@@ -407,7 +413,7 @@ impl Limit {
     /// The burst or the quota of a limit with leases, before it was split.
     pub(super) const fn before_split(&self) -> Option<u32> {
         match &self.0 {
-            Kind::Leased(leased) => Some(leased.whole),
+            LimitKind::Leased(leased) => Some(leased.whole),
             _ => None,
         }
     }
@@ -433,7 +439,7 @@ impl Limit {
 
     /// Creates a limit from an algorithm.
     pub(crate) const fn of(algorithm: Algorithm) -> Self {
-        Self(Kind::By(algorithm))
+        Self(LimitKind::By(algorithm))
     }
 }
 
@@ -457,7 +463,7 @@ impl From<Gcra> for Limit {
 
 impl From<Tiers> for Limit {
     fn from(tiers: Tiers) -> Self {
-        Self(Kind::By(Algorithm::Tiers(tiers)))
+        Self(LimitKind::By(Algorithm::Tiers(tiers)))
     }
 }
 

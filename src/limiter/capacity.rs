@@ -10,20 +10,25 @@ use super::{
     recorder::Recorded,
 };
 use crate::{
-    decision::{BatchDecision, Decision, Decisions, OneDecision, Outcome},
+    decision::{BatchDecision, Decision, Decisions, Outcome},
     id::Id,
     transaction::{Batch, Member, Transaction},
 };
 
-/// The members for the backend, and the transactions that are decided without it. `None` if the backend is not needed.
-type Prepared<'m, 'a, Others> = Result<Option<(&'m [Member<'a>], Others)>, Box<LimiterError>>;
+/// What is left to do after transactions are looked up.
+pub(crate) enum Prepared<'m, 'a, C: Capacity> {
+    /// The backend decides these members. The others are decided without it.
+    Members(&'m [Member<'a>], C::Others),
+    /// Nothing: the backend is not needed.
+    Decided(C::Decided),
+}
 
 /// The number of transactions that are decided together: one or many. Both take the same path, and a single transaction
 /// costs no more than necessary.
 ///
 /// Members are stored apart from everything else, because they are lent to the backend. The compiler has to assume that
 /// the backend changes what is stored beside them.
-pub(crate) trait Capacity: 'static {
+pub(crate) trait Capacity: Sized + 'static {
     /// The transactions.
     type Transactions<'a>: Transactions<'a>;
 
@@ -37,26 +42,22 @@ pub(crate) trait Capacity: 'static {
     type Others;
 
     /// The decisions.
-    type Decisions: Decisions + Default;
+    type Decided: Decisions;
 
-    /// Looks the transactions up. Returns the members for the backend, or decides all transactions if the backend is
-    /// not needed.
+    /// Looks the transactions up.
     fn prepare<'a, 'm, 't: 'a>(
         lookups: Lookups<'a>,
         transactions: Self::Transactions<'t>,
         ids: &'a mut Self::Ids,
         members: &'m mut Self::Members<'a>,
-        decisions: &mut Self::Decisions,
-    ) -> Prepared<'m, 'a, Self::Others>;
+    ) -> Result<Prepared<'m, 'a, Self>, Box<LimiterError>>;
+
+    /// Gathers the decision in the most common case, where it is small enough for registers.
+    fn gather_plain(batch: &Batch<'_>, outcome: &Outcome) -> Option<Self::Decided>;
 
     /// Gathers the decisions in the order of the transactions, from the outcome and from those decided without the
     /// backend.
-    fn gather(
-        batch: &Batch<'_>,
-        outcome: &Outcome,
-        others: &Self::Others,
-        decisions: &mut Self::Decisions,
-    );
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others) -> Self::Decided;
 }
 
 /// One transaction.
@@ -70,7 +71,7 @@ impl Capacity for One {
     type Ids = Option<Id>;
     type Members<'a> = Option<Member<'a>>;
     type Others = ();
-    type Decisions = OneDecision;
+    type Decided = Decision;
 
     #[inline(always)]
     fn prepare<'a, 'm, 't: 'a>(
@@ -78,20 +79,20 @@ impl Capacity for One {
         transaction: &'t Transaction<'t>,
         room: &'a mut Option<Id>,
         members: &'m mut Option<Member<'a>>,
-        decisions: &mut OneDecision,
-    ) -> Prepared<'m, 'a, ()> {
-        match lookups.look_up(transaction, room, members)? {
-            Ok(member) => Ok(Some((slice::from_ref(member), ()))),
-            Err(other) => {
-                other.push(lookups.operation, decisions);
-                Ok(None)
-            }
-        }
+    ) -> Result<Prepared<'m, 'a, Self>, Box<LimiterError>> {
+        Ok(match lookups.look_up(transaction, room, members)? {
+            Ok(member) => Prepared::Members(slice::from_ref(member), ()),
+            Err(other) => Prepared::Decided(other.decision(lookups.operation)),
+        })
     }
 
     #[inline(always)]
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &(), decisions: &mut OneDecision) {
-        outcome.show_one(batch, decisions);
+    fn gather_plain(batch: &Batch<'_>, outcome: &Outcome) -> Option<Decision> {
+        outcome.plain_decision(batch)
+    }
+
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &()) -> Decision {
+        outcome.decision(batch, 0, outcome.passes(batch))
     }
 }
 
@@ -101,15 +102,14 @@ impl Capacity for Many {
     type Members<'a> = SmallVec<[Member<'a>; 4]>;
     /// Each transaction with its place in the batch.
     type Others = SmallVec<[(usize, NoMember); 4]>;
-    type Decisions = BatchDecision;
+    type Decided = BatchDecision;
 
     fn prepare<'a, 'm, 't: 'a>(
         lookups: Lookups<'a>,
         transactions: &'t [Transaction<'t>],
         ids: &'a mut Self::Ids,
         members: &'m mut Self::Members<'a>,
-        decisions: &mut BatchDecision,
-    ) -> Prepared<'m, 'a, Self::Others> {
+    ) -> Result<Prepared<'m, 'a, Self>, Box<LimiterError>> {
         ids.resize_with(transactions.len(), || None);
         let mut others = Self::Others::new();
         for (place, (transaction, room)) in transactions.iter().zip(ids).enumerate() {
@@ -120,27 +120,34 @@ impl Capacity for Many {
         refuse_duplicates(members)?;
         let mut refused = others.iter();
         let is_refused = refused.any(|(_, other)| other.refuses(lookups.operation));
-        if is_refused || members.is_empty() {
-            in_order(members.len(), &others, |part| match part {
-                Ok(_) => decisions.push(Decision::NOT_LIMITED, false),
-                Err(other) => other.push(lookups.operation, decisions),
-            });
-            return Ok(None);
+        if !is_refused && !members.is_empty() {
+            return Ok(Prepared::Members(members, others));
         }
-        Ok(Some((members, others)))
+        let mut decided = BatchDecision::default();
+        in_order(members.len(), &others, |part| {
+            decided.push(match part {
+                Ok(_) => Decision::NOT_LIMITED,
+                Err(other) => other.decision(lookups.operation),
+            });
+        });
+        Ok(Prepared::Decided(decided))
     }
 
-    fn gather(
-        batch: &Batch<'_>,
-        outcome: &Outcome,
-        others: &Self::Others,
-        decisions: &mut BatchDecision,
-    ) {
+    #[inline(always)]
+    fn gather_plain(_: &Batch<'_>, _: &Outcome) -> Option<BatchDecision> {
+        None
+    }
+
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others) -> BatchDecision {
         let passes = outcome.passes(batch);
-        in_order(batch.members.len(), others, |part| match part {
-            Ok(member) => outcome.show(batch, member, passes, decisions),
-            Err(other) => other.push(batch.operation, decisions),
+        let mut decided = BatchDecision::default();
+        in_order(batch.members.len(), others, |part| {
+            decided.push(match part {
+                Ok(member) => outcome.decision(batch, member, passes),
+                Err(other) => other.decision(batch.operation),
+            });
         });
+        decided
     }
 }
 

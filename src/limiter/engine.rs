@@ -2,15 +2,15 @@
 
 use super::{
     Limiter,
-    capacity::{Capacity, Many, One},
+    capacity::{Capacity, Many, One, Prepared},
     limiter_error::LimiterError,
     prepare::Lookups,
     recorder::DecisionRecorder,
 };
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, Begun},
     clock::Timestamp,
-    decision::{BatchDecision, Decision, OneDecision, Outcome},
+    decision::{BatchDecision, Decision, Outcome},
     limit::Limits,
     transaction::{Batch, Operation, Transaction},
 };
@@ -24,11 +24,7 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
         let limits = self.in_force();
-        let mut one = OneDecision::default();
-        match self.try_decide::<One>(&limits, operation, transaction, &mut one)? {
-            Ok(()) => Some(one.into_decided()),
-            Err(error) => Some(Err(*error)),
-        }
+        self.try_decide::<One>(&limits, operation, transaction)
     }
 
     pub(crate) fn try_decide_one(
@@ -45,12 +41,7 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.in_force();
-        let mut one = OneDecision::default();
-        let decided = self.decide::<One>(&limits, operation, transaction, &mut one);
-        match decided.await {
-            Ok(()) => one.into_decided(),
-            Err(error) => Err(*error),
-        }
+        self.decide::<One>(&limits, operation, transaction).await
     }
 
     pub(super) fn try_decide_batch(
@@ -59,9 +50,7 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let limits = self.in_force();
-        let mut batch = BatchDecision::default();
-        let decided = self.try_decide::<Many>(&limits, operation, transactions, &mut batch)?;
-        Some(decided.map(|()| batch).map_err(|error| *error))
+        self.try_decide::<Many>(&limits, operation, transactions)
     }
 
     pub(crate) async fn decide_batch(
@@ -70,9 +59,17 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.in_force();
-        let mut batch = BatchDecision::default();
-        let decided = self.decide::<Many>(&limits, operation, transactions, &mut batch);
-        decided.await.map(|()| batch).map_err(|error| *error)
+        self.decide_batch_by(&limits, operation, transactions).await
+    }
+
+    /// Decides a batch by these limits, even if others are in force by now.
+    pub(crate) async fn decide_batch_by(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        self.decide::<Many>(limits, operation, transactions).await
     }
 
     /// Decides transactions by these limits, without waiting. If the backend has to wait, returns `None` and changes
@@ -83,33 +80,41 @@ impl Limiter {
         limits: &Limits,
         operation: Operation,
         transactions: C::Transactions<'_>,
-        decisions: &mut C::Decisions,
-    ) -> Option<Result<(), Box<LimiterError>>> {
+    ) -> Option<Result<C::Decided, LimiterError>> {
         let recorder = self.recorder(limits, operation);
         let (mut ids, mut members) = (C::Ids::default(), C::Members::default());
         let lookups = Lookups { limits, operation };
-        match C::prepare(lookups, transactions, &mut ids, &mut members, decisions) {
-            Ok(None) => {}
-            Ok(Some((members, others))) => {
-                let batch = Batch::new(operation, members).at(self.now());
-                let applied = self.shared.backend.try_apply(&batch);
-                if applied.is_some() {
-                    recorder.applied();
-                }
-                // An outcome is large, so it is borrowed here and not moved.
-                let applied = match applied {
-                    None => return None,
-                    Some(Ok(ref outcome)) => finish::<C>(&batch, outcome, &others, decisions),
-                    Some(Err(error)) => Err(failed(error)),
-                };
-                if let Err(error) = applied {
-                    return Some(Err(recorder.failed(transactions, error)));
-                }
+        let (members, others) = match C::prepare(lookups, transactions, &mut ids, &mut members) {
+            Ok(Prepared::Members(members, others)) => (members, others),
+            Ok(Prepared::Decided(decided)) => {
+                return Some(Ok(recorder.recorded(transactions, decided)));
             }
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Some(Err(*error)),
+        };
+        let batch = Batch::new(operation, members).at(self.now());
+        match self.shared.backend.try_apply(&batch) {
+            None => None,
+            Some(Ok(ref outcome)) => {
+                recorder.applied();
+                // Nobody else may see this decision, or the compiler has to put it into memory and to copy it from there.
+                if !recorder.listens()
+                    && let Some(decided) = C::gather_plain(&batch, outcome)
+                {
+                    return Some(Ok(decided));
+                }
+                Some(finish::<C>(
+                    &recorder,
+                    transactions,
+                    &batch,
+                    outcome,
+                    &others,
+                ))
+            }
+            Some(Err(error)) => {
+                recorder.applied();
+                Some(Err(recorder.failed(transactions, error.into())))
+            }
         }
-        recorder.record(transactions, decisions);
-        Some(Ok(()))
     }
 
     /// Decides transactions by these limits, and waits for the backend if necessary.
@@ -118,28 +123,26 @@ impl Limiter {
         limits: &Limits,
         operation: Operation,
         transactions: C::Transactions<'_>,
-        decisions: &mut C::Decisions,
-    ) -> Result<(), Box<LimiterError>> {
+    ) -> Result<C::Decided, LimiterError> {
         let recorder = self.recorder(limits, operation);
         let (mut ids, mut members) = (C::Ids::default(), C::Members::default());
         let lookups = Lookups { limits, operation };
-        let prepared = C::prepare(lookups, transactions, &mut ids, &mut members, decisions)?;
-        if let Some((members, others)) = prepared {
-            let batch = Batch::new(operation, members).at(self.now());
-            // A backend that does not have to wait saves the boxed future of `apply`.
-            let applied = match self.shared.backend.try_apply(&batch) {
-                Some(applied) => applied,
-                None => self.shared.backend.apply(&batch).await,
-            };
-            recorder.applied();
-            let applied = match applied {
-                Ok(ref outcome) => finish::<C>(&batch, outcome, &others, decisions),
-                Err(error) => Err(failed(error)),
-            };
-            applied.map_err(|error| recorder.failed(transactions, error))?;
+        let (members, others) = match C::prepare(lookups, transactions, &mut ids, &mut members) {
+            Ok(Prepared::Members(members, others)) => (members, others),
+            Ok(Prepared::Decided(decided)) => return Ok(recorder.recorded(transactions, decided)),
+            Err(error) => return Err(*error),
+        };
+        let batch = Batch::new(operation, members).at(self.now());
+        // A backend that does not have to wait saves the boxed future.
+        let applied = match self.shared.backend.begin(&batch) {
+            Begun::Decided(applied) => applied,
+            Begun::Waits(applying) => applying.await,
+        };
+        recorder.applied();
+        match applied {
+            Ok(ref outcome) => finish::<C>(&recorder, transactions, &batch, outcome, &others),
+            Err(error) => Err(recorder.failed(transactions, error.into())),
         }
-        recorder.record(transactions, decisions);
-        Ok(())
     }
 
     #[inline(always)]
@@ -154,36 +157,29 @@ impl Limiter {
 
 /// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request is
 /// not allowed.
-#[inline(always)]
+#[inline(never)]
 fn finish<C: Capacity>(
+    recorder: &DecisionRecorder<'_>,
+    transactions: C::Transactions<'_>,
     batch: &Batch<'_>,
     outcome: &Outcome,
     others: &C::Others,
-    decisions: &mut C::Decisions,
-) -> Result<(), Box<LimiterError>> {
-    if !outcome.answers_all(batch) {
-        return Err(broken_contract(batch, outcome));
-    }
-    if let Some(member) = outcome.no_room() {
-        return Err(no_room(batch, member));
-    }
-    C::gather(batch, outcome, others, decisions);
-    Ok(())
+) -> Result<C::Decided, LimiterError> {
+    let broken = match outcome.no_room() {
+        _ if !outcome.answers_all(batch) => broken_contract(batch, outcome).into(),
+        Some(member) => LimiterError::no_room(&batch.members[member]),
+        None => {
+            let decided = C::gather(batch, outcome, others);
+            return Ok(recorder.recorded(transactions, decided));
+        }
+    };
+    Err(recorder.failed(transactions, broken))
 }
 
 #[cold]
-fn failed(error: BackendError) -> Box<LimiterError> {
-    Box::new(error.into())
-}
-
-#[cold]
-fn broken_contract(batch: &Batch<'_>, outcome: &Outcome) -> Box<LimiterError> {
+fn broken_contract(batch: &Batch<'_>, outcome: &Outcome) -> BackendError {
     let (members, answers) = (batch.members.len(), outcome.answers().len());
-    let broken = format!("the backend gave {answers} answers for {members} members");
-    failed(BackendError::unavailable(broken))
-}
-
-#[cold]
-fn no_room(batch: &Batch<'_>, member: usize) -> Box<LimiterError> {
-    Box::new(LimiterError::no_room(&batch.members[member]))
+    BackendError::unavailable(format!(
+        "the backend gave {answers} answers for {members} members"
+    ))
 }

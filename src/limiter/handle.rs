@@ -49,7 +49,7 @@ impl Limiter {
     ///
     /// If no limit has this name.
     pub fn limit(&self, name: &str) -> Result<LimitHandle, LimiterError> {
-        let limits = self.shared.limits.load();
+        let limits = self.in_force();
         match limits.get(name) {
             Some(_) => Ok(LimitHandle::new(self.clone(), name)),
             None => Err(LimiterError::unknown_limit(name, &limits)),

@@ -1,9 +1,10 @@
 //! Waiting in line, for a caller without HTTP.
 
-use tokio::time::{self, Instant};
+use tokio::time::Instant;
 
 use super::{Limiter, LimiterError};
 use crate::{
+    alarm,
     decision::Decision,
     task::{detach, detached},
     transaction::{LimitRef, Mode, Operation, Receipt, Transaction},
@@ -45,7 +46,8 @@ impl Limiter {
     /// # Time
     ///
     /// The store decides when the turn of each caller comes. The wait itself is measured by tokio's clock from the
-    /// store's answer, so a caller starts late by the time that the answer takes, and never early.
+    /// store's answer, so a caller never starts early, and starts late by the time that the answer takes. A thread of
+    /// this crate ends waits more exactly than tokio's timer: see [the guide](crate::guide::waiting).
     ///
     /// # Errors
     ///
@@ -63,7 +65,7 @@ impl Limiter {
             None => detached(place().take()).await?,
         };
         if let Some(turn) = place.turn {
-            time::sleep_until(turn).await;
+            alarm::until(turn).await;
         }
         Ok(place.start())
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::limiter_error::LimiterError;
 use crate::{
-    decision::{Decision, Decisions},
+    decision::Decision,
     id::Id,
     limit::{Limits, NamedLimit},
     transaction::{
@@ -150,14 +150,12 @@ impl NoMember {
         asks && matches!(self, Self::Refused { votes: true, .. })
     }
 
-    /// Adds the decision for this result.
+    /// Returns the decision for this result.
     #[cold]
-    pub(super) fn push(self, operation: Operation, decisions: &mut impl Decisions) {
+    pub(super) fn decision(self, operation: Operation) -> Decision {
         match self {
-            Self::Off => decisions.push(Decision::NOT_LIMITED, false),
-            Self::Refused { votes, shadow } => {
-                decisions.push(Decision::refused(operation, shadow), votes);
-            }
+            Self::Off => Decision::NOT_LIMITED,
+            Self::Refused { votes, shadow } => Decision::refused(operation, votes, shadow),
         }
     }
 }

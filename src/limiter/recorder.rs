@@ -43,16 +43,17 @@ impl<'a> DecisionRecorder<'a> {
         self.durations.record(self.operation, self.since);
     }
 
-    /// Records the decisions.
+    /// Records the decisions, and returns them.
     #[inline(always)]
-    pub(super) fn record<'t>(
+    pub(super) fn recorded<'t, D: Decisions>(
         &self,
         transactions: impl Transactions<'t>,
-        decisions: &impl Decisions,
-    ) {
+        decisions: D,
+    ) -> D {
         if self.listens() {
-            record_spend(self.limits, transactions.recorded(), decisions);
+            record_spend(self.limits, transactions.recorded(), &decisions);
         }
+        decisions
     }
 
     /// Records an error, and returns it.
@@ -60,16 +61,17 @@ impl<'a> DecisionRecorder<'a> {
     pub(super) fn failed<'t>(
         &self,
         transactions: impl Transactions<'t>,
-        error: Box<LimiterError>,
-    ) -> Box<LimiterError> {
-        if self.listens() && matches!(*error, LimiterError::Backend(_)) {
+        error: LimiterError,
+    ) -> LimiterError {
+        if self.listens() && matches!(error, LimiterError::Backend(_)) {
             record_failure(self.limits, transactions.recorded(), &error);
         }
         error
     }
 
+    /// Returns whether there is anything to record.
     #[inline(always)]
-    fn listens(&self) -> bool {
+    pub(super) fn listens(&self) -> bool {
         let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
         listens && self.operation == Operation::Spend
     }

@@ -41,7 +41,7 @@ impl Limiter {
     fn put_in_force(&self, limits: Limits) -> Result<(), ReloadError> {
         let limits = fitted(limits, &*self.shared.backend)?;
         let claims = self.shared.claims.lock();
-        let before = self.shared.limits.load();
+        let before = self.in_force();
         for claim in claims.iter().filter_map(Weak::upgrade) {
             claim.check_presence(&before, &limits)?;
             claim.check(&limits).map_err(ReloadError::Rule)?;
@@ -50,7 +50,7 @@ impl Limiter {
         }
         keeps_buckets(&before, &limits)?;
         limits.begin_counters();
-        self.shared.limits.store(Arc::new(limits));
+        self.shared.limits.replace(limits);
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl Limiter {
         claim: RuleRequirement,
     ) -> Result<Arc<RuleRequirement>, LimiterError> {
         let mut claims = self.shared.claims.lock();
-        let limits = self.shared.limits.load();
+        let limits = self.in_force();
         claim.check(&limits)?;
         claim.warn(&limits);
         // When the list is full, the claims of dropped layers are removed first.

@@ -38,6 +38,13 @@
 //! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
 //! back, and the call is not retried.
 //!
+//! # Waiting requests
+//!
+//! Requests to one server are sent in the order in which they came. A request whose future is dropped leaves the line. One whose
+//! future is not polled holds up those behind it, for as long as their maximum. The number of waiting requests is not
+//! bounded here: put tower's `ConcurrencyLimit` around the `PaceLayer` for that. Each of them holds the inner service
+//! that was polled ready.
+//!
 //! # Untrusted values
 //!
 //! Values from a server have a bounded effect: no request is held back for longer than

@@ -29,10 +29,10 @@ const DAY_US: u64 = 24 * HOUR_US;
 /// let per_day_of_use = Limit::quota(1000, Per::first_use(Duration::from_secs(24 * 60 * 60)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Per(Kind);
+pub struct Per(PeriodKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum PeriodKind {
     Calendar(CalendarUnit, UtcOffset),
     /// A length in microseconds.
     FirstUse(u64),
@@ -103,13 +103,13 @@ impl Per {
             return Err(PerError::TooLong);
         }
         let us = length.as_secs() * 1_000_000 + length.subsec_micros() as u64;
-        Ok(Self(Kind::FirstUse(us)))
+        Ok(Self(PeriodKind::FirstUse(us)))
     }
 
     /// The calendar period of this unit, in UTC.
     #[must_use]
     pub const fn calendar(unit: CalendarUnit) -> Self {
-        Self(Kind::Calendar(unit, UtcOffset::UTC))
+        Self(PeriodKind::Calendar(unit, UtcOffset::UTC))
     }
 
     /// Moves a calendar period to an offset from UTC: at `+02:00`, a day starts two hours before it does in UTC.
@@ -121,8 +121,8 @@ impl Per {
     #[track_caller]
     pub const fn at_offset(self, offset: UtcOffset) -> Self {
         match self.0 {
-            Kind::Calendar(unit, _) => Self(Kind::Calendar(unit, offset)),
-            Kind::FirstUse(_) => {
+            PeriodKind::Calendar(unit, _) => Self(PeriodKind::Calendar(unit, offset)),
+            PeriodKind::FirstUse(_) => {
                 panic!(
                     "a period that starts with the first request has no offset from UTC: leave it out"
                 )
@@ -134,8 +134,8 @@ impl Per {
     #[must_use]
     pub const fn calendar_unit(self) -> Option<(CalendarUnit, UtcOffset)> {
         match self.0 {
-            Kind::Calendar(unit, offset) => Some((unit, offset)),
-            Kind::FirstUse(_) => None,
+            PeriodKind::Calendar(unit, offset) => Some((unit, offset)),
+            PeriodKind::FirstUse(_) => None,
         }
     }
 
@@ -143,21 +143,21 @@ impl Per {
     #[must_use]
     pub const fn first_use_length(self) -> Option<Duration> {
         match self.0 {
-            Kind::Calendar(..) => None,
-            Kind::FirstUse(us) => Some(Duration::from_micros(us)),
+            PeriodKind::Calendar(..) => None,
+            PeriodKind::FirstUse(us) => Some(Duration::from_micros(us)),
         }
     }
 
     /// Returns whether the periods of this kind have different lengths.
     pub(crate) const fn is_month(self) -> bool {
-        matches!(self.0, Kind::Calendar(CalendarUnit::Month, _))
+        matches!(self.0, PeriodKind::Calendar(CalendarUnit::Month, _))
     }
 
     /// Returns the longest length of a period, in µs.
     pub(crate) const fn longest(self) -> u64 {
         match self.0 {
-            Kind::Calendar(unit, _) => unit.longest(),
-            Kind::FirstUse(us) => us,
+            PeriodKind::Calendar(unit, _) => unit.longest(),
+            PeriodKind::FirstUse(us) => us,
         }
     }
 
@@ -165,8 +165,8 @@ impl Per {
     #[inline]
     pub(crate) fn start(self, now: u64) -> u64 {
         match self.0 {
-            Kind::Calendar(unit, offset) => unit.bounds(offset, now).0,
-            Kind::FirstUse(_) => now,
+            PeriodKind::Calendar(unit, offset) => unit.bounds(offset, now).0,
+            PeriodKind::FirstUse(_) => now,
         }
     }
 
@@ -174,15 +174,15 @@ impl Per {
     #[inline]
     pub(crate) fn end(self, start: u64) -> u64 {
         match self.0 {
-            Kind::Calendar(unit, offset) => unit.bounds(offset, start).1,
-            Kind::FirstUse(us) => start.saturating_add(us),
+            PeriodKind::Calendar(unit, offset) => unit.bounds(offset, start).1,
+            PeriodKind::FirstUse(us) => start.saturating_add(us),
         }
     }
 
     /// Returns the length of the period that contains `start`, in µs.
     pub(crate) fn length(self, start: u64) -> u64 {
         match self.0 {
-            Kind::Calendar(CalendarUnit::Month, offset) => {
+            PeriodKind::Calendar(CalendarUnit::Month, offset) => {
                 let [first, next] = months(offset, start);
                 next.saturating_sub(first).cast_unsigned()
             }

@@ -14,7 +14,7 @@ use crate::transaction::Mode;
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
     request: &'a Extensions,
-    outcome: Outcome<'a>,
+    outcome: EndingKind<'a>,
 }
 
 /// The status of a gRPC refusal, in the response's extensions. The response itself has 200.
@@ -23,7 +23,7 @@ pub(crate) struct Refused(pub(crate) StatusCode);
 
 /// The kind of end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Outcome<'a> {
+pub(crate) enum EndingKind<'a> {
     /// A response, the number of bytes that were taken from its body, and whether the body was complete.
     Response(&'a Parts, u64, bool),
     Failed,
@@ -31,7 +31,7 @@ pub(crate) enum Outcome<'a> {
 }
 
 impl<'a> Ending<'a> {
-    pub(crate) const fn new(request: &'a Extensions, outcome: Outcome<'a>) -> Self {
+    pub(crate) const fn new(request: &'a Extensions, outcome: EndingKind<'a>) -> Self {
         Self { request, outcome }
     }
 
@@ -47,8 +47,8 @@ impl<'a> Ending<'a> {
     #[must_use]
     pub fn response(&self) -> Option<&'a Parts> {
         match self.outcome {
-            Outcome::Response(parts, ..) => Some(parts),
-            Outcome::Failed | Outcome::Abandoned => None,
+            EndingKind::Response(parts, ..) => Some(parts),
+            EndingKind::Failed | EndingKind::Abandoned => None,
         }
     }
 
@@ -72,13 +72,13 @@ impl<'a> Ending<'a> {
     /// Returns whether the service returned an error instead of a response.
     #[must_use]
     pub fn failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed)
+        matches!(self.outcome, EndingKind::Failed)
     }
 
     /// Returns whether there was neither a response nor an error.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
-        matches!(self.outcome, Outcome::Abandoned)
+        matches!(self.outcome, EndingKind::Abandoned)
     }
 
     /// The number of bytes of the response body that were sent. It is 0 before the end of the body, and if there is no
@@ -86,15 +86,15 @@ impl<'a> Ending<'a> {
     #[must_use]
     pub fn sent(&self) -> u64 {
         match self.outcome {
-            Outcome::Response(_, sent, _) => sent,
-            Outcome::Failed | Outcome::Abandoned => 0,
+            EndingKind::Response(_, sent, _) => sent,
+            EndingKind::Failed | EndingKind::Abandoned => 0,
         }
     }
 
     /// Returns whether the whole response body was sent.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        matches!(self.outcome, Outcome::Response(_, _, true))
+        matches!(self.outcome, EndingKind::Response(_, _, true))
     }
 }
 

@@ -4,68 +4,21 @@ use std::{ops::Range, sync::Arc};
 
 use http::request::Parts;
 use smallvec::SmallVec;
-use thiserror::Error;
 
 use super::{
     Ending, Rule,
     charge::{Charge, Charges, Meanwhile},
+    rule_error::RuleError,
     source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
 use crate::{
-    check::Finding,
     decision::Decision,
     id::IdFormat,
     key::{IdSource, Missing},
     limit::{Limits, NamedLimit, did_you_mean},
-    limiter::{Limiter, LimiterError, RuleRequirement},
+    limiter::{Limiter, RuleRequirement},
     transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
-
-/// The error for a rule that does not fit the limits or the other rules of its layer. Returned by
-/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule).
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RuleError {
-    /// The limit is unknown, or the cost is above its burst.
-    #[error(transparent)]
-    Limiter(LimiterError),
-    /// The extractor cannot produce ids in the limit's format.
-    #[error(
-        "limit `{limit}` has ids in the format {format}, which the rule's extractor cannot produce: use \
-         another extractor, or give the limit another format"
-    )]
-    Format {
-        /// The limit.
-        limit: String,
-        /// The format of its ids.
-        format: IdFormat,
-    },
-    /// The costs of all rules of one limit add up to more than its burst.
-    #[error("rules of one limit can meet in one bucket, where their costs add up: {0}")]
-    Sum(LimiterError),
-    /// A [check](crate::check) has found a mistake, and the checks are strict.
-    #[error(transparent)]
-    Check(Finding),
-    /// A limit has several rules, and at least one of them charges by outcome.
-    #[error(
-        "limit `{limit}` has several rules, and one of them charges by outcome, so their costs cannot be \
-         added up: use one rule, or two limits"
-    )]
-    MixedCharging {
-        /// The limit.
-        limit: String,
-    },
-    /// Two rules of one limit have different modes, so their charges cannot be added up.
-    #[error(
-        "two rules of limit `{limit}` have the modes {modes:?}: give them one mode, or use two limits"
-    )]
-    MixedModes {
-        /// The limit.
-        limit: String,
-        /// The modes.
-        modes: [Mode; 2],
-    },
-}
 
 /// The rules of a layer. Reloads that would break their assumptions are rejected.
 #[derive(Clone, Debug, Default)]

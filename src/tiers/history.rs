@@ -9,7 +9,7 @@ use super::{
     phase::Phase,
     tier::{NEVER, Span, end},
     tiers::Tiers,
-    view::{View, Window},
+    view::{TierView, TierWindow},
 };
 
 /// The grants of a bucket with [`Tiers`](super::Tiers), which are its whole stored state. The default is an unused
@@ -29,11 +29,11 @@ pub struct History {
 struct Log {
     /// The time of the last entry.
     entry: Option<u64>,
-    units: Units,
+    units: TierUnits,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Units {
+enum TierUnits {
     /// The number of units since the tier was entered. None of them leaves the window before the tier ends, so they
     /// count as if all were granted on entry.
     Counted(u32),
@@ -41,7 +41,7 @@ enum Units {
     Logged(VecDeque<u64>),
 }
 
-impl Default for Units {
+impl Default for TierUnits {
     fn default() -> Self {
         Self::Counted(0)
     }
@@ -87,8 +87,8 @@ impl History {
             0
         };
         let units = self.logs.iter().map(|log| match &log.units {
-            Units::Counted(_) => 0,
-            Units::Logged(times) => times.capacity() * size_of::<u64>(),
+            TierUnits::Counted(_) => 0,
+            TierUnits::Logged(times) => times.capacity() * size_of::<u64>(),
         });
         logs + units.sum::<usize>()
     }
@@ -104,15 +104,15 @@ impl History {
     }
 
     /// Returns the part of the history that a request depends on.
-    pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> View<'_> {
+    pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> TierView<'_> {
         let now = asked.max(self.last);
         let log = |tier: usize| self.logs.get(tier);
-        View::new(
+        TierView::new(
             asked,
             now,
             tiers,
             |tier| log(tier)?.entry,
-            |tier, span| log(tier).map_or_else(Window::default, |log| log.window(span, now)),
+            |tier, span| log(tier).map_or_else(TierWindow::default, |log| log.window(span, now)),
         )
     }
 
@@ -133,16 +133,16 @@ impl History {
 }
 
 impl Log {
-    fn window(&self, span: &Span, now: u64) -> Window<'_> {
+    fn window(&self, span: &Span, now: u64) -> TierWindow<'_> {
         let is_out = |time: u64| now.saturating_sub(time) > span.window;
         match &self.units {
-            Units::Counted(units) => {
+            TierUnits::Counted(units) => {
                 let entry = self.entry.unwrap_or_default();
-                Window::counted(entry, if is_out(entry) { 0 } else { *units })
+                TierWindow::counted(entry, if is_out(entry) { 0 } else { *units })
             }
-            Units::Logged(times) => {
+            TierUnits::Logged(times) => {
                 let (older, newer) = times.as_slices();
-                Window::logged(live(older, is_out), live(newer, is_out))
+                TierWindow::logged(live(older, is_out), live(newer, is_out))
             }
         }
     }
@@ -150,9 +150,9 @@ impl Log {
     /// Returns the instant at which the last unit leaves the window.
     fn window_ends(&self, span: &Span) -> u64 {
         let newest = match &self.units {
-            Units::Counted(0) => None,
-            Units::Counted(_) => self.entry,
-            Units::Logged(times) => times.back().copied(),
+            TierUnits::Counted(0) => None,
+            TierUnits::Counted(_) => self.entry,
+            TierUnits::Logged(times) => times.back().copied(),
         };
         newest.map_or(0, |newest| end(newest, span.window))
     }
@@ -166,7 +166,7 @@ impl Log {
         if span.slides {
             self.log(span, used, units, now);
         } else {
-            self.units = Units::Counted(used.saturating_add(units));
+            self.units = TierUnits::Counted(used.saturating_add(units));
         }
         if enters {
             self.entry = Some(now);
@@ -178,16 +178,19 @@ impl Log {
         let (limit, units) = (span.limit as usize, units as usize);
         let kept = (used as usize).min(limit.saturating_sub(units));
         let mut times = match std::mem::take(&mut self.units) {
-            Units::Logged(times) => times,
-            Units::Counted(_) => std::iter::repeat_n(self.entry.unwrap_or(now), kept).collect(),
+            TierUnits::Logged(times) => times,
+            TierUnits::Counted(_) => std::iter::repeat_n(self.entry.unwrap_or(now), kept).collect(),
         };
         times.drain(..times.len() - kept);
         if times.capacity() < kept + units {
             let wanted = (2 * (kept + units)).min(limit);
             times.reserve_exact(wanted - kept);
         }
-        times.extend(std::iter::repeat_n(now, units));
-        self.units = Units::Logged(times);
+        match units {
+            1 => times.push_back(now),
+            units => times.extend(std::iter::repeat_n(now, units)),
+        }
+        self.units = TierUnits::Logged(times);
     }
 }
 

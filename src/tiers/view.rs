@@ -12,19 +12,19 @@ use super::{
 /// The part of a bucket's state at an instant that one request depends on. A store can build a view without loading all
 /// units.
 #[derive(Clone, Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct TierView<'a> {
     /// The instant from which waits are counted.
     asked: u64,
     /// The instant of the decision: `asked` or, if the clock has stepped back, the time of the last grant.
     pub(crate) now: u64,
-    windows: SmallVec<[Window<'a>; 4]>,
+    windows: SmallVec<[TierWindow<'a>; 4]>,
     /// The highest tier that is active now, if any is.
     current: Option<usize>,
 }
 
 /// The window of a tier, as far as one request depends on it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Window<'a> {
+pub(crate) struct TierWindow<'a> {
     entry: Option<u64>,
     /// The number of units that count.
     used: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Window<'a> {
     phase: Phase,
 }
 
-impl<'a> Window<'a> {
+impl<'a> TierWindow<'a> {
     /// Creates the window of units that all count from the entry of the tier.
     pub(crate) fn counted(entry: u64, used: u32) -> Self {
         Self::seen(used, &[], entry)
@@ -125,14 +125,14 @@ impl TierSnapshot {
     }
 }
 
-impl<'a> View<'a> {
+impl<'a> TierView<'a> {
     /// Creates the view at `now`. `window` returns the window of a tier from the tier's place, span and phase.
     pub(crate) fn new(
         asked: u64,
         now: u64,
         tiers: &Tiers,
         entry: impl Fn(usize) -> Option<u64>,
-        window: impl Fn(usize, &Span) -> Window<'a>,
+        window: impl Fn(usize, &Span) -> TierWindow<'a>,
     ) -> Self {
         let mut view = Self {
             asked,
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
             let mut window = match phase {
                 // A tier above the lowest starts empty when it is entered, so the units in its window are irrelevant.
                 // The lowest tier keeps its window, because its limit holds in any span.
-                Phase::Inactive if i > 0 => Window::default(),
+                Phase::Inactive if i > 0 => TierWindow::default(),
                 _ => window(i, span),
             };
             (window.entry, window.phase) = (entry(i), phase);
@@ -228,8 +228,8 @@ impl<'a> View<'a> {
         (grant.total >= least).then_some(grant)
     }
 
-    /// Returns the view after `grant` is taken.
-    pub(crate) fn after(mut self, tiers: &Tiers, grant: Grant) -> Self {
+    /// Takes the units of `grant`.
+    pub(crate) fn take(&mut self, tiers: &Tiers, grant: Grant) {
         for (i, units) in grant.parts(tiers) {
             let window = &mut self.windows[i];
             if window.phase == Phase::Inactive {
@@ -246,7 +246,6 @@ impl<'a> View<'a> {
             }
         }
         self.current = self.current.max(grant.tier());
-        self
     }
 
     /// Returns the number of units that could be granted.

@@ -39,14 +39,14 @@ use crate::{
 #[must_use = "a receipt gives nothing back until it is refunded"]
 pub struct Receipt {
     bucket: Fingerprint,
-    charge: Charge,
+    charge: StoredCharge,
     cost: u32,
     is_local: bool,
 }
 
 /// The charge of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Charge {
+pub(crate) enum StoredCharge {
     /// The limit's parameters, and the theoretical arrival time right after the charge.
     Gcra { gcra: Gcra, tat: Tat },
     /// The instant at which the units of a window were taken.
@@ -72,7 +72,7 @@ impl Receipt {
 
     pub(crate) const fn new(
         bucket: Fingerprint,
-        charge: Charge,
+        charge: StoredCharge,
         cost: u32,
         is_local: bool,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Receipt {
         let cost = cost.min(self.cost);
         let part = Self { cost, ..*self };
         self.cost -= cost;
-        if let Charge::Gcra { gcra, tat } = &mut self.charge {
+        if let StoredCharge::Gcra { gcra, tat } = &mut self.charge {
             *tat = gcra.before(*tat, cost);
         }
         part
@@ -114,8 +114,8 @@ impl Receipt {
     #[inline]
     pub(crate) const fn tat(&self) -> Option<Tat> {
         match self.charge {
-            Charge::Gcra { tat, .. } => Some(tat),
-            Charge::Window { .. } | Charge::Quota { .. } => None,
+            StoredCharge::Gcra { tat, .. } => Some(tat),
+            StoredCharge::Window { .. } | StoredCharge::Quota { .. } => None,
         }
     }
 
@@ -124,15 +124,15 @@ impl Receipt {
     }
 
     /// Returns the charge, if the store made it.
-    pub(crate) fn stored_charge(&self) -> Option<Charge> {
+    pub(crate) fn stored_charge(&self) -> Option<StoredCharge> {
         (!self.is_local).then_some(self.charge)
     }
 
     /// Returns the time to give back to a bucket of `gcra`: at most the charged time, even if tokens now cost more.
     pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
         match &self.charge {
-            Charge::Gcra { gcra: charged, .. } => gcra.lesser_increment(charged, self.cost),
-            Charge::Window { .. } | Charge::Quota { .. } => Ticks::default(),
+            StoredCharge::Gcra { gcra: charged, .. } => gcra.lesser_increment(charged, self.cost),
+            StoredCharge::Window { .. } | StoredCharge::Quota { .. } => Ticks::default(),
         }
     }
 }

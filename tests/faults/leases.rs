@@ -198,6 +198,25 @@ fn hourly(burst: u32) -> Limit {
 /// What all processes may hold together.
 const ALL_HELD: u32 = HELD * PROCESSES;
 
+/// In a runtime of one thread, nothing is given back between the last decision of a process and its end.
+#[tokio::test]
+async fn units_of_a_process_that_dies_stay_charged() {
+    let server = Server::start();
+    let mut fleet = Fleet::start(&server.url()).await;
+    let mut admitted = fleet.begin().await;
+    let dead = fleet.0.remove(0);
+    let spent = dead.spend(&Transaction::new("hot", "id")).await.unwrap();
+    let held = match spent.source() {
+        Source::Lease => spent.remaining().unwrap(),
+        _ => 0,
+    };
+    admitted += u32::from(spent.allowed());
+    drop(dead);
+    // The others use up what the store has left, and all that they hold.
+    admitted += fleet.exhaust(BURST - ALL_HELD - HELD - admitted).await;
+    assert_eq!(admitted + held, BURST - ALL_HELD);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_is_killed_with_leases_out_and_comes_back_empty_admits_one_burst_more() {
     let server = Server::start();

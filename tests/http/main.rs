@@ -17,6 +17,7 @@ mod responses;
 mod rule_choices;
 mod rules;
 mod shadow_layer;
+mod shutdown;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;

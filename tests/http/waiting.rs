@@ -26,7 +26,7 @@ use tollgate::{
     tiers::Tier,
     transaction::{Mode, Transaction},
 };
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
     Hello, from_ip,
@@ -479,6 +479,47 @@ async fn reload_moves_no_request_that_waits() {
     );
     assert_eq!(waits.await.status(), StatusCode::OK);
     assert_eq!(began.elapsed(), T);
+}
+
+/// Limits like those of [`limiter`], with or without a line.
+fn reloaded(has_line: bool) -> Limits {
+    let max_wait = if has_line { 20 * T } else { Duration::ZERO };
+    let limits = Limits::builder().limit("requests", LINE.max_wait(max_wait));
+    limits.name("tiers").name("all").build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_line() {
+    for has_line in [true, false] {
+        let store = Slow::default();
+        let gates = Arc::clone(&store.gates);
+        gates.decide.add_permits(1);
+        gates.answer.add_permits(1);
+        let limiter = limiter(store);
+        use_up(&limiter).await;
+        limiter.reload(reloaded(has_line)).unwrap();
+        let layer = layer(&limiter);
+        let call = || Box::pin(layer.layer(Hello).call(from_ip(IP)));
+        // Neither is polled before the reload.
+        let (mut leaves, stays) = (call(), call());
+        limiter.reload(reloaded(!has_line)).unwrap();
+        assert!(poll(leaves.as_mut()).is_pending());
+        settle().await;
+        gates.decide.add_permits(1);
+        settle().await;
+        assert!(poll(leaves.as_mut()).is_pending());
+        drop(leaves);
+        gates.open();
+        settle().await;
+        // It is behind the slot of the one that has left, which is refunded as on a limit without a line.
+        let (status, refunds, rest) = match has_line {
+            true => (StatusCode::OK, 1, T),
+            false => (StatusCode::TOO_MANY_REQUESTS, 0, 2 * T),
+        };
+        assert_eq!(stays.await.unwrap().status(), status);
+        assert_eq!(gates.counts(), (3, refunds));
+        assert_eq!(taken(&limiter).await, rest);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,11 +10,15 @@ use std::{
 };
 
 use tokio::{
-    task::JoinSet,
+    runtime::{Builder, Runtime},
+    task::{JoinSet, yield_now},
     time::{Instant, timeout},
 };
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend, backend::Backend, limiter::LimitHandle,
+    Decision, Limit, Limiter, Limits, MemoryBackend,
+    backend::Backend,
+    clock::{Clock, ManualClock},
+    limiter::LimitHandle,
     transaction::Mode,
 };
 
@@ -27,8 +31,12 @@ const LINE: Limit = Limit::per_second(10)
 const T: Duration = Duration::from_millis(100);
 
 fn line(backend: impl Backend) -> LimitHandle {
+    line_by(TokioClock::start(), backend)
+}
+
+fn line_by(clock: impl Clock, backend: impl Backend) -> LimitHandle {
     let limits = Limits::builder().limit("l", LINE).build().unwrap();
-    let limiter = Limiter::new(limits, backend).with_clock(TokioClock::start());
+    let limiter = Limiter::new(limits, backend).with_clock(clock);
     limiter.limit("l").unwrap()
 }
 
@@ -212,6 +220,100 @@ async fn store_that_fails_while_callers_wait_moves_nobody() {
     assert_eq!(began.elapsed(), 2 * T);
     is_off.store(false, Ordering::SeqCst);
     assert_eq!(taken(&limit).await, 3 * T, "the refund was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_moves_nobody_who_waits() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    let began = Instant::now();
+    let mut callers = [0; 3].map(|_| Box::pin(limit.acquire("a")));
+    for caller in &mut callers {
+        assert!(poll(caller.as_mut()).is_pending());
+    }
+    limit.limiter().close().await.unwrap();
+    let [first, second, third] = callers;
+    drop(third);
+    assert_eq!(taken(&limit).await, 4 * T, "it is refunded as usual");
+    assert!(first.await.unwrap().allowed());
+    assert_eq!(began.elapsed(), T);
+    assert!(second.await.unwrap().allowed());
+    assert_eq!(began.elapsed(), 2 * T);
+}
+
+fn runtimes() -> [Runtime; 2] {
+    [Builder::new_current_thread(), Builder::new_multi_thread()]
+        .map(|mut builder| builder.worker_threads(2).enable_all().build().unwrap())
+}
+
+/// Lets a runtime end while a caller waits, and returns how much is taken afterwards. The clock stands still.
+fn taken_after_the_end_of(runtime: Runtime, limit: &LimitHandle) -> Duration {
+    runtime.block_on(async {
+        limit.cost(2).spend("a").await.unwrap();
+        let caller = limit.clone();
+        tokio::spawn(async move { caller.acquire("a").await.map(drop) });
+        while taken(limit).await < 3 * T {
+            yield_now().await;
+        }
+    });
+    drop(runtime);
+    let another = Builder::new_current_thread().build().unwrap();
+    another.block_on(taken(limit))
+}
+
+#[test]
+fn runtime_that_ends_refunds_a_caller_in_line_if_the_store_does_not_wait() {
+    for runtime in runtimes() {
+        let limit = line_by(ManualClock::default(), MemoryBackend::new());
+        assert_eq!(taken_after_the_end_of(runtime, &limit), 2 * T);
+    }
+}
+
+#[test]
+fn runtime_that_ends_leaves_the_charge_at_a_store_that_waits() {
+    for runtime in runtimes() {
+        let store = Slow::default();
+        let gates = Arc::clone(&store.gates);
+        gates.open();
+        let limit = line_by(ManualClock::default(), store);
+        assert_eq!(taken_after_the_end_of(runtime, &limit), 3 * T);
+        assert_eq!(gates.counts(), (2, 0), "nothing could be sent");
+    }
+}
+
+#[test]
+fn callers_of_two_runtimes_wait_in_one_line_and_those_of_one_outlive_the_other() {
+    let thousand = Limit::per_second(1000).burst(1).max_wait(60 * T);
+    let limits = Limits::builder().limit("l", thousand).build().unwrap();
+    let limit = Limiter::new(limits, MemoryBackend::new()).limit("l");
+    let (limit, mut callers) = (limit.unwrap(), JoinSet::new());
+    let [ends, stays] = [0; 2].map(|_| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build().unwrap()
+    });
+    for runtime in [&ends, &stays].into_iter().cycle().take(80) {
+        let limit = limit.clone();
+        let waits = async move {
+            let began = std::time::Instant::now();
+            let decision = limit.acquire("a").await.unwrap();
+            assert!(decision.allowed());
+            assert!(began.elapsed() >= decision.delay(), "it starts early");
+        };
+        callers.spawn_on(waits, runtime.handle());
+    }
+    let started = stays.block_on(async {
+        callers.join_next().await.unwrap().unwrap();
+        ends.shutdown_background();
+        let mut started = 1;
+        while let Some(ended) = callers.join_next().await {
+            match ended {
+                Ok(()) => started += 1,
+                Err(error) => assert!(error.is_cancelled(), "{error}"),
+            }
+        }
+        started
+    });
+    assert!(started >= 40, "all of the runtime that stays");
 }
 
 #[test]

@@ -147,6 +147,21 @@ async fn each_limit_says_what_is_decided_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limit_that_refuses_says_whether_the_store_may_have_charged_it() {
+    for (fate, is_certain) in [
+        (Fate::Fails, true),
+        (Fate::Moves, true),
+        (Fate::Forgets, false),
+        (Fate::Hangs, false),
+    ] {
+        let limiter = limiter(FailurePolicy::new(Store::new(fate)));
+        let refused = limiter.spend(&one("refuse")).await.unwrap_err();
+        let is_not_done = matches!(refused, LimiterError::Backend(BackendError::NotDone(_)));
+        assert_eq!(is_not_done, is_certain, "{fate:?}: {refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_that_say_nothing_do_as_the_policy_does() {
     let limits = Limits::builder()
         .limit("plain", Limit::per_hour(1))

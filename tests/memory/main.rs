@@ -12,6 +12,9 @@ mod docs;
 mod failure_policy;
 mod gcra_model;
 mod handles;
+#[cfg(feature = "failure-policy")]
+#[path = "../linear/mod.rs"]
+mod histories;
 mod ids;
 mod lease;
 mod limits;

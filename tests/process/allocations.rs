@@ -14,6 +14,7 @@ use allocation_counter::measure;
 use http::{Request, Response, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::Backend,
     clock::ManualClock,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
@@ -23,11 +24,15 @@ use tollgate::{
 use tower::{Layer, Service, service_fn};
 
 fn limiter() -> Limiter {
+    limiter_on(MemoryBackend::new())
+}
+
+fn limiter_on(backend: impl Backend) -> Limiter {
     let limits = Limits::builder()
         .limit("requests", Limit::per_second(1).burst(1000))
         .limit("one", Limit::per_second(1))
         .limit("debits", Limit::per_second(1));
-    Limiter::new(limits.build().unwrap(), MemoryBackend::new()).with_clock(ManualClock::default())
+    Limiter::new(limits.build().unwrap(), backend).with_clock(ManualClock::default())
 }
 
 /// The value of a future that is ready at once.
@@ -263,4 +268,40 @@ fn layer_with_three_rules_adds_no_allocation() {
         .extensions(false)
         .layer(service_fn(bare));
     assert_eq!(allocations_of(&mut limited, peer, StatusCode::OK), plain);
+}
+
+/// A store that decides in memory, but in a future.
+#[cfg(feature = "failure-policy")]
+#[derive(Debug)]
+struct Awaited(MemoryBackend);
+
+#[cfg(feature = "failure-policy")]
+#[tollgate::backend::async_trait]
+impl Backend for Awaited {
+    async fn apply(
+        &self,
+        batch: &tollgate::transaction::Batch<'_>,
+    ) -> Result<tollgate::decision::Outcome, tollgate::backend::BackendError> {
+        self.0.try_apply(batch).expect("memory never waits")
+    }
+}
+
+#[cfg(feature = "failure-policy")]
+#[test]
+fn wrappers_add_one_box_to_a_store_that_has_to_be_waited_for() {
+    use tollgate::backend::{DenyCache, FailurePolicy};
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = runtime.unwrap();
+    let _entered = runtime.enter();
+    let store = || Awaited(MemoryBackend::new());
+    let bare = limiter_on(store());
+    let wrapped = limiter_on(FailurePolicy::new(DenyCache::new(store())));
+    let one = Transaction::new("requests", "203.0.113.7");
+    for (limiter, boxes) in [(&bare, 100), (&wrapped, 200)] {
+        let count = allocations(|| assert!(now(limiter.spend(&one)).unwrap().allowed()));
+        assert_eq!(count, boxes, "in 100 decisions");
+    }
 }

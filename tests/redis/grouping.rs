@@ -30,6 +30,9 @@ use crate::{
     support::scale::scaled,
 };
 
+/// The time for a decision where some are to take too long.
+const SHORT: Duration = Duration::from_millis(300);
+
 /// As many as share a call at most.
 const MOST: usize = 64;
 
@@ -49,10 +52,23 @@ fn tiers() -> Limit {
 fn limits() -> Limits {
     let second = Duration::from_secs(1);
     let use_up = Limit::quota(6, Per::first_use(second));
-    limits_with([Limit::per_day(5), Limit::window(5, second), use_up])
+    limits_with([
+        Limit::per_day(5),
+        Limit::window(5, second),
+        use_up,
+        sliding(60),
+    ])
 }
 
-fn limits_with([five, window, use_up]: [Limit; 3]) -> Limits {
+/// Tiers whose value is large, so that it is changed in place.
+fn sliding(limit: u32) -> Limit {
+    let second = Duration::from_secs(1);
+    let lowest = Tier::new(limit, second).active(3 * second);
+    let above = Tier::new(9, second).active(second).cooldown(second);
+    Limit::tiers([lowest, above]).unwrap()
+}
+
+fn limits_with([five, window, use_up, sliding]: [Limit; 4]) -> Limits {
     let second = Duration::from_secs(1);
     let limits = Limits::builder()
         .limit(name("five", 1), five)
@@ -60,7 +76,8 @@ fn limits_with([five, window, use_up]: [Limit; 3]) -> Limits {
         .limit(name("window", 3), window)
         .limit(name("wide", 4), Limit::window(40, 2 * second))
         .limit(name("hour", 5), Limit::quota(7, Per::Hour))
-        .limit(name("use", 6), use_up);
+        .limit(name("use", 6), use_up)
+        .limit(name("sliding", 7), sliding);
     limits.build().unwrap()
 }
 
@@ -68,7 +85,8 @@ fn limits_with([five, window, use_up]: [Limit; 3]) -> Limits {
 fn other_limits() -> Limits {
     let second = Duration::from_secs(1);
     let five = Limit::new(9, 7, second).unwrap().max_wait(second);
-    limits_with([five, Limit::window(7, 2 * second), Limit::window(9, second)])
+    let window = Limit::window(7, 2 * second);
+    limits_with([five, window, Limit::window(9, second), sliding(50)])
 }
 
 async fn start() -> (Server, Limiter) {
@@ -188,6 +206,29 @@ async fn large_batches_share_a_call_up_to_its_bound() {
 }
 
 #[tokio::test]
+async fn batch_that_no_server_would_read_is_rejected_before_it_is_sent() {
+    let (server, limiter) = start().await;
+    // Each transaction is a key and six arguments, and a command has up to 1024 · 1024.
+    let ids = ids("id", 150_000);
+    let batch = |count: usize| {
+        let ids = ids[..count].iter();
+        let batch: Vec<_> = ids.map(|id| Transaction::new("five", id)).collect();
+        let limiter = &limiter;
+        async move { limiter.spend_batch(&batch).await }.boxed()
+    };
+    let others = [spend(&limiter, "first"), spend(&limiter, "second")];
+    let [large, first, second] = join_all([batch(150_000)].into_iter().chain(others))
+        .await
+        .try_into()
+        .unwrap();
+    let error = reason(&large.unwrap_err());
+    assert!(matches!(error, RedisError::TooLarge(150_000)), "{error}");
+    assert!(first.unwrap().allowed() && second.unwrap().allowed());
+    assert_eq!(calls(&server, "evalsha"), 2);
+    assert!(!is_charged(&server, "id0"));
+}
+
+#[tokio::test]
 async fn caller_that_leaves_is_charged_only_if_it_was_sent() {
     let (server, limiter) = start().await;
     server.pause();
@@ -238,6 +279,54 @@ async fn callers_that_give_up_are_charged_at_most_once() {
             reset <= day / 5,
             "{id} is charged more than once: {reset:?}"
         );
+    }
+}
+
+/// Sends a group whose first half waits for longer already, and answers it once that half has given up. Returns whether the
+/// others were answered in time.
+async fn half_gives_up(limiter: &Limiter, server: &Server, ids: &[String]) -> bool {
+    server.pause();
+    let mut first = spend(limiter, "first");
+    assert!(poll!(&mut first).is_pending());
+    let (early, late) = ids.split_at(ids.len() / 2);
+    let mut early = join_all(early.iter().map(|id| spend(limiter, id)));
+    assert!(poll!(&mut early).is_pending());
+    tokio::time::sleep(SHORT / 2).await;
+    let mut late = join_all(late.iter().map(|id| spend(limiter, id)));
+    assert!(poll!(&mut late).is_pending());
+    // The others are sent.
+    drop(first);
+    for answer in early.await {
+        let error = reason(&answer.unwrap_err());
+        assert!(matches!(error, RedisError::Timeout), "{error}");
+    }
+    server.resume();
+    let mut answers = late.await.into_iter();
+    answers.all(|answer| answer.is_ok_and(|decided| decided.allowed()))
+}
+
+#[tokio::test]
+async fn half_of_a_group_can_give_up_while_the_others_are_answered() {
+    let server = Server::start();
+    let backend = RedisBackend::builder(server.url()).timeout(SHORT);
+    let backend = backend.build().unwrap();
+    backend.connected(crate::PATIENCE).await.unwrap();
+    let limiter = Limiter::new(limits(), backend);
+    // On a slow machine, some give up before the group is sent, or all do.
+    for round in 0.. {
+        wait_until("it answers", async || {
+            spend(&limiter, &format!("warm{round}")).await.is_ok()
+        })
+        .await;
+        let ids = ids(&format!("round{round}-"), 10);
+        let others_pass = half_gives_up(&limiter, &server, &ids).await;
+        let charged: Vec<_> = ids.iter().map(|id| is_charged(&server, id)).collect();
+        if others_pass {
+            assert_eq!(charged[5..], [true; 5]);
+        }
+        if others_pass && charged[..5] == [true; 5] {
+            return;
+        }
     }
 }
 
@@ -320,6 +409,76 @@ async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
         set("0");
         assert!(!is_charged(&server, "a") && !is_charged(&server, "b"));
     }
+}
+
+#[tokio::test]
+async fn spends_from_tiers_fail_alone() {
+    let (server, limiter) = start().await;
+    let spend = |id: &'static str, cost| {
+        let batch = [Transaction::new("tiers", id).cost(cost)];
+        let limiter = &limiter;
+        async move { limiter.spend_batch(&batch).await }
+    };
+    assert!(spend("spent", 7).await.unwrap().allowed());
+    server
+        .command(&["LPUSH", "tollgate:{bad}:2:bad", "x"])
+        .expect_success();
+    let set = |limit| {
+        let set = ["CONFIG", "SET", "maxmemory", limit];
+        server.command(&set).expect_success();
+    };
+    set("1");
+    server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+    // The second request for 4 of `a` would be denied if the first were charged.
+    let asked = [
+        ("a", 4),
+        ("a", 4),
+        ("spent", 1),
+        ("bad", 1),
+        ("a", 4),
+        ("bad", 1),
+    ];
+    let answers = join_all(asked.map(|(id, cost)| spend(id, cost))).await;
+    assert_eq!(calls(&server, "evalsha"), 2);
+    let seen = answers.iter().map(|answer| match answer {
+        Ok(batch) if batch.allowed() => "allowed",
+        Ok(_) => "denied",
+        Err(error) => match reason(error).to_string() {
+            text if text.contains("raise `maxmemory`") => "full",
+            text if text.contains("a prefix of its own") => "bad",
+            _ => "error",
+        },
+    });
+    let expected = ["full", "full", "denied", "bad", "full", "bad"];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    set("0");
+    let answers = join_all(asked.map(|(id, cost)| spend(id, cost))).await;
+    let passed = answers.iter().map(|answer| match answer {
+        Ok(batch) => batch.allowed(),
+        Err(_) => false,
+    });
+    let expected = [true, false, false, false, false, false];
+    assert_eq!(passed.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn decisions_share_a_call_up_to_the_number_that_was_set() {
+    for (most, expected) in [(1, 20), (4, 6)] {
+        let server = Server::start();
+        let backend = RedisBackend::builder(server.url()).timeout(crate::TIMEOUT);
+        let backend = backend.grouped(most).build().unwrap();
+        backend.connected(crate::PATIENCE).await.unwrap();
+        let limiter = Limiter::new(limits(), backend);
+        server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+        let ids = ids("id", 20);
+        let answers = join_all(ids.iter().map(|id| spend(&limiter, id))).await;
+        assert_eq!(allowed(&answers), [true; 20]);
+        // One is sent at once, and the other 19 in fours.
+        assert_eq!(calls(&server, "evalsha"), expected, "{most} in a call");
+    }
+    let none = RedisBackend::builder("redis://127.0.0.1:1").grouped(0);
+    let error = none.build().unwrap_err().to_string();
+    assert!(error.contains("use at least 1"), "{error}");
 }
 
 #[tokio::test]
@@ -416,6 +575,17 @@ fn of_quotas<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
     )
 }
 
+/// A single spend from tiers, for at least a part of its cost.
+fn of_tiers<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
+    let id = &ids[usize::try_from(random.below(ids.len() as u64)).unwrap()];
+    let (name, most) = [("tiers", 3), ("sliding", 25)][usize::from(random.below(2) == 0)];
+    let cost = 1 + random.cost(most);
+    let least = 1 + random.cost(cost.into());
+    let which = usize::from(random.below(6) == 0);
+    let transaction = Transaction::new(name, id).cost(cost).min_cost(least);
+    (Ask::Spend, which, vec![transaction])
+}
+
 fn any<'a>(random: &mut Random, ids: &'a [String]) -> Asked<'a> {
     let which = usize::from(random.below(4) == 0);
     let ask = match random.below(12) {
@@ -472,7 +642,7 @@ async fn calls_that_share_one_are_decided_as_by_a_map_in_their_order() {
     let (ids, mut random, mut decided) = (ids("id", 7), Random(20), 0);
     let spent = || calls(&server, "evalsha");
     while decided < scaled(20_000) {
-        let ask = [plain, of_quotas, any][usize::try_from(random.below(3)).unwrap()];
+        let ask = [plain, of_quotas, of_tiers, any][usize::try_from(random.below(4)).unwrap()];
         let most = if random.below(4) == 0 { 150 } else { 20 };
         let size = 1 + random.below(most);
         let wave: Vec<_> = (0..size).map(|_| ask(&mut random, &ids)).collect();

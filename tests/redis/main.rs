@@ -10,6 +10,9 @@ mod connection;
 mod docs;
 mod failover;
 mod grouping;
+#[path = "../linear/mod.rs"]
+mod histories;
+mod linear;
 mod load;
 mod operation;
 mod payback;

@@ -200,7 +200,7 @@ async fn all_scripts_are_loaded_on_connecting() {
     let server = Server::start();
     let _backend = connect(server.url()).await;
     crate::redis_support::wait_for("the scripts", || {
-        server.info("number_of_cached_scripts") == "4"
+        server.info("number_of_cached_scripts") == "5"
     });
 }
 

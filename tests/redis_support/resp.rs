@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Cursor, Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     path::Path,
@@ -145,6 +145,45 @@ impl Reply {
 
     pub(crate) fn is_ok(&self) -> bool {
         matches!(self, Self::Status(text) if text == "OK")
+    }
+
+    /// The replies that a text begins with, if the first one is of a group of callers, with the answers of the first two
+    /// swapped. A group's reply has an array for each caller or, after the time, three values for each bucket.
+    pub(crate) fn with_swapped_answers(text: &[u8]) -> Option<Vec<u8>> {
+        let mut rest = Connection::over(Cursor::new(text.to_vec()));
+        let Self::Array(mut members) = rest.reply().ok()? else {
+            return None;
+        };
+        match &*members {
+            [Self::Array(first), Self::Array(second), ..] if first.len() == second.len() => {
+                members.swap(0, 1);
+            }
+            [Self::Integer(_), buckets @ ..] if buckets.len() >= 6 && buckets.len() % 3 == 0 => {
+                members[1..7].rotate_left(3);
+            }
+            _ => return None,
+        }
+        let mut swapped = Self::Array(members).to_bytes();
+        rest.stream.read_to_end(&mut swapped).ok()?;
+        Some(swapped)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Status(text) => format!("+{text}\r\n").into_bytes(),
+            Self::Error(text) => format!("-{text}\r\n").into_bytes(),
+            Self::Integer(number) => format!(":{number}\r\n").into_bytes(),
+            Self::Bulk(bytes) => {
+                let head = format!("${}\r\n", bytes.len()).into_bytes();
+                [&head, &**bytes, b"\r\n"].concat()
+            }
+            Self::Null => b"$-1\r\n".to_vec(),
+            Self::Array(members) => {
+                let head = format!("*{}\r\n", members.len()).into_bytes();
+                let members = members.iter().flat_map(Self::to_bytes);
+                head.into_iter().chain(members).collect()
+            }
+        }
     }
 
     /// Panics if this is an error.

@@ -13,7 +13,7 @@ use tollgate::{
     Limiter, Limits, MemoryBackend, Transaction,
     limit::{Language, LimitsBuilder},
 };
-use tollgate_benches::client;
+use tollgate_peers::client;
 
 const DEFAULTS: &str =
     r#"{"requests": {"id": "ipAddress", "burst": 1000, "count": 1000, "period": "1s"}}"#;

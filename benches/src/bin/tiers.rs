@@ -16,7 +16,8 @@ use tollgate::{
     tiers::Tier,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
-use tollgate_benches::{client, penalties, resident_kib};
+use tollgate_benches::penalties;
+use tollgate_peers::{client, resident_kib};
 
 /// The sides take turns.
 const TURNS: usize = 15;

@@ -1,7 +1,8 @@
 //! Prints how well a thousand callers in line keep to their order and their instants, and how often they call the
 //! store.
 //!
-//! `waiting [url]`: in memory without a URL, otherwise on that Redis server.
+//! `waiting [url]`: in memory without a URL, otherwise on that Redis server. There, the server's clock decides, so it must be
+//! that of this machine.
 
 use std::{
     sync::{
@@ -24,7 +25,7 @@ use tollgate_benches::load;
 const WAITERS: u32 = 1000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time since the start of the program, counted since 1970.
+/// The time since the start of a round, counted since 1970.
 #[derive(Clone, Copy, Debug)]
 struct Monotonic {
     began: Instant,
@@ -58,7 +59,9 @@ impl Backend for Counted {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let backend: Arc<dyn Backend> = match std::env::args().nth(1) {
+    let url = std::env::args().nth(1);
+    let is_server = url.is_some();
+    let backend: Arc<dyn Backend> = match url {
         None => Arc::new(MemoryBackend::new()),
         Some(url) => {
             let redis = RedisBackend::builder(&*url).timeout(PATIENCE).build();
@@ -68,17 +71,20 @@ async fn main() {
         }
     };
     for round in 1..=5 {
-        measure(round, &backend).await;
+        measure(round, &backend, is_server).await;
     }
 }
 
-/// A caller: when it should start, and by how much it was late, in microseconds.
+/// A caller's start.
 struct Start {
+    /// The instant of its turn, and the instant at which it has started, in microseconds.
     turn: u64,
-    late: u64,
+    at: u64,
+    /// How many have started before it.
+    place: u32,
 }
 
-async fn measure(round: u32, backend: &Arc<dyn Backend>) {
+async fn measure(round: u32, backend: &Arc<dyn Backend>, is_server: bool) {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Counted(Arc::clone(backend), Arc::clone(&calls));
     let clock = Monotonic {
@@ -91,7 +97,11 @@ async fn measure(round: u32, backend: &Arc<dyn Backend>) {
         .burst(1)
         .max_wait(Duration::from_secs(2));
     let limits = Limits::builder().limit("line", line).build();
-    let limiter = Limiter::new(limits.expect("it is a limit"), counted).with_clock(clock);
+    let limiter = Limiter::new(limits.expect("it is a limit"), counted);
+    let limiter = match is_server {
+        true => limiter,
+        false => limiter.with_clock(clock),
+    };
     let line = limiter.limit("line").expect("it is there");
     let id: Arc<str> = format!("{round}-{}", clock.now().as_micros()).into();
     let order = Arc::new(AtomicU32::new(0));
@@ -100,36 +110,39 @@ async fn measure(round: u32, backend: &Arc<dyn Backend>) {
         let (line, id, order) = (line.clone(), Arc::clone(&id), Arc::clone(&order));
         waiters.spawn(async move {
             let decision = line.acquire(&id).await.expect("the store answers");
-            let (now, started) = (clock.now(), order.fetch_add(1, Ordering::Relaxed));
+            let (at, place) = (clock.now(), order.fetch_add(1, Ordering::Relaxed));
             assert!(decision.allowed());
             let decided = decision.decided_at().expect("it is limited").as_micros();
             let delay = u64::try_from(decision.delay().as_micros()).unwrap_or(u64::MAX);
-            let turn = decided + delay;
-            (
-                started,
-                Start {
-                    turn,
-                    late: now.as_micros().saturating_sub(turn),
-                },
-            )
+            Start {
+                turn: decided + delay,
+                at: at.as_micros(),
+                place,
+            }
         });
     }
-    let mut starts = waiters.join_all().await;
-    starts.sort_unstable_by_key(|(started, _)| *started);
+    report(waiters.join_all().await, calls.load(Ordering::Relaxed));
+}
+
+fn report(mut starts: Vec<Start>, calls: u32) {
+    starts.sort_unstable_by_key(|start| start.place);
     // Of two callers that start at the same moment on two threads, either may report it first.
     let overtaking = starts.windows(2).filter_map(|pair| {
-        let ahead = pair[0].1.turn.saturating_sub(pair[1].1.turn);
+        let ahead = pair[0].turn.saturating_sub(pair[1].turn);
         Some(ahead).filter(|ahead| *ahead > 0)
     });
     let overtaking: Vec<_> = overtaking.collect();
     let (overtaken, ahead) = (overtaking.len(), overtaking.iter().max().unwrap_or(&0));
-    let mut late: Vec<_> = starts.iter().map(|(_, start)| start.late).collect();
+    let early = starts.iter().filter(|start| start.at < start.turn).count();
+    let mut late: Vec<_> = starts
+        .iter()
+        .map(|start| (start.at.saturating_sub(start.turn), start.place))
+        .collect();
     late.sort_unstable();
-    let [half, most, worst] = [500, 990, 999].map(|i| late[i]);
-    let calls = calls.load(Ordering::Relaxed);
+    let [(half, _), (most, _), (worst, place)] = [500, 990, 999].map(|i| late[i]);
     println!(
-        "{WAITERS} waiters: {calls} calls, {overtaken} out of order by up to {ahead} us; late by {half} us (median), {most} us (99 %), \
-         {worst} us (worst); load {}",
+        "{WAITERS} waiters: {calls} calls, {early} early, {overtaken} out of order by up to {ahead} us; late by {half} us (median), \
+         {most} us (99 %), {worst} us (worst, number {place}); load {}",
         load()
     );
 }

@@ -9,7 +9,8 @@ use super::{
     breaker::{Breaker, Pass},
 };
 use crate::{
-    backend::{ServerId, Servers},
+    backend::{BackendError, ServerId, Servers},
+    decision::Outcome,
     transaction::Batch,
 };
 
@@ -38,7 +39,7 @@ impl Breakers {
             breakers: self,
             servers,
             batch,
-            since: Instant::now(),
+            since: servers.map(|_| Instant::now()),
             passes: None,
         };
         // As long as nothing fails, it does not matter which servers a batch goes to.
@@ -110,7 +111,8 @@ pub(super) struct Passes<'a> {
     breakers: &'a Breakers,
     servers: Option<&'a dyn Servers>,
     batch: &'a Batch<'a>,
-    since: Instant,
+    /// The start of the call, if there are several servers.
+    since: Option<Instant>,
     /// `None` if no breaker was involved.
     passes: Option<EachPass<'a>>,
 }
@@ -118,7 +120,18 @@ pub(super) struct Passes<'a> {
 type EachPass<'a> = SmallVec<[Pass<'a>; 1]>;
 
 impl<'a> Passes<'a> {
-    pub(super) fn succeeded(self) {
+    /// Counts the end of the call.
+    pub(super) fn ended(self, answer: &Result<Outcome, BackendError>) {
+        match answer {
+            Ok(_) | Err(BackendError::InvalidNow(_)) => self.succeeded(),
+            Err(BackendError::Moving(_)) => drop(self),
+            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
+                self.failed(error);
+            }
+        }
+    }
+
+    fn succeeded(self) {
         if self.passes.is_some() || !self.breakers.are_calm() {
             self.each().into_iter().for_each(Pass::succeeded);
         }
@@ -126,13 +139,13 @@ impl<'a> Passes<'a> {
 
     /// Counts a failure of the batch's server. If the batch has several servers, only those without a decision since
     /// the start of the call are counted.
-    pub(super) fn failed(self, error: &dyn fmt::Display) {
+    fn failed(self, error: &dyn fmt::Display) {
         let since = self.since;
         let passes = self.each();
         let has_several = passes.len() > 1;
         for pass in passes {
-            let address = pass.address().filter(|_| has_several);
-            match address.is_some_and(|address| address.has_decided(since)) {
+            let address = pass.address().filter(|_| has_several).zip(since);
+            match address.is_some_and(|(address, since)| address.has_decided(since)) {
                 true => drop(pass),
                 false => pass.failed(error),
             }

@@ -6,7 +6,7 @@ use std::{
     fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -31,6 +31,7 @@ pub(super) struct Debts {
     owing: AtomicUsize,
     /// The maximum number of buckets. Above it, the buckets that owe the least are dropped.
     kept: usize,
+    recent: Recent,
 }
 
 /// A bucket that was charged locally.
@@ -59,12 +60,23 @@ impl Debts {
             tables: Mutex::default(),
             owing: AtomicUsize::new(0),
             kept,
+            recent: Recent::new(),
         }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.owing.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns whether a bucket was added, and has been neither taken out nor forgotten since. May return false for such a
+    /// bucket.
+    ///
+    /// A caller that has charged the bucket before it asks need not add it again: whoever takes the bucket out later
+    /// sees the charge.
+    #[inline]
+    pub(super) fn is_recent(&self, bucket: Fingerprint) -> bool {
+        self.recent.has(bucket)
     }
 
     /// Adds a bucket that was charged. Once there are twice as many as are kept, those with the lowest `amount` are
@@ -91,7 +103,9 @@ impl Debts {
         if *taken > MAX_TAKEN {
             *taken -= usize::from(debtor.taken.pop_back().is_some());
         }
+        self.recent.add(member.fingerprint);
         if owing.len() >= self.kept.saturating_mul(2) {
+            self.recent.forget_all();
             keep_largest(owing, self.kept, amount);
             *taken = owing.values().map(|debtor| debtor.taken.len()).sum();
         }
@@ -113,6 +127,7 @@ impl Debts {
     /// Takes a bucket out in order to pay for it.
     pub(super) fn take(&self, bucket: Fingerprint) -> Option<Debtor> {
         let mut tables = self.lock();
+        self.recent.forget_all();
         let debtor = tables.owing.remove(&bucket);
         tables.taken -= debtor.as_ref().map_or(0, |debtor| debtor.taken.len());
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
@@ -148,6 +163,50 @@ impl Debts {
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Some of the buckets that were added last. It is only changed under the lock of the tables.
+struct Recent {
+    /// A bucket's fingerprint, mixed with the generation.
+    buckets: Box<[AtomicU64]>,
+    generation: AtomicU64,
+}
+
+impl Recent {
+    const PLACES: usize = 1024;
+
+    fn new() -> Self {
+        Self {
+            buckets: (0..Self::PLACES).map(|_| AtomicU64::new(0)).collect(),
+            generation: AtomicU64::new(1),
+        }
+    }
+
+    fn has(&self, bucket: Fingerprint) -> bool {
+        self.place(bucket).load(Ordering::Relaxed) == self.mixed(bucket)
+    }
+
+    fn add(&self, bucket: Fingerprint) {
+        let mixed = self.mixed(bucket);
+        self.place(bucket).store(mixed, Ordering::Relaxed);
+    }
+
+    /// Forgets all buckets. A thread that has charged one of them since sees this, because both have locked the bucket
+    /// in memory: the thread to charge it, and the caller of this function to read its debt afterwards.
+    fn forget_all(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+    fn place(&self, bucket: Fingerprint) -> &AtomicU64 {
+        &self.buckets[bucket.high as usize % Self::PLACES]
+    }
+
+    fn mixed(&self, bucket: Fingerprint) -> u64 {
+        /// Spreads the generations over all bits.
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        bucket.low ^ self.generation.load(Ordering::Relaxed).wrapping_mul(ODD)
     }
 }
 
@@ -214,5 +273,38 @@ fn keep_largest<T, K: Ord + Copy>(map: &mut Map<T>, most: usize, key: impl Fn(&T
     keys.select_nth_unstable_by_key(most, |(key, _)| Reverse(*key));
     for (_, bucket) in keys.drain(most..) {
         map.remove(&bucket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        transaction::{BucketKey, LimitKey, Mode},
+    };
+
+    #[test]
+    fn bucket_is_recent_until_one_is_taken_out_or_forgotten() {
+        let limit = Limit::per_second(1);
+        let member = |id| {
+            let key = BucketKey::new(LimitKey::Number(1), id);
+            Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend)
+        };
+        let debts = Debts::new(2);
+        let add = |id| debts.add(&member(id), None, |_| (), |_| 1);
+        let is_recent = |id| debts.is_recent(member(id).fingerprint);
+        assert!(!is_recent("a"));
+        add("a");
+        assert!(is_recent("a"));
+        debts.take(member("a").fingerprint).unwrap();
+        assert!(!is_recent("a"));
+        add("a");
+        add("b");
+        assert!(is_recent("b"));
+        add("c");
+        add("d");
+        // Two of the four are forgotten.
+        assert!(["a", "b", "c", "d"].into_iter().all(|id| !is_recent(id)));
     }
 }

@@ -3,7 +3,6 @@
 mod address;
 mod breaker;
 mod breakers;
-mod call;
 mod circuit;
 mod debts;
 mod local;
@@ -24,14 +23,13 @@ use thiserror::Error;
 
 use self::{
     breakers::Breakers,
-    call::call,
     local::{DEFAULT_DEBTS, Local},
     payback::Payer,
     share::Share,
 };
 use super::{
-    Backend, BackendError, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
-    one_task::OneTask,
+    Backend, BackendError, Begun, Deciding, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
+    one_task::OneTask, slot::Slot,
 };
 use crate::{
     clock::Timestamp,
@@ -207,15 +205,29 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Asks the store, unless a breaker is open.
-    async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let Some(_slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
-            return Err(BackendError::not_done(TooManyInFlight));
-        };
+    /// Asks the store, unless a breaker is open. Only a store that has to be waited for counts as asked.
+    pub(super) fn ask<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
+        if let Some(refunded) = self.local.refund(batch) {
+            return Begun::Decided(refunded);
+        }
+        let unasked = |error| Begun::Decided(self.or_meanwhile(batch, Err(error)));
         let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
-            return Err(BackendError::not_done(CircuitOpen));
+            return unasked(BackendError::not_done(CircuitOpen));
         };
-        call(self.store(), batch, passes, self.deadline).await
+        let Some(slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
+            return unasked(BackendError::not_done(TooManyInFlight));
+        };
+        match self.store().begin_unboxed(batch, Some(self.deadline)) {
+            Begun::Decided(decided) => Begun::Decided(self.or_meanwhile(batch, decided)),
+            waits => waits.then(move |decided| {
+                passes.ended(&decided);
+                drop(slot);
+                self.or_meanwhile(batch, decided)
+            }),
+        }
     }
 
     /// Returns the store's outcome or, after an error, the decision without it.
@@ -259,7 +271,10 @@ impl<B: Backend> FailurePolicy<B> {
             .any(|member| policy(member) == OnFailure::Refuse)
         {
             metrics::fell_back("refuse");
-            return Err(BackendError::not_done(Refused));
+            return Err(match certain {
+                true => BackendError::not_done(Refused),
+                false => BackendError::unavailable(Refused),
+            });
         }
         let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
         let locally = batch.members.iter().any(is_local);
@@ -275,11 +290,11 @@ impl<B: Backend> FailurePolicy<B> {
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        if let Some(refunded) = self.local.refund(batch) {
-            return refunded;
-        }
-        let decided = self.ask(batch).await;
-        self.or_meanwhile(batch, decided)
+        self.ask(batch).decided().await
+    }
+
+    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
+        self.ask(batch).boxed()
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
@@ -334,22 +349,6 @@ impl<B: Backend> Backend for FailurePolicy<B> {
 /// Returns whether this process can answer for the store. It cannot refund what the store has charged.
 fn may_be_local(batch: &Batch<'_>) -> bool {
     matches!(batch.operation, Operation::Check | Operation::Spend) || batch.members.is_empty()
-}
-
-/// A place among the waiting decisions.
-struct Slot<'a>(&'a AtomicUsize);
-
-impl<'a> Slot<'a> {
-    fn take(in_flight: &'a AtomicUsize, max: usize) -> Option<Self> {
-        let slot = Self(in_flight);
-        (in_flight.fetch_add(1, Ordering::Relaxed) < max).then_some(slot)
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The error for a limit that refuses while the store does not answer.

@@ -7,7 +7,7 @@ use crate::{
     decision::Outcome,
     gcra::{Gcra, Tat},
     quota::Quota,
-    transaction::{Action, Algorithm, Batch, Charge, Member, Receipt},
+    transaction::{Action, Algorithm, Batch, Member, Receipt, StoredCharge},
     window::Window,
 };
 
@@ -40,6 +40,11 @@ impl Local {
             }
             let (now, cost) = (decided.now, member.cost);
             match member.algorithm {
+                // Memory has the amount, so a bucket that is already in the table need not be looked up again.
+                Algorithm::Gcra(_)
+                    if certain
+                        && batch.now.is_none()
+                        && self.debts.is_recent(member.fingerprint) => {}
                 Algorithm::Gcra(_) if certain => self.owe(batch, member, |_| ()),
                 Algorithm::Gcra(_) => self.count_as_charged(member, now),
                 Algorithm::Quota(quota) if certain => self.owe(batch, member, |debtor| {
@@ -66,7 +71,7 @@ impl Local {
                     let refunded = quota.refund(debtor.used, decided.now.as_micros(), member.cost);
                     debtor.used = refunded.unwrap_or(debtor.used);
                 }
-                (Algorithm::Window(_), Some(Charge::Window { at })) => {
+                (Algorithm::Window(_), Some(StoredCharge::Window { at })) => {
                     debtor.give_back(at.as_micros(), member.cost);
                 }
                 _ => {}
@@ -154,9 +159,9 @@ impl Local {
     /// are void.
     pub(super) fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
         let until = match receipt.stored_charge() {
-            Some(Charge::Gcra { tat, .. }) => tat,
-            Some(Charge::Quota { start_us }) => Tat::from_micros(start_us),
-            Some(Charge::Window { at }) => Tat::from_micros(at.as_micros()),
+            Some(StoredCharge::Gcra { tat, .. }) => tat,
+            Some(StoredCharge::Quota { start_us }) => Tat::from_micros(start_us),
+            Some(StoredCharge::Window { at }) => Tat::from_micros(at.as_micros()),
             None => return false,
         };
         self.debts.is_paid(member.fingerprint, until)

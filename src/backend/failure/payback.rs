@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::{self, Instant};
 
-use super::{breakers::Breakers, call::call, debts::Debtor, local::Local, owed::Debt};
+use super::{breakers::Breakers, debts::Debtor, local::Local, owed::Debt};
 use crate::{
     backend::{Backend, BackendError},
     transaction::{Batch, Fingerprint, Member, Mode, Operation},
@@ -94,7 +94,12 @@ impl<B: Backend> Payer<B> {
         let is_back = self.breakers.are_closed(servers, &batch);
         let passes = is_back.then(|| self.breakers.admit(servers, &batch));
         let answer = match passes.flatten() {
-            Some(passes) => Some(call(&*store, &batch, passes, self.deadline).await),
+            Some(passes) => {
+                let begun = store.begin_unboxed(&batch, Some(self.deadline));
+                let answer = begun.decided().await;
+                passes.ended(&answer);
+                Some(answer)
+            }
             None => None,
         };
         match answer {

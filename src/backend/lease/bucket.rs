@@ -17,7 +17,7 @@ use crate::{
 const HEAVY: u32 = 3;
 
 /// The units of one bucket that this process has charged ahead.
-pub(super) struct Bucket {
+pub(super) struct LeasedBucket {
     /// The bucket, as it was charged.
     member: OwnedMember,
     algorithm: Leasable,
@@ -62,7 +62,7 @@ pub(super) enum Attempt {
     Ask,
 }
 
-impl Bucket {
+impl LeasedBucket {
     pub(super) fn new(member: &Member<'_>, algorithm: Leasable) -> Self {
         Self {
             member: OwnedMember::from(member),
@@ -242,20 +242,20 @@ mod tests {
 
     const MOST: u32 = 10;
 
-    fn bucket() -> Bucket {
+    fn bucket() -> LeasedBucket {
         let gcra = Gcra::new(100, 10, Duration::from_secs(1)).unwrap();
         let algorithm = Algorithm::Gcra(gcra);
         let key = BucketKey::new(LimitKey::Number(1), "alice");
         let mut member = Member::new(key, &algorithm, 1, Mode::CheckAndSpend);
         member.leased = MOST;
-        Bucket::new(&member, Leasable::Gcra(gcra))
+        LeasedBucket::new(&member, Leasable::Gcra(gcra))
     }
 
     fn units(units: u32) -> Stock {
         Stock { units, period: 0 }
     }
 
-    fn give_back(bucket: &mut Bucket, cost: u32) -> bool {
+    fn give_back(bucket: &mut LeasedBucket, cost: u32) -> bool {
         let owned = OwnedMember::from(&bucket.member.lend());
         let refund = Member {
             cost,

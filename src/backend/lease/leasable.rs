@@ -6,7 +6,7 @@ use crate::{
     decision::{Answer, State},
     gcra::{Gcra, Tat},
     quota::{Quota, Usage},
-    transaction::{Algorithm, Charge, Member, Receipt},
+    transaction::{Algorithm, Member, Receipt, StoredCharge},
 };
 
 /// The algorithm of a leased limit.
@@ -73,14 +73,14 @@ impl Leasable {
     }
 
     /// The store's charge for a stock.
-    pub(super) fn charge(&self, stock: Stock) -> Charge {
+    pub(super) fn charge(&self, stock: Stock) -> StoredCharge {
         match *self {
             // The time of the charge matters only to a line, and a limit with a line has no leases.
-            Self::Gcra(gcra) => Charge::Gcra {
+            Self::Gcra(gcra) => StoredCharge::Gcra {
                 gcra,
                 tat: Tat::default(),
             },
-            Self::Quota(_) => Charge::Quota {
+            Self::Quota(_) => StoredCharge::Quota {
                 start_us: stock.period,
             },
         }
@@ -94,7 +94,7 @@ impl Leasable {
             // A charge of another period is worthless. Without a receipt, the period is unknown.
             Self::Quota(_) => {
                 let charged = refund.receipt.and_then(Receipt::stored_charge);
-                charged == Some(Charge::Quota { start_us: period })
+                charged == Some(StoredCharge::Quota { start_us: period })
             }
         }
     }

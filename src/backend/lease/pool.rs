@@ -12,7 +12,7 @@ use ahash::RandomState;
 use indexmap::IndexMap;
 
 use super::{
-    bucket::{Attempt, Bucket, Return},
+    bucket::{Attempt, LeasedBucket, Return},
     leasable::{Leasable, Stock},
     moment::Moment,
 };
@@ -25,7 +25,7 @@ const ROOM: usize = 256;
 /// The number of places that are searched to make room for another bucket.
 const LOOKS: usize = 8;
 
-type Shard = IndexMap<Fingerprint, Bucket, RandomState>;
+type Shard = IndexMap<Fingerprint, LeasedBucket, RandomState>;
 
 #[derive(Default)]
 pub(super) struct Pool {
@@ -58,7 +58,7 @@ impl Pool {
     /// Returns whether a charge is under way.
     pub(super) fn is_charging(&self, bucket: Fingerprint) -> bool {
         let shard = self.lock(bucket);
-        shard.get(&bucket).is_some_and(Bucket::is_charging)
+        shard.get(&bucket).is_some_and(LeasedBucket::is_charging)
     }
 
     /// Returns the held units, if they are enough for a member's cost.
@@ -130,7 +130,7 @@ impl Pool {
         self.is_closed.store(true, Ordering::Release);
         let mut returns = std::mem::take(&mut *lock(&self.returns));
         for shard in &self.shards {
-            returns.extend(lock(shard).values_mut().filter_map(Bucket::close));
+            returns.extend(lock(shard).values_mut().filter_map(LeasedBucket::close));
         }
         returns
     }
@@ -145,7 +145,7 @@ impl Pool {
         shard: &'a mut Shard,
         moment: Moment,
         member: &Member<'_>,
-    ) -> Option<&'a mut Bucket> {
+    ) -> Option<&'a mut LeasedBucket> {
         let algorithm = Leasable::of(member)?;
         if self.is_closed.load(Ordering::Acquire) {
             return None;
@@ -154,7 +154,7 @@ impl Pool {
         let Some(place) = shard.get_index_of(&print) else {
             make_room(shard, print);
             if shard.len() < ROOM {
-                shard.insert(print, Bucket::new(member, algorithm));
+                shard.insert(print, LeasedBucket::new(member, algorithm));
             }
             return None;
         };

@@ -6,7 +6,7 @@ use crate::{clock::Timestamp, transaction::Fingerprint};
 /// A bucket in 24 bytes. The default is an empty slot, which no fingerprint matches.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct Bucket {
+pub(super) struct RowBucket {
     /// 96 bits of the fingerprint.
     low: u64,
     high: u32,
@@ -14,7 +14,7 @@ pub(super) struct Bucket {
     value_bits: u64,
 }
 
-impl Bucket {
+impl RowBucket {
     #[inline]
     pub(super) fn new(print: &Fingerprint, value: Value) -> Self {
         Self {
@@ -77,10 +77,10 @@ mod tests {
     fn bucket_keeps_the_value_of_its_fingerprint() {
         let print = Fingerprint { low: 7, high: 11 };
         let value = Value::gcra(Tat { us: 5, frac: 3 }, Ticks::from_micros(9));
-        let mut bucket = Bucket::new(&print, value);
+        let mut bucket = RowBucket::new(&print, value);
         assert!(bucket.is_of(&print) && bucket.value() == value);
         bucket.set(Value::FULL);
         assert!(bucket.is_of(&print) && bucket.value() == Value::FULL);
-        assert!(!Bucket::default().is_of(&print));
+        assert!(!RowBucket::default().is_of(&print));
     }
 }

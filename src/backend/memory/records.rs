@@ -14,7 +14,7 @@ use crate::{
     decision::{Answer, BucketView, State, Stored, judge_tiers, judge_window},
     tiers::History,
     transaction::{Action, Algorithm, Fingerprint, Member},
-    window::View,
+    window::WindowView,
 };
 
 /// The bytes of a history without its units: its places in the map, in the map's index and in the queue, with the room that
@@ -32,7 +32,7 @@ const SPARED: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(super) struct Records {
-    map: IndexMap<Fingerprint, Record, BuildHasherDefault<Lane>>,
+    map: IndexMap<Fingerprint, Record, BuildHasherDefault<HashHalf>>,
     /// The entries of the map, each with an instant before which it does not lapse.
     queue: Queue,
     /// The bytes of the histories beyond their own size.
@@ -86,14 +86,17 @@ impl Records {
                 judge_window(action, member, window, &stored.view_window(window, now))
             }
             (Algorithm::Window(window), None) => {
-                judge_window(action, member, window, &View::empty(at))
+                judge_window(action, member, window, &WindowView::empty(at))
             }
             (Algorithm::Tiers(tiers), Some(Stored::Tiers(history))) => {
-                judge_tiers(action, member, tiers, history.view(tiers, at))
+                judge_tiers(action, member, tiers, &mut history.view(tiers, at))
             }
-            (Algorithm::Tiers(tiers), _) => {
-                judge_tiers(action, member, tiers, History::default().view(tiers, at))
-            }
+            (Algorithm::Tiers(tiers), _) => judge_tiers(
+                action,
+                member,
+                tiers,
+                &mut History::default().view(tiers, at),
+            ),
             (Algorithm::Gcra(_) | Algorithm::Quota(_), _) => return (Answer::UNKNOWN, false),
         };
         (answer, self.keep(found, action, member, &answer, now))
@@ -282,9 +285,9 @@ fn changes(action: Action, answer: &Answer) -> bool {
 
 /// Passes on one half of a fingerprint, which is already a hash.
 #[derive(Default)]
-struct Lane(u64);
+struct HashHalf(u64);
 
-impl Hasher for Lane {
+impl Hasher for HashHalf {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);

@@ -1,13 +1,13 @@
 //! A row of the table: five buckets in two adjacent cache lines, searched without separate tags.
 
-use super::bucket::Bucket;
+use super::bucket::RowBucket;
 use crate::{clock::Timestamp, transaction::Fingerprint};
 
 pub(super) const SLOTS: usize = 5;
 
 #[derive(Clone, Copy, Default)]
 #[repr(align(128))]
-pub(super) struct Row(pub(super) [Bucket; SLOTS]);
+pub(super) struct Row(pub(super) [RowBucket; SLOTS]);
 
 impl Row {
     /// Returns the slot of a bucket.
@@ -34,7 +34,7 @@ impl Row {
         let before = self.room();
         for bucket in &mut self.0 {
             if bucket.is_full(now) {
-                *bucket = Bucket::default();
+                *bucket = RowBucket::default();
             }
         }
         self.room() - before

@@ -11,7 +11,7 @@
 use std::fmt;
 
 use super::{
-    bucket::Bucket,
+    bucket::RowBucket,
     row::{Row, SLOTS},
     shard::pick,
     value::Value,
@@ -67,7 +67,7 @@ impl Table {
     /// Returns the stored value of a bucket.
     pub(super) fn get(&self, print: &Fingerprint) -> Value {
         let bucket = self.find(print).map(|place| self.bucket(place));
-        bucket.map_or(Value::FULL, Bucket::value)
+        bucket.map_or(Value::FULL, RowBucket::value)
     }
 
     /// Passes the stored value of a bucket to `decide`, and stores the value that it returns, if there is one. For a bucket
@@ -80,7 +80,7 @@ impl Table {
         decide: impl FnOnce(Value) -> (T, Option<Value>),
     ) -> T {
         let place = self.find(print);
-        let mut missing = Bucket::default();
+        let mut missing = RowBucket::default();
         let bucket = match place {
             Some(place) => self.bucket_mut(place),
             None => &mut missing,
@@ -132,13 +132,13 @@ impl Table {
         match place {
             // A refund or a reset has filled the bucket. A full bucket is not stored, so its place is free immediately.
             Some(place) => {
-                *self.bucket_mut(place) = Bucket::default();
+                *self.bucket_mut(place) = RowBucket::default();
                 self.occupied -= 1;
             }
             // Making room may move buckets, so the place is only known afterwards.
             None if value != Value::FULL => {
                 let place = self.vacate(print.low, now);
-                *self.bucket_mut(place) = Bucket::new(print, value);
+                *self.bucket_mut(place) = RowBucket::new(print, value);
             }
             None => {}
         }
@@ -288,7 +288,7 @@ impl Table {
             .take(SAMPLE)
             .min_by_key(|place| self.bucket(*place).debt(now))
             .expect("a table at its cap holds a bucket");
-        *self.bucket_mut(victim) = Bucket::default();
+        *self.bucket_mut(victim) = RowBucket::default();
         free
     }
 
@@ -326,23 +326,28 @@ impl Table {
             false => (rows * 9 / 8 + 1).clamp(MIN_ROWS, self.max_rows()),
         };
         // Spreading can fail by bad luck of the hashes, even if the rows would suffice.
-        while !self.spread(&buckets, target) {
-            target += target / 8 + 1;
+        while !self.spread(&buckets, target, now) {
+            target = (target + target / 8 + 1).min(self.max_rows());
         }
     }
 
-    /// Replaces the contents of the rows, and returns whether there was room.
-    fn spread(&mut self, buckets: &[Bucket], rows: usize) -> bool {
+    /// Replaces the contents of the rows, and returns whether there was room. In a table of the largest size, buckets
+    /// without room replace others.
+    fn spread(&mut self, buckets: &[RowBucket], rows: usize, now: Timestamp) -> bool {
+        let largest = rows >= self.max_rows();
         self.occupied = 0;
         self.rows.clear();
         self.reserve(rows);
         self.rows.resize(rows, Row::default());
         buckets.iter().all(|bucket| {
-            let rows = bucket.low().map(|low| self.rows_of(low));
-            let place = rows.and_then(|rows| self.free(rows).or_else(|| self.make_way(rows)));
+            let Some(rows) = bucket.low().map(|low| self.rows_of(low)) else {
+                return true;
+            };
+            let place = self.free(rows).or_else(|| self.make_way(rows));
+            self.occupied += usize::from(place.is_some());
+            let place = place.or_else(|| largest.then(|| self.evict(rows, now)));
             if let Some(place) = place {
                 *self.bucket_mut(place) = *bucket;
-                self.occupied += 1;
             }
             place.is_some()
         })
@@ -364,12 +369,12 @@ impl Table {
     }
 
     #[inline]
-    fn bucket(&self, place: BucketSlot) -> &Bucket {
+    fn bucket(&self, place: BucketSlot) -> &RowBucket {
         &self.rows[place.row].0[place.slot]
     }
 
     #[inline]
-    fn bucket_mut(&mut self, place: BucketSlot) -> &mut Bucket {
+    fn bucket_mut(&mut self, place: BucketSlot) -> &mut RowBucket {
         &mut self.rows[place.row].0[place.slot]
     }
 
@@ -550,9 +555,54 @@ mod tests {
         assert_eq!(table.evictions(), FLOOD / 3 - table.occupied() as u64);
     }
 
+    /// Ten buckets each of two fingerprints, which have different rows in a table of ten rows, and the same two rows in
+    /// one of the largest size.
+    #[test]
+    fn table_whose_buckets_do_not_fit_into_its_largest_size_evicts_some() {
+        const CAP: usize = 45;
+        let rows_of = |rows: usize, low: u64| {
+            let mut table = Table::new(CAP);
+            table.rows.resize(rows, Row::default());
+            let mut rows = table.rows_of(low);
+            rows.sort_unstable();
+            rows
+        };
+        let largest = Table::new(CAP).max_rows();
+        assert_eq!(largest, 12, "the next size after 10");
+        let first = print(0).low;
+        let of_first = [rows_of(10, first), rows_of(largest, first)];
+        let collides = |low: &u64| {
+            let others = rows_of(10, *low);
+            others.iter().all(|row| !of_first[0].contains(row))
+                && rows_of(largest, *low) == of_first[1]
+        };
+        let second = (1..).map(|n| print(n).low).find(collides).unwrap();
+        let mut table = Table::new(CAP);
+        let mut put = |low: u64, high: u64| {
+            let value = Value::gcra(tat(1000 + high), SECOND);
+            table.set(&Fingerprint { low, high }, value, NOW);
+            assert!(table.rows.len() <= largest, "{} rows", table.rows.len());
+            assert_eq!(
+                table.get(&Fingerprint { low, high }).tat(),
+                tat(1000 + high)
+            );
+            (table.occupied(), table.evictions())
+        };
+        for high in 0..10 {
+            put(first, high);
+            assert_eq!(put(second, high).1, 0);
+        }
+        let (occupied, evictions) = put(first, 10);
+        assert_eq!(
+            (occupied, evictions),
+            (10, 11),
+            "two rows have room for ten"
+        );
+    }
+
     #[test]
     fn size_of_a_bucket_is_as_documented() {
-        assert_eq!(size_of::<Bucket>(), 24);
+        assert_eq!(size_of::<RowBucket>(), 24);
         assert_eq!((size_of::<Row>(), align_of::<Row>()), (128, 128));
     }
 

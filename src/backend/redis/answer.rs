@@ -21,7 +21,7 @@ pub(super) struct ScriptAnswer {
     /// The time of the decision, by the server's clock or, if one was sent, the client's.
     pub(super) now: Timestamp,
     /// The states stored before, in the order of the keys.
-    pub(super) stored: SmallVec<[StoredReply; 4]>,
+    pub(super) stored: SmallVec<[StoredReply; 1]>,
 }
 
 impl ScriptAnswer {

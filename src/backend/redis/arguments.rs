@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     gcra::{Gcra, Ticks},
     quota::{CalendarUnit, Per, Quota},
-    tiers::NEVER,
+    tiers::{NEVER, Tiers},
     window::Window,
 };
 
@@ -90,6 +90,19 @@ pub(super) fn window_member(
     ]
 }
 
+/// Encodes the most and the fewest units to grant, and the tiers.
+pub(super) fn tiers_terms(tiers: &Tiers, most: u32, least: u32) -> impl Iterator<Item = Value> {
+    let spans = tiers.spans();
+    let head = [most.into(), least.into(), spans.len() as u64].map(integer);
+    let spans = spans.iter().flat_map(|span| {
+        let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
+        let [window, active, cooldown] = [span.window, span.active, span.cooldown].map(ticks);
+        let limit = integer(span.limit.into());
+        [limit, window, active, cooldown, integer(kind)]
+    });
+    head.into_iter().chain(spans)
+}
+
 /// Encodes a span in microseconds.
 pub(super) fn micros(span: Duration) -> Value {
     let us = u64::try_from(span.as_micros()).unwrap_or(MOST_US);
@@ -97,7 +110,7 @@ pub(super) fn micros(span: Duration) -> Value {
 }
 
 /// Encodes a span in microseconds that can be endless, which is -1.
-pub(super) fn ticks(us: u64) -> Value {
+fn ticks(us: u64) -> Value {
     match us {
         NEVER => Value::Integer(-1),
         us => integer(us),

@@ -5,17 +5,24 @@ use smallvec::SmallVec;
 
 use super::{
     arguments::{
-        MOST_US, clock, gcra_terms, integer, quota_member, ticks, window_member, without_zeros,
+        MOST_US, clock, gcra_terms, integer, quota_member, tiers_terms, window_member,
+        without_zeros,
     },
+    error::RedisError,
     keys::KeyForm,
     spend::Spend,
 };
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Ticks},
-    tiers::Tiers,
-    transaction::{Action, Algorithm, Batch, Charge, Member, Operation, Receipt},
+    transaction::{Action, Algorithm, Batch, Member, Operation, Receipt, StoredCharge},
 };
+
+/// The most arguments that a server reads in one command.
+const MOST_ARGUMENTS: usize = 1024 * 1024;
+
+/// The arguments of a call besides the keys and the members.
+const HEADER: usize = 8;
 
 /// A batch in the form that scripts decide. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
@@ -64,8 +71,21 @@ impl ScriptCall {
     /// Returns the weight of this call: the amount of data that the server reads and answers, counted in arguments.
     pub(super) fn weight(&self) -> usize {
         match &self.demand {
-            Demand::Spend(_) => 1,
+            Demand::Spend(spend) => spend.weight(),
             Demand::Batch(_, weight) => *weight,
+        }
+    }
+
+    /// Fails if the call is too large for one command. The server would close the connection, and with it fail all other
+    /// calls in flight.
+    pub(super) fn validate(&self) -> Result<(), RedisError> {
+        let members = match &self.demand {
+            Demand::Spend(_) => 0,
+            Demand::Batch(members, _) => members.len(),
+        };
+        match self.keys.len() + members + HEADER > MOST_ARGUMENTS {
+            true => Err(RedisError::TooLarge(self.keys.len())),
+            false => Ok(()),
         }
     }
 
@@ -117,7 +137,10 @@ fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Va
     arguments.push(Value::from_static_str(verb(operation, member)));
     match member.algorithm {
         Algorithm::Gcra(gcra) => push_gcra(operation, member, gcra, arguments),
-        Algorithm::Tiers(tiers) => push_tiers(member, tiers, arguments),
+        Algorithm::Tiers(tiers) => {
+            arguments.push(Value::from_static_str("T"));
+            arguments.extend(tiers_terms(tiers, member.cost, member.min_cost));
+        }
         Algorithm::Window(window) => {
             let change = change(operation, member);
             arguments.extend(window_member(window, change, member.cost, named(member)));
@@ -143,27 +166,6 @@ fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: 
     }
 }
 
-fn push_tiers(member: &Member<'_>, tiers: &Tiers, arguments: &mut Vec<Value>) {
-    let spans = tiers.spans();
-    arguments.extend([
-        Value::from_static_str("T"),
-        integer(member.cost.into()),
-        integer(member.min_cost.into()),
-        integer(spans.len() as u64),
-    ]);
-    arguments.extend(spans.iter().flat_map(|span| {
-        let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
-        let [window, active, cooldown] = [span.window, span.active, span.cooldown].map(ticks);
-        [
-            integer(span.limit.into()),
-            window,
-            active,
-            cooldown,
-            integer(kind),
-        ]
-    }));
-}
-
 /// Returns the change to the units of a window if the batch passes.
 fn change(operation: Operation, member: &Member<'_>) -> &'static str {
     match Batch::new(operation, &[]).action(member) {
@@ -183,8 +185,8 @@ fn refunds(member: &Member<'_>) -> bool {
         (Algorithm::Gcra(gcra), _) => member.refund(gcra) > Ticks::default(),
         (Algorithm::Tiers(_), _) => false,
         (_, None)
-        | (Algorithm::Window(_), Some(Some(Charge::Window { .. })))
-        | (Algorithm::Quota(_), Some(Some(Charge::Quota { .. }))) => true,
+        | (Algorithm::Window(_), Some(Some(StoredCharge::Window { .. })))
+        | (Algorithm::Quota(_), Some(Some(StoredCharge::Quota { .. }))) => true,
         _ => false,
     }
 }
@@ -196,8 +198,8 @@ fn named(member: &Member<'_>) -> Value {
         return integer(member.ago_us.min(MOST_US));
     }
     match member.receipt.and_then(Receipt::stored_charge) {
-        Some(Charge::Window { at }) => integer(at.as_micros()),
-        Some(Charge::Quota { start_us }) => integer(start_us),
+        Some(StoredCharge::Window { at }) => integer(at.as_micros()),
+        Some(StoredCharge::Quota { start_us }) => integer(start_us),
         _ => Value::Integer(-1),
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Cluster {
 struct ClusterState {
     /// The base of every link's configuration, including the password.
     config: Config,
+    /// The most decisions that share a call.
+    together: usize,
     table: ArcSwap<SlotTable>,
     links: Mutex<HashMap<Server, Kept>>,
     /// Notified when the table may be outdated.
@@ -79,9 +81,10 @@ const NOBODY: u16 = u16::MAX;
 
 impl Cluster {
     /// Creates links to the masters of the cluster that the servers of `config` belong to.
-    pub(super) fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config, together: usize) -> Self {
         let shared = Arc::new(ClusterState {
             config,
+            together,
             table: ArcSwap::from_pointee(SlotTable::empty()),
             links: Mutex::default(),
             stale: Notify::new(),
@@ -173,7 +176,7 @@ impl Cluster {
         for _ in 0..REDIRECTIONS {
             let ended = match asking {
                 true => link.ask(call, deadline).await,
-                false => link.run(slot, call, deadline).await,
+                false => link.run(slot, call.clone(), deadline).await,
             };
             link.pulse().ended(&ended);
             let failure = match ended {
@@ -279,7 +282,7 @@ impl ClusterState {
             config.server = ServerConfig::Centralized {
                 server: server.clone(),
             };
-            let link = Arc::new(Link::new(config));
+            let link = Arc::new(Link::new(config, self.together));
             link.begin_if_possible();
             Kept { link, used }
         });

@@ -36,7 +36,8 @@ pub enum ConnectionSource {
     /// A configuration that a URL cannot express. The backend replaces its `fail_fast` and connection options.
     Config(Box<Config>),
     /// A client that its owner connects. It does not notice a silent server while decisions are sent to it, and may
-    /// wait for minutes. A client of the backend would look for another server after three seconds.
+    /// wait for minutes. The backend sends pings to its own clients: it replaces a client within three seconds if two
+    /// pings in a row get no answer within a second each.
     Client(Client),
     /// Several clients that are used in turn.
     Pool(Pool),
@@ -145,7 +146,8 @@ fn connection() -> ConnectionConfig {
         connection_timeout: INTERNAL_TIMEOUT,
         internal_command_timeout: INTERNAL_TIMEOUT,
         max_command_attempts: 1,
-        // Links have their own bound. Once fred's is reached, fred no longer sends later commands.
+        // 0 means that there is no bound. Each link has its own bound, `MOST_WAITING`, and refuses calls above it. fred
+        // must not have one as well: once it is reached, fred no longer sends later commands.
         max_command_buffer_len: 0,
         tcp: TcpConfig {
             nodelay: Some(true),

@@ -22,6 +22,9 @@ pub enum RedisError {
     /// Too many decisions are waiting.
     #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
+    /// A batch of so many transactions does not fit into one command of Redis. Nothing was sent.
+    #[error("a batch of {0} transactions is too large for one command of Redis: split it")]
+    TooLarge(usize),
     /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
     /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
     #[error("Redis refused: {0}")]
@@ -59,7 +62,7 @@ impl RedisError {
         const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
         match self {
             Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
-            Self::Busy | Self::Config(_) | Self::Check(_) => true,
+            Self::Busy | Self::TooLarge(_) | Self::Config(_) | Self::Check(_) => true,
             Self::Timeout | Self::Disconnected(_) | Self::Garbled(_) => false,
         }
     }

@@ -13,6 +13,7 @@ use super::{
     error::{Failure, RedisError},
     script::{BATCH, SPEND, Script},
     spend::Spend,
+    stored_reply::StoredReply,
 };
 use crate::clock::Timestamp;
 
@@ -140,15 +141,24 @@ impl<'a> Group<'a> {
         if let Err(error) = now.validate() {
             return self.each(|| error.into());
         }
-        let mut answers: Vec<_> = Vec::with_capacity(places.len());
-        let mut found = found.chunks(3);
+        let mut found = found.iter();
+        // The places of a bucket are next to each other, but its calls are not.
+        let mut answers: Answers = places.iter().map(|_| Err(Failure::TryAgain)).collect();
         for places in places.chunk_by(|a, b| a.bucket == b.bucket) {
-            let answered = answers_of_bucket(places, now, found.next().unwrap_or_default());
-            let calls = places.iter().map(|place| place.call);
-            answers.extend(calls.zip(answered));
+            if places[0].spend.is_answered() {
+                for place in places {
+                    answers[place.call] = answer_of_grant(found.next(), now);
+                }
+                continue;
+            }
+            let found = found.next();
+            if let Err(failure) = answer_bucket(places, now, found, &mut answers) {
+                for place in places {
+                    answers[place.call] = Err(failure.clone());
+                }
+            }
         }
-        answers.sort_unstable_by_key(|(call, _)| *call);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        answers
     }
 }
 
@@ -177,37 +187,51 @@ fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
     are_apart.then_some(places)
 }
 
+/// Reads the answer to one spend from tiers.
+fn answer_of_grant(found: Option<&Value>, now: Timestamp) -> Result<ScriptAnswer, Failure> {
+    let read = match found {
+        Some(Value::String(fault)) => return Err(RedisError::refused(fault).into()),
+        Some(Value::Array(answer)) => StoredReply::of_grant(answer, now.as_micros()),
+        _ => None,
+    };
+    let (granted, stored) = read.ok_or_else(|| RedisError::Garbled(format!("{found:?}")))?;
+    Ok(ScriptAnswer::of_spend(granted > 0, now, stored))
+}
+
 /// Computes the answer to each spend from one bucket. The script only answers with the stored state and the number of
 /// spends that fit, so this replays the spends in order. Both must count the same number.
-fn answers_of_bucket(
+fn answer_bucket(
     places: &[Place<'_>],
     now: Timestamp,
-    found: &[Value],
-) -> Vec<Result<ScriptAnswer, Failure>> {
-    let each = |failure: &dyn Fn() -> Failure| places.iter().map(|_| Err(failure())).collect();
-    let garbled = || RedisError::Garbled(format!("{found:?}")).into();
-    let us = now.as_micros();
-    let (stored, passed) = match (found, places) {
-        ([Value::String(fault), ..], _) => return each(&|| RedisError::refused(fault).into()),
-        ([first, second, passed], [place, ..]) => (place.spend.stored(first, second, us), passed),
-        _ => (None, &Value::Null),
+    found: Option<&Value>,
+    answers: &mut Answers,
+) -> Result<(), Failure> {
+    let garbled = || RedisError::Garbled(format!("{found:?}"));
+    let (all, us) = (integer(places.len() as u64), now.as_micros());
+    let (first, second, passed) = match found {
+        Some(first @ Value::Integer(_)) => (first, &Value::Integer(0), &all),
+        Some(Value::Array(found)) => match &found[..] {
+            [Value::String(fault), ..] => return Err(RedisError::refused(fault).into()),
+            [first, second, passed] => (first, second, passed),
+            _ => return Err(garbled().into()),
+        },
+        _ => return Err(garbled().into()),
     };
-    let Some(mut stored) = stored else {
-        return each(&garbled);
-    };
+    let stored = places[0].spend.stored(first, second, us);
+    let mut stored = stored.ok_or_else(garbled)?;
     if let Value::String(fault) = passed {
         // The write failed, so each spend finds the stored state. A spend that fits gets the error, and the others are
         // denied.
-        let alone = places
-            .iter()
-            .map(|place| match place.spend.apply(&stored, us) {
+        for place in places {
+            answers[place.call] = match place.spend.apply(&stored, us) {
                 Some(_) => Err(RedisError::refused(fault).into()),
                 None => Ok(ScriptAnswer::of_spend(false, now, stored.clone())),
-            });
-        return alone.collect();
+            };
+        }
+        return Ok(());
     }
     let mut count = 0;
-    let answers = places.iter().map(|place| {
+    for place in places {
         let next = place.spend.apply(&stored, us);
         let passes = next.is_some();
         count += u64::from(passes);
@@ -215,11 +239,10 @@ fn answers_of_bucket(
             Some(next) => replace(&mut stored, next),
             None => stored.clone(),
         };
-        Ok(ScriptAnswer::of_spend(passes, now, before))
-    });
-    let answers = answers.collect();
+        answers[place.call] = Ok(ScriptAnswer::of_spend(passes, now, before));
+    }
     match passed.as_u64() == Some(count) {
-        true => answers,
-        false => each(&garbled),
+        true => Ok(()),
+        false => Err(garbled().into()),
     }
 }

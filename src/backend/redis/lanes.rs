@@ -7,7 +7,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    mem::take,
+    mem::replace,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -17,15 +17,18 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{answer::ScriptAnswer, call::ScriptCall, deadline::Deadline, error::Failure};
 
-/// The most callers that share one call. Twice as many would save little more, and block the server for
+/// The default of the most callers that share one call. Twice as many would save little more, and block the server for
 /// twice as long.
 pub(super) const MOST_TOGETHER: usize = 64;
 
 /// The largest weight of one call, in arguments.
 const MOST_WEIGHT: usize = 2048;
 
-#[derive(Default)]
-pub(super) struct Lanes(Mutex<HashMap<u16, Lane, RandomState>>);
+pub(super) struct Lanes {
+    lanes: Mutex<HashMap<u16, Lane, RandomState>>,
+    /// The most callers that share one call.
+    together: usize,
+}
 
 /// A lane exists as long as something is in flight on it.
 struct Lane {
@@ -47,13 +50,13 @@ pub(super) struct Waiting {
 pub(super) enum Reply {
     Answer(Result<ScriptAnswer, Failure>),
     /// The server refused the call's group and did nothing. The call can be sent alone.
-    Alone,
+    Alone(ScriptCall),
 }
 
 /// The next step of a call that has entered a lane.
 pub(super) enum Entered {
-    /// Send it, and leave the lane when it has ended.
-    Free,
+    /// Send the call, and leave the lane when it has ended.
+    Free(ScriptCall),
     Waits {
         reply: oneshot::Receiver<Reply>,
         /// Groups that are now full, to be sent at once. Leave the lane once for each of them.
@@ -62,24 +65,34 @@ pub(super) enum Entered {
 }
 
 impl Lanes {
+    pub(super) fn new(together: usize) -> Self {
+        Self {
+            lanes: Mutex::default(),
+            together,
+        }
+    }
+
     /// Enters a lane with a call, in a runtime.
-    pub(super) fn enter(&self, lane: u16, call: &ScriptCall, deadline: Deadline) -> Entered {
+    pub(super) fn enter(&self, lane: u16, call: ScriptCall, deadline: Deadline) -> Entered {
+        if self.together <= 1 {
+            return Entered::Free(call);
+        }
         let mut lanes = self.lock();
         let lane = match lanes.entry(lane) {
             Entry::Vacant(free) => {
                 free.insert(Lane::new());
-                return Entered::Free;
+                return Entered::Free(call);
             }
             Entry::Occupied(lane) => lane.into_mut(),
         };
         let (sender, reply) = oneshot::channel();
         let waiting = Waiting {
-            call: call.clone(),
+            call,
             deadline,
             runtime: Handle::current(),
             reply: sender,
         };
-        let full = lane.push(waiting);
+        let full = lane.push(waiting, self.together);
         Entered::Waits { reply, full }
     }
 
@@ -99,7 +112,7 @@ impl Lanes {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u16, Lane, RandomState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +127,7 @@ impl Lane {
 
     /// Adds a waiting call, and takes the groups that are full. A heavy call can complete two groups: the calls before
     /// it, and itself.
-    fn push(&mut self, waiting: Waiting) -> SmallVec<[Vec<Waiting>; 2]> {
+    fn push(&mut self, waiting: Waiting, together: usize) -> SmallVec<[Vec<Waiting>; 2]> {
         let weight = waiting.call.weight();
         let mut full = SmallVec::new();
         // This call would make the group too heavy, so the others leave without it.
@@ -123,11 +136,11 @@ impl Lane {
         }
         self.weight += weight;
         self.waiting.push(waiting);
-        if self.waiting.len() >= MOST_TOGETHER || self.weight >= MOST_WEIGHT {
+        if self.waiting.len() >= together || self.weight >= MOST_WEIGHT {
             // Without the callers that have left, the group may not be full after all.
             self.forget_those_who_left();
         }
-        if self.waiting.len() >= MOST_TOGETHER || self.weight >= MOST_WEIGHT {
+        if self.waiting.len() >= together || self.weight >= MOST_WEIGHT {
             full.extend(self.depart());
         }
         full
@@ -141,7 +154,9 @@ impl Lane {
         }
         self.in_flight += 1;
         self.weight = 0;
-        Some(take(&mut self.waiting))
+        // The next group is probably as large.
+        let next = Vec::with_capacity(self.waiting.len());
+        Some(replace(&mut self.waiting, next))
     }
 
     /// Removes the calls whose callers have left. They are not charged.

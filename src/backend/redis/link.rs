@@ -1,6 +1,11 @@
 //! A connection to one server, and calls with one attempt each.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use fred::{
     clients::Client,
@@ -11,7 +16,7 @@ use fred::{
         config::{Config, Server},
     },
 };
-use tokio::{sync::Semaphore, time};
+use tokio::{sync::oneshot, time};
 
 use super::{
     answer::ScriptAnswer,
@@ -26,6 +31,7 @@ use super::{
     pulse::Pulse,
     upkeep::{SupervisedConnection, keep_loaded},
 };
+use crate::backend::slot::Slot;
 
 /// The most calls that wait for one server.
 const MOST_WAITING: usize = 8192;
@@ -33,11 +39,21 @@ const MOST_WAITING: usize = 8192;
 /// A client of one server. The tasks that serve the link end when it is dropped.
 pub(super) struct Link {
     route: Route,
-    places: Semaphore,
+    /// The number of calls that wait.
+    waiting: AtomicUsize,
     lanes: Lanes,
     upkeep: Background,
     pulse: Pulse,
 }
+
+/// A call that has begun.
+enum Started<'a> {
+    Alone(Answering<'a>),
+    /// It shares a script call.
+    Waits(oneshot::Receiver<Reply>),
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a>>;
 
 enum Route {
     Own(Arc<SupervisedConnection>),
@@ -45,9 +61,9 @@ enum Route {
 }
 
 impl Link {
-    /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
-    /// connected.
-    pub(super) fn new(config: Config) -> Self {
+    /// Creates a link with its own client, on which at most `together` decisions share a call. It connects in the
+    /// background once it has [begun](Self::begin), and stays connected.
+    pub(super) fn new(config: Config, together: usize) -> Self {
         let line = Arc::new(SupervisedConnection::new(config));
         let kept_up = Arc::clone(&line);
         let keep_up = move || {
@@ -57,20 +73,20 @@ impl Link {
         Self {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
-            places: Semaphore::new(MOST_WAITING),
-            lanes: Lanes::default(),
+            waiting: AtomicUsize::new(0),
+            lanes: Lanes::new(together),
             pulse: Pulse::new(),
         }
     }
 
     /// Creates a link with a borrowed client, which its owner connects.
-    pub(super) fn borrow(client: Client) -> Self {
+    pub(super) fn borrow(client: Client, together: usize) -> Self {
         let loaded = client.clone();
         Self {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
-            places: Semaphore::new(MOST_WAITING),
-            lanes: Lanes::default(),
+            waiting: AtomicUsize::new(0),
+            lanes: Lanes::new(together),
             pulse: Pulse::new(),
         }
     }
@@ -159,32 +175,67 @@ impl Link {
     }
 
     /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls.
-    pub(super) async fn run(
+    pub(super) fn run<'a>(
+        self: &'a Arc<Self>,
+        lane: u16,
+        call: ScriptCall,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a {
+        // Not an `async fn`, whose future would have room for the call.
+        let place = Slot::take(&self.waiting, MOST_WAITING);
+        let started = match place {
+            Some(_) => self.start(lane, call, deadline),
+            // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
+            None => Err(RedisError::Busy),
+        };
+        async move {
+            let _place = place;
+            let reply = match started? {
+                Started::Alone(answer) => return answer.await,
+                Started::Waits(reply) => reply,
+            };
+            // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
+            match deadline.limit(reply).await? {
+                Ok(Reply::Answer(answer)) => answer,
+                Ok(Reply::Alone(call)) => self.boxed(call, None, deadline).await,
+                // The runtime in which the call was sent has ended.
+                Err(_) => Err(RedisError::Timeout.into()),
+            }
+        }
+    }
+
+    fn start(
         self: &Arc<Self>,
         lane: u16,
-        call: &ScriptCall,
+        call: ScriptCall,
         deadline: Deadline,
-    ) -> Result<ScriptAnswer, Failure> {
-        // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
-        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+    ) -> Result<Started<'_>, RedisError> {
+        call.validate()?;
         self.begin()?;
         let (reply, full) = match self.lanes.enter(lane, call, deadline) {
-            Entered::Free => {
-                let _passage = Passage::new(self, lane);
-                return self.decide_alone(call, false, deadline).await;
+            Entered::Free(call) => {
+                let passage = Passage::new(self, lane);
+                return Ok(Started::Alone(self.boxed(call, Some(passage), deadline)));
             }
             Entered::Waits { reply, full } => (reply, full),
         };
         for waiting in full {
             Passage::new(self, lane).carry(waiting);
         }
-        // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
-        match deadline.limit(reply).await? {
-            Ok(Reply::Answer(answer)) => answer,
-            Ok(Reply::Alone) => self.decide_alone(call, false, deadline).await,
-            // The runtime in which the call was sent has ended.
-            Err(_) => Err(RedisError::Timeout.into()),
-        }
+        Ok(Started::Waits(reply))
+    }
+
+    /// Decides one caller's call alone. The future is boxed, because it is large, and most callers share their calls.
+    fn boxed(
+        &self,
+        call: ScriptCall,
+        passage: Option<Passage>,
+        deadline: Deadline,
+    ) -> Answering<'_> {
+        Box::pin(async move {
+            let _passage = passage;
+            self.decide_alone(&call, false, deadline).await
+        })
     }
 
     /// Decides one caller's call for a slot that this server is importing.
@@ -193,7 +244,7 @@ impl Link {
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
-        let _place = self.places.try_acquire().map_err(|_| RedisError::Busy)?;
+        let _place = Slot::take(&self.waiting, MOST_WAITING).ok_or(RedisError::Busy)?;
         self.decide_alone(call, true, deadline).await
     }
 
@@ -344,14 +395,14 @@ impl Passage {
         drop(self);
         let is_shared = waiting.len() > 1;
         let mut answers = answers.map(Answers::into_iter);
-        for waiting in waiting {
-            let reply = match &mut answers {
+        for Waiting { call, reply, .. } in waiting {
+            let answer = match &mut answers {
                 Ok(answers) => answers.next().map(Reply::Answer),
-                Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone),
+                Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone(call)),
                 Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
             };
             // A caller that has left by now stays charged.
-            let _has_left = reply.map(|reply| waiting.reply.send(reply));
+            let _has_left = answer.map(|answer| reply.send(answer));
         }
     }
 }

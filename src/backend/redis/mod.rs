@@ -48,6 +48,7 @@ mod answer;
 mod arguments;
 mod attempt;
 mod background;
+mod builder;
 mod call;
 mod cluster;
 mod config;
@@ -85,14 +86,14 @@ use self::{
     servers::{Servers, Watched},
 };
 pub use self::{
+    builder::RedisBackendBuilder,
     config::ConnectionSource,
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, ServerId, async_trait};
+use super::{Backend, BackendError, Begun, ServerId, async_trait};
 use crate::{
     backend,
-    check::{Checks, Reporter},
     decision::Outcome,
     metrics,
     transaction::{Batch, Member},
@@ -141,13 +142,7 @@ impl RedisBackend {
 
     /// Returns a builder, for settings beyond the servers.
     pub fn builder(source: impl Into<ConnectionSource>) -> RedisBackendBuilder {
-        RedisBackendBuilder {
-            source: source.into(),
-            form: KeyForm::default(),
-            timeout: Duration::from_millis(250),
-            connections: 1,
-            checks: Checks::new(),
-        }
+        RedisBackendBuilder::new(source.into())
     }
 
     /// Waits until the servers are connected, for at most `timeout`.
@@ -182,24 +177,57 @@ impl RedisBackend {
         }
     }
 
-    async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
+    /// Decides a batch, and measures that. A caller that gives up earlier than the backend itself has a `deadline`.
+    async fn timed(
+        &self,
+        batch: &Batch<'_>,
+        deadline: Option<Duration>,
+    ) -> Result<Outcome, BackendError> {
+        let call = metrics::StoreCall::start(batch.operation);
+        let gives_up = deadline.filter(|deadline| *deadline < self.timeout);
+        let decided = self.decide(batch, gives_up).await;
+        let decided = decided.map_err(BackendError::from);
+        let result = match &decided {
+            Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
+            Err(BackendError::Moving(_)) => "moving",
+            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
+                match error.downcast_ref() {
+                    Some(RedisError::Timeout) if gives_up.is_some() => "dropped",
+                    Some(RedisError::Timeout) => "timeout",
+                    _ => "error",
+                }
+            }
+        };
+        call.ended(result);
+        decided
+    }
+
+    async fn decide(
+        &self,
+        batch: &Batch<'_>,
+        gives_up: Option<Duration>,
+    ) -> Result<Outcome, Failure> {
         if let Some(now) = batch.now {
             now.validate()?;
         }
         self.begin()?;
+        let deadline = Deadline::after(gives_up.unwrap_or(self.timeout));
         match &self.watched.servers {
             Servers::Single(links) => {
-                let deadline = Deadline::after(self.timeout);
                 let call =
                     ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
-                links
-                    .next()
-                    .run(ONE_LANE, &call, deadline)
-                    .await?
-                    .judge(batch)
+                let answer = links.next().run(ONE_LANE, call, deadline).await?;
+                answer.judge(batch)
             }
             Servers::Cluster(cluster) => {
-                multi_slot::apply(cluster, batch, &self.form, self.timeout).await
+                // Boxed, to keep the future of a single server small.
+                let decided = multi_slot::apply(cluster, batch, &self.form, self.timeout);
+                let decided = Box::pin(decided);
+                match gives_up {
+                    // Refunds can take longer than the deadline, and end without this caller.
+                    Some(_) => deadline.limit(decided).await?,
+                    None => decided.await,
+                }
             }
         }
     }
@@ -243,20 +271,15 @@ impl backend::Servers for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let call = metrics::StoreCall::start(batch.operation);
-        let decided = self.decide(batch).await.map_err(BackendError::from);
-        let result = match &decided {
-            Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
-            Err(BackendError::Moving(_)) => "moving",
-            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
-                match error.downcast_ref() {
-                    Some(RedisError::Timeout) => "timeout",
-                    _ => "error",
-                }
-            }
-        };
-        call.ended(result);
-        decided
+        self.timed(batch, None).await
+    }
+
+    fn begin_unboxed<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        deadline: Option<Duration>,
+    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
+        Begun::Waits(self.timed(batch, deadline))
     }
 
     fn servers(&self) -> Option<&dyn backend::Servers> {
@@ -267,76 +290,41 @@ impl Backend for RedisBackend {
     }
 }
 
-/// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
-#[derive(Clone, Debug)]
-pub struct RedisBackendBuilder {
-    source: ConnectionSource,
-    form: KeyForm,
-    timeout: Duration,
-    connections: usize,
-    checks: Checks,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        backend::{DenyCache, FailurePolicy},
+        transaction::{BucketKey, LimitKey, Mode, Operation},
+    };
 
-impl RedisBackendBuilder {
-    /// Sets the form of bucket keys.
-    #[must_use]
-    pub fn keys(mut self, form: KeyForm) -> Self {
-        self.form = form;
-        self
-    }
-
-    /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
-    /// answer by then is an error, and may have been charged. Durations above a year count as a year.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
-    /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
-    }
-
-    /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
-    #[must_use]
-    pub fn checks(mut self, checks: Checks) -> Self {
-        self.checks = checks;
-        self
-    }
-
-    /// Builds the backend.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedisBackend::new`], and if the number of connections or the timeout is zero, or if the checks are strict
-    /// and find a mistake.
-    pub fn build(self) -> Result<RedisBackend, RedisError> {
-        if self.timeout.is_zero() {
-            let problem =
-                "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
-            return Err(RedisError::Config(problem.to_owned()));
+    fn size<F>(begun: &Begun<F>) -> usize {
+        match begun {
+            Begun::Waits(future) => size_of_val(future),
+            Begun::Decided(_) => 0,
         }
-        let reporter = Reporter::new(self.checks);
-        let servers = match self.source {
-            ConnectionSource::Url(url) => Servers::new(config::parse(&url)?, self.connections)?,
-            ConnectionSource::Config(config) => Servers::new(*config, self.connections)?,
-            ConnectionSource::Client(client) => Servers::borrow(vec![client], &reporter)?,
-            ConnectionSource::Pool(pool) => Servers::borrow(pool.clients().to_vec(), &reporter)?,
-        };
-        let watched = Arc::new(Watched::new(servers, reporter));
-        let inspected = Arc::clone(&watched);
-        let backend = RedisBackend {
-            inspection: Background::new(move || Arc::clone(&inspected).look_once_connected()),
-            watched,
-            form: self.form,
-            timeout: self.timeout,
-        };
-        // Outside of a runtime, the first decision connects.
-        let _begins_later = backend.begin();
-        Ok(backend)
+    }
+
+    /// Allocators have a fast path up to about a kilobyte, and a future is copied when it is boxed.
+    #[test]
+    fn future_of_a_decision_is_small() {
+        let redis = || RedisBackend::new("redis://127.0.0.1:1").unwrap();
+        let limit = Limit::per_second(1);
+        let key = BucketKey::new(LimitKey::Number(1), "id");
+        let members = [Member::new(
+            key,
+            limit.algorithm().unwrap(),
+            1,
+            Mode::CheckAndSpend,
+        )];
+        let batch = Batch::new(Operation::Spend, &members);
+        let (bare, cache) = (redis(), DenyCache::new(redis()));
+        let bare = size(&bare.begin_unboxed(&batch, None));
+        let cached = size(&cache.begin_unboxed(&batch, None));
+        let policy = FailurePolicy::new(DenyCache::new(redis()));
+        let policy = size(&policy.ask(&batch));
+        println!("{bare} {cached} {policy}");
+        assert!(policy <= 1000, "{bare}, {cached}, {policy}");
     }
 }

@@ -5,6 +5,7 @@
 //! | `spend.lua` | one spend from one bucket |
 //! | `spends.lua` | spends from one bucket each, for several callers |
 //! | `uses.lua` | spends of one caller or several from quotas and small windows |
+//! | `grants.lua` | spends of one caller or several from buckets with tiers |
 //! | `batch.lua` | batches of all kinds, of one caller or of several |
 //!
 //! A script only compares and adds. It answers with the stored states, the time, and whether it has stored anything.
@@ -59,6 +60,16 @@ pub(super) static USES: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 
+/// Spends from a bucket with tiers for each of several callers.
+pub(super) static GRANTS: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("script/clock.lua"),
+        include_str!("script/stored.lua"),
+        include_str!("script/tiers.lua"),
+        include_str!("script/grants.lua")
+    ))
+});
+
 /// Performs any operation on any number of buckets, for one caller or several.
 pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
@@ -72,6 +83,6 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// All scripts, which every server should have loaded.
-pub(super) fn scripts() -> [&'static Script; 4] {
-    [&SPEND, &SPENDS, &USES, &BATCH]
+pub(super) fn scripts() -> [&'static Script; 5] {
+    [&SPEND, &SPENDS, &USES, &GRANTS, &BATCH]
 }

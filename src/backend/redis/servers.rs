@@ -110,15 +110,19 @@ impl Watched {
 }
 
 impl Servers {
-    pub(super) fn new(config: Config, connections: usize) -> Result<Self, RedisError> {
+    pub(super) fn new(
+        config: Config,
+        connections: usize,
+        together: usize,
+    ) -> Result<Self, RedisError> {
         let problem = |text: &str| RedisError::Config(text.to_owned());
         if connections == 0 {
             return Err(problem("0 connections decide nothing: use at least 1"));
         }
         if config.server.is_clustered() {
-            return Ok(Self::Cluster(Arc::new(Cluster::new(config))));
+            return Ok(Self::Cluster(Arc::new(Cluster::new(config, together))));
         }
-        let links = (0..connections).map(|_| Link::new(config.clone()));
+        let links = (0..connections).map(|_| Link::new(config.clone(), together));
         Ok(Self::Single(Links::new(links)))
     }
 
@@ -157,7 +161,11 @@ impl Servers {
         findings
     }
 
-    pub(super) fn borrow(clients: Vec<Client>, reporter: &Reporter) -> Result<Self, RedisError> {
+    pub(super) fn borrow(
+        clients: Vec<Client>,
+        together: usize,
+        reporter: &Reporter,
+    ) -> Result<Self, RedisError> {
         const CHECK: Check = Check::ClientReplays;
         let checks = reporter.checks();
         if let Some(attempts) = clients.iter().find_map(config::replays)
@@ -171,7 +179,7 @@ impl Servers {
             reporter.tell(&finding);
         }
         if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
-            return Self::new(client.client_config(), 1);
+            return Self::new(client.client_config(), 1, together);
         }
         if let Some(client) = clients.first() {
             let differences = config::differences(client);
@@ -183,8 +191,8 @@ impl Servers {
                 );
             }
         }
-        Ok(Self::Single(Links::new(
-            clients.into_iter().map(Link::borrow),
-        )))
+        let links = clients.into_iter();
+        let links = links.map(|client| Link::borrow(client, together));
+        Ok(Self::Single(Links::new(links)))
     }
 }

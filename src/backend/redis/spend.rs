@@ -1,17 +1,20 @@
 //! One spend from one bucket, which may share a script call with others like it.
 
+use std::{iter, ptr};
+
 use fred::types::Value;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    arguments::{gcra_terms, integer, micros, period, quota_member, window_member},
-    script::{SPENDS, Script, USES},
+    arguments::{gcra_terms, integer, micros, period, quota_member, tiers_terms, window_member},
+    script::{GRANTS, SPENDS, Script, USES},
     stored_reply::StoredReply,
 };
 use crate::{
     clock::Timestamp,
     gcra::Gcra,
     quota::{Quota, Usage},
+    tiers::Tiers,
     transaction::{Algorithm, Member},
     window::Window,
 };
@@ -20,19 +23,21 @@ use crate::{
 const SMALL_WINDOW: u32 = 16;
 
 /// One spend from one bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spend {
     from: From,
     cost: u32,
     pub(super) now: Option<Timestamp>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum From {
     /// A GCRA bucket, and the longest wait in its line, in microseconds.
     Gcra(Gcra, u64),
     Quota(Quota),
     Window(Window),
+    /// A bucket with tiers, and the fewest units to grant.
+    Tiers(Tiers, u32),
 }
 
 impl Spend {
@@ -42,7 +47,8 @@ impl Spend {
             Algorithm::Gcra(gcra) => From::Gcra(*gcra, member.max_wait_us(gcra)),
             Algorithm::Quota(quota) => From::Quota(*quota),
             Algorithm::Window(window) if window.limit() <= SMALL_WINDOW => From::Window(*window),
-            Algorithm::Window(_) | Algorithm::Tiers(_) => return None,
+            Algorithm::Window(_) => return None,
+            Algorithm::Tiers(tiers) => From::Tiers(tiers.clone(), member.min_cost),
         };
         Some(Self {
             from,
@@ -58,7 +64,7 @@ impl Spend {
 
     /// Returns whether one script call can carry both.
     pub(super) fn is_with(&self, other: &Self) -> bool {
-        self.now == other.now && self.is_of_gcra() == other.is_of_gcra()
+        self.now == other.now && ptr::eq(self.script(), other.script())
     }
 
     /// Returns whether both are from buckets with the same algorithm.
@@ -71,15 +77,29 @@ impl Spend {
         match self.from {
             From::Gcra(..) => &SPENDS,
             From::Quota(_) | From::Window(_) => &USES,
+            From::Tiers(..) => &GRANTS,
+        }
+    }
+
+    /// Returns whether the script answers each spend by itself, and not each bucket.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self.from, From::Tiers(..))
+    }
+
+    /// Returns the amount of data that the server reads and answers, counted in arguments.
+    pub(super) fn weight(&self) -> usize {
+        match &self.from {
+            From::Gcra(..) | From::Quota(_) | From::Window(_) => 1,
+            From::Tiers(tiers, least) => 1 + 5 * tiers.spans().len() + *least as usize,
         }
     }
 
     /// Encodes the limit and the cost for the scripts for spends.
     pub(super) fn terms(&self) -> SmallVec<[Value; 5]> {
         let cost = integer(self.cost.into());
-        match self.from {
+        match &self.from {
             From::Gcra(gcra, wait_us) => {
-                gcra_terms(&gcra, gcra.increment(self.cost), wait_us).into()
+                gcra_terms(gcra, gcra.increment(self.cost), *wait_us).into()
             }
             From::Quota(quota) => {
                 let [length, shift] = period(quota.per());
@@ -91,26 +111,29 @@ impl Spend {
                 micros(window.window()),
                 Value::from_static_str("W"),
             ],
+            From::Tiers(tiers, least) => tiers_terms(tiers, self.cost, *least).collect(),
         }
     }
 
     /// Encodes the spend for the general script, after the verb.
     pub(super) fn member(&self) -> SmallVec<[Value; 6]> {
         let nothing_named = Value::Integer(-1);
-        match self.from {
+        match &self.from {
             From::Gcra(..) => self.terms().into_iter().collect(),
-            From::Quota(quota) => quota_member(&quota, self.cost, nothing_named).into(),
-            From::Window(window) => {
-                window_member(&window, "spend", self.cost, nothing_named).into()
+            From::Quota(quota) => quota_member(quota, self.cost, nothing_named).into(),
+            From::Window(window) => window_member(window, "spend", self.cost, nothing_named).into(),
+            From::Tiers(..) => {
+                let algorithm = Value::from_static_str("T");
+                iter::once(algorithm).chain(self.terms()).collect()
             }
         }
     }
 
     /// Returns the state after the spend at `now` (µs since the epoch), or `None` if it does not fit.
     pub(super) fn apply(&self, stored: &StoredReply, now: u64) -> Option<StoredReply> {
-        match (self.from, stored) {
+        match (&self.from, stored) {
             (From::Gcra(gcra, wait_us), stored) => {
-                let tat = gcra.spend_within(stored.tat(), now, self.cost, wait_us)?;
+                let tat = gcra.spend_within(stored.tat(), now, self.cost, *wait_us)?;
                 Some(StoredReply::of_tat(tat))
             }
             (From::Quota(quota), stored) => {
@@ -118,16 +141,17 @@ impl Spend {
                 Some(StoredReply::Numbers(start_us, used))
             }
             (From::Window(window), StoredReply::Window(stored)) => {
-                let taken = stored.take(&window, self.cost)?;
+                let taken = stored.take(window, self.cost)?;
                 Some(StoredReply::Window(Box::new(taken)))
             }
-            (From::Window(_), _) => None,
+            // The script answers each spend from tiers.
+            (From::Window(_) | From::Tiers(..), _) => None,
         }
     }
 
     /// Reads the stored state from the answer of a script for spends.
     pub(super) fn stored(&self, first: &Value, second: &Value, now: u64) -> Option<StoredReply> {
-        match (self.from, first) {
+        match (&self.from, first) {
             (From::Window(_), Value::Array(units)) => StoredReply::of_units(units, now),
             (From::Window(_), _) | (_, Value::Array(_)) => None,
             _ => StoredReply::parse(first, second, now),

@@ -9,7 +9,7 @@ use crate::{
     decision::{Answer, BucketView, State},
     gcra::Tat,
     quota::Usage,
-    tiers::{View, Window},
+    tiers::{TierView, TierWindow},
     transaction::{Algorithm, Member},
 };
 
@@ -63,6 +63,16 @@ impl StoredReply {
         }
     }
 
+    /// Reads a bucket with tiers, and the number of granted units, from the answer to one spend.
+    pub(super) fn of_grant(answer: &[Value], asked: u64) -> Option<(u32, Self)> {
+        let [granted, now, figures @ ..] = answer else {
+            return None;
+        };
+        let granted = granted.as_u64()?.try_into().ok()?;
+        let tiers = StoredTiers::parse(now.as_u64()?, figures, granted, asked)?;
+        Some((granted, Self::Tiers(Box::new(tiers))))
+    }
+
     /// Reads a small window from the instants of its units.
     pub(super) fn of_units(units: &[Value], asked: u64) -> Option<Self> {
         let window = StoredWindow::of_units(units, asked)?;
@@ -112,12 +122,12 @@ impl StoredReply {
             (Self::Numbers(..), Algorithm::Quota(_)) => BucketView::Quota(self.usage()),
             (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
                 let tier = |tier: usize| found.tiers.get(tier);
-                BucketView::Tiers(View::new(
+                BucketView::Tiers(TierView::new(
                     found.asked,
                     found.now,
                     tiers,
                     |i| tier(i)?.entry,
-                    |i, _| tier(i).map_or_else(Window::default, StoredTier::window),
+                    |i, _| tier(i).map_or_else(TierWindow::default, StoredTier::window),
                 ))
             }
             (Self::Window(found), Algorithm::Window(window)) => {
@@ -161,8 +171,8 @@ impl StoredTiers {
 }
 
 impl StoredTier {
-    fn window(&self) -> Window<'_> {
-        Window::seen(self.used, &self.oldest, self.newest)
+    fn window(&self) -> TierWindow<'_> {
+        TierWindow::seen(self.used, &self.oldest, self.newest)
     }
 
     fn parse<'a>(figures: &mut impl Iterator<Item = &'a Value>) -> Option<Self> {

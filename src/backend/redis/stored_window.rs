@@ -4,8 +4,8 @@ use fred::types::Value;
 use smallvec::SmallVec;
 
 use crate::{
-    transaction::{Charge, Member, Receipt},
-    window::{Change, Sample, View, Window},
+    transaction::{Member, Receipt, StoredCharge},
+    window::{Change, Sample, Window, WindowView},
 };
 
 /// The stored state of a window, as far as one request depends on it.
@@ -77,7 +77,7 @@ impl StoredWindow {
         let Found::All(units) = &self.found else {
             return None;
         };
-        let view = View::of(units, window, self.asked);
+        let view = WindowView::of(units, window, self.asked);
         let change = view.spend(window, cost)?;
         let outdated = units.len() - view.used() as usize;
         let mut taken = SmallVec::from(&units[outdated..]);
@@ -93,16 +93,16 @@ impl StoredWindow {
         })
     }
 
-    pub(super) fn view(&self, window: &Window, member: &Member<'_>) -> View<'_> {
+    pub(super) fn view(&self, window: &Window, member: &Member<'_>) -> WindowView<'_> {
         match &self.found {
-            Found::All(instants) => View::of(instants, window, self.asked),
+            Found::All(instants) => WindowView::of(instants, window, self.asked),
             Found::Some { used, until, units } => {
                 let named = match member.receipt.and_then(Receipt::stored_charge) {
-                    Some(Charge::Window { at }) => at.as_micros(),
+                    Some(StoredCharge::Window { at }) => at.as_micros(),
                     _ => self.asked.saturating_sub(member.ago_us),
                 };
                 let [until_now, until_named, until_before] = *until;
-                View::sampled(
+                WindowView::sampled(
                     self.asked,
                     *used,
                     Sample {

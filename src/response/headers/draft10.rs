@@ -26,7 +26,7 @@ impl Draft10 {
     ) -> Option<Self> {
         let (mut policy, mut state) = (None, None);
         for shown in decisions {
-            let Some(quota) = shown.decision.quota() else {
+            let Some(quota) = shown.decision.figures() else {
                 continue;
             };
             add(&mut policy, shown.policy.item(shown.limit, &quota));

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 use http::HeaderValue;
 
 use crate::{
-    decision::{Decision, Quota},
+    decision::{ClientFigures, Decision},
     response::seconds::ceil_secs,
     transaction::Algorithm,
 };
@@ -15,21 +15,23 @@ pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
 
 impl Policy {
     #[inline]
-    pub(super) fn item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
+    pub(super) fn item(&self, limit: &str, figures: &ClientFigures<'_>) -> HeaderValue {
         match self.0.get() {
-            Some((algorithm, item)) if quota.is_usual() && quota.is_by(algorithm) => item.clone(),
-            _ => self.new_item(limit, quota),
+            Some((algorithm, item)) if figures.is_usual() && figures.is_by(algorithm) => {
+                item.clone()
+            }
+            _ => self.new_item(limit, figures),
         }
     }
 
     /// Builds the item for a client with an override, or the first one of the limit, which is then reused.
     #[cold]
-    fn new_item(&self, limit: &str, quota: &Quota<'_>) -> HeaderValue {
-        let (most, window) = quota.allowance();
+    fn new_item(&self, limit: &str, figures: &ClientFigures<'_>) -> HeaderValue {
+        let (most, window) = figures.allowance();
         let window = Some(window).filter(|window| *window != Decision::NEVER);
         let secs = window.map(|window| ceil_secs(window).max(1));
         let item = item(limit, ("\";q=", most), (";w=", secs));
-        if let Some(algorithm) = quota.algorithm().filter(|_| quota.is_usual()) {
+        if let Some(algorithm) = figures.algorithm().filter(|_| figures.is_usual()) {
             let _ = self.0.set((algorithm, item.clone()));
         }
         item

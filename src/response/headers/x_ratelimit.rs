@@ -38,7 +38,7 @@ impl XRateLimit {
     ) -> Option<Self> {
         let limited = decisions.filter(|shown| shown.decision.limited());
         let decision = limited.reduce(stricter)?.decision;
-        let quota = decision.quota()?;
+        let quota = decision.figures()?;
         Some(Self {
             limit: quota.allowance().0,
             remaining: quota.remaining,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::{History, Log, Units};
+use super::{History, Log, TierUnits};
 use crate::{
     clock::Timestamp,
     tiers::Tiers,
@@ -42,8 +42,8 @@ impl Log {
         let entry = self.entry.map_or(0, |entry| last - entry + 1);
         varint::write(bytes, entry);
         match &self.units {
-            Units::Counted(units) => varint::write(bytes, u64::from(*units) << 1),
-            Units::Logged(times) => {
+            TierUnits::Counted(units) => varint::write(bytes, u64::from(*units) << 1),
+            TierUnits::Logged(times) => {
                 varint::write(bytes, (times.len() as u64) << 1 | 1);
                 let mut later = last;
                 for time in times.iter().rev() {
@@ -61,13 +61,13 @@ impl Log {
         };
         let units = varint::read(bytes)?;
         let units = match (units >> 1, units & 1 == 1) {
-            (units, true) => Units::Logged(read_times(last, units, bytes)?),
-            (units, false) => Units::Counted(
+            (units, true) => TierUnits::Logged(read_times(last, units, bytes)?),
+            (units, false) => TierUnits::Counted(
                 u32::try_from(units)
                     .map_err(|_| Malformed::Impossible("more than 2^32 units of a tier"))?,
             ),
         };
-        if entry.is_none() && units != Units::default() {
+        if entry.is_none() && units != TierUnits::default() {
             return Err(Malformed::Impossible(
                 "units of a tier that was never entered",
             ));

@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use sha2::{Digest, Sha256};
 
-use super::{Charge, Receipt};
+use super::{Receipt, StoredCharge};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},
@@ -47,14 +47,14 @@ impl Receipt {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         let (kind, numbers) = match &self.charge {
-            Charge::Gcra { gcra, tat } => {
+            StoredCharge::Gcra { gcra, tat } => {
                 let period_us = u64::try_from(gcra.period().as_micros()).unwrap_or(u64::MAX);
                 let [burst, count] = [gcra.burst(), gcra.count()].map(u64::from);
                 let numbers = [burst, count, period_us, tat.us, tat.frac.into()];
                 (GCRA, numbers.to_vec())
             }
-            Charge::Window { at } => (WINDOW, vec![at.as_micros()]),
-            Charge::Quota { start_us } => (QUOTA, vec![*start_us]),
+            StoredCharge::Window { at } => (WINDOW, vec![at.as_micros()]),
+            StoredCharge::Quota { start_us } => (QUOTA, vec![*start_us]),
         };
         bytes.push(kind);
         varint::write(&mut bytes, self.cost.into());
@@ -73,10 +73,10 @@ impl Receipt {
         let cost = varint::read_u32(bytes).ok()?;
         let charge = match *kind {
             GCRA => read_gcra(bytes)?,
-            WINDOW => Charge::Window {
+            WINDOW => StoredCharge::Window {
                 at: Timestamp::from_micros(varint::read(bytes).ok()?),
             },
-            QUOTA => Charge::Quota {
+            QUOTA => StoredCharge::Quota {
                 start_us: varint::read(bytes).ok()?,
             },
             _ => return None,
@@ -90,7 +90,7 @@ impl Receipt {
     }
 }
 
-fn read_gcra(bytes: &mut &[u8]) -> Option<Charge> {
+fn read_gcra(bytes: &mut &[u8]) -> Option<StoredCharge> {
     let burst = varint::read_u32(bytes).ok()?;
     let count = varint::read_u32(bytes).ok()?;
     let period = Duration::from_micros(varint::read(bytes).ok()?);
@@ -98,7 +98,7 @@ fn read_gcra(bytes: &mut &[u8]) -> Option<Charge> {
     let frac = varint::read_u32(bytes).ok()?;
     let gcra = Gcra::new(burst, count, period).ok()?;
     let tat = Tat { us, frac };
-    Some(Charge::Gcra { gcra, tat })
+    Some(StoredCharge::Gcra { gcra, tat })
 }
 
 /// Binds a receipt to its bucket. Anyone can compute it.
@@ -147,19 +147,19 @@ mod tests {
         let short = Gcra::new(20, 7, Duration::from_secs(1)).unwrap();
         let tat = |us, frac| Tat { us, frac };
         let charges = [
-            Charge::Gcra {
+            StoredCharge::Gcra {
                 gcra: longest,
                 tat: tat((1 << 53) - 1, u32::MAX - 1),
             },
-            Charge::Gcra {
+            StoredCharge::Gcra {
                 gcra: short,
                 tat: tat(1_767_225_600_000_000, 6),
             },
-            Charge::Window {
+            StoredCharge::Window {
                 at: Timestamp::from_micros((1 << 52) - 1),
             },
-            Charge::Quota { start_us: 0 },
-            Charge::Quota {
+            StoredCharge::Quota { start_us: 0 },
+            StoredCharge::Quota {
                 start_us: (1 << 52) - 1,
             },
         ];
@@ -219,7 +219,7 @@ mod tests {
     fn charge_of_another_process_gives_nothing_back_here() {
         let key = BucketKey::new(LimitKey::Number(6), ID);
         let theirs = Fingerprint { low: 1, high: 2 };
-        let charge = Charge::Quota { start_us: 5 };
+        let charge = StoredCharge::Quota { start_us: 5 };
         let here = bucket(key.limit, ID);
         let of = |is_local| {
             let text = Receipt::new(theirs, charge, 7, is_local).to_text(key);

@@ -1,10 +1,17 @@
 //! Decisions: each figure of each answer.
 
-use std::thread;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    thread,
+};
 
 use serde_json::{Value, json};
 
 use super::process::{Client, Service, T0, without_receipts};
+use crate::redis_support::Server;
+
+/// Nothing comes back while a test runs.
+const HUNDRED_A_DAY: &str = "Daily: {number: 1, burst: 100, count: 1, period: 24h}";
 
 /// One transaction of cost 1.
 fn one(limit: &str, id: &str) -> Value {
@@ -98,6 +105,49 @@ fn callers_at_once_get_the_burst_and_no_more() {
             .sum::<usize>()
     });
     assert_eq!(allowed, 20);
+}
+
+#[test]
+fn sixty_four_connections_to_two_services_on_one_redis_get_the_burst_and_no_more() {
+    const CONNECTIONS: usize = 64;
+    const SPENDS: usize = 600;
+    let redis = Server::start();
+    // By the clock of Redis and by that of the callers.
+    for (args, now) in [(vec![], None), (vec!["--manual-clock"], Some(T0))] {
+        let url = redis.url();
+        let args: Vec<_> = ["--redis", &url].into_iter().chain(args).collect();
+        let services = [(); 2].map(|()| Service::start_on(HUNDRED_A_DAY, &args));
+        let mut body = json!({"op": "spend", "transactions": [one("Daily", "a")]});
+        if let Some(now) = now {
+            redis.command(&["FLUSHALL"]).expect_success();
+            body["now_us"] = now.into();
+        }
+        let left = AtomicUsize::new(SPENDS);
+        let allowed: usize = thread::scope(|scope| {
+            let connections = (0..CONNECTIONS).map(|number| {
+                let mut connection = services[number % 2].connection();
+                let (left, body) = (&left, &body);
+                scope.spawn(move || {
+                    let mut allowed = 0;
+                    while left
+                        .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+                        .is_ok()
+                    {
+                        let answer = connection.post(body);
+                        assert_eq!(answer.status, 200, "{}", answer.body);
+                        allowed += usize::from(answer.body["allowed"] == true);
+                    }
+                    allowed
+                })
+            });
+            let connections: Vec<_> = connections.collect();
+            connections
+                .into_iter()
+                .map(|connection| connection.join().unwrap())
+                .sum()
+        });
+        assert_eq!(allowed, 100, "{args:?}");
+    }
 }
 
 #[test]

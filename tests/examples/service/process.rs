@@ -137,6 +137,11 @@ impl Client {
         stream
     }
 
+    /// Opens a connection for several requests.
+    pub(crate) fn connection(&self) -> Connection {
+        Connection(BufReader::new(self.connect()))
+    }
+
     /// Sends one request, and returns the status and the body.
     pub(crate) fn send(&self, request: &str, body: &[u8]) -> Response {
         let mut stream = self.connect();
@@ -160,6 +165,38 @@ impl Client {
         let response = self.post(&body);
         assert_eq!(response.status, 200, "{body}: {}", response.body);
         response.body
+    }
+}
+
+/// A connection that stays open.
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// Sends a body to `/v1/decide`.
+    pub(crate) fn post(&mut self, body: &Value) -> Response {
+        let body = body.to_string();
+        let request = format!(
+            "POST /v1/decide HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let stream = self.0.get_mut();
+        stream
+            .write_all(request.as_bytes())
+            .expect("the request is sent");
+        let mut text = String::new();
+        while !text.ends_with("\r\n\r\n") {
+            let read = self.0.read_line(&mut text).expect("the service answers");
+            assert!(read > 0, "the service closes after {text:?}");
+        }
+        let head = text.to_ascii_lowercase();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.and_then(|length| length.parse().ok());
+        let mut body = vec![0; length.expect(&head)];
+        self.0.read_exact(&mut body).expect("the body is whole");
+        text.push_str(str::from_utf8(&body).expect("it is UTF-8"));
+        Response::parse(&text)
     }
 }
 
@@ -187,12 +224,16 @@ impl Response {
         stream
             .read_to_string(&mut text)
             .expect("the service answers and closes");
-        let (head, body) = text.split_once("\r\n\r\n").expect(&text);
+        Self::parse(&text)
+    }
+
+    fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").expect(text);
         let status = head.get(9..12).and_then(|status| status.parse().ok());
         Self {
             status: status.expect(head),
             head: head.to_ascii_lowercase(),
-            body: serde_json::from_str(body).expect(&text),
+            body: serde_json::from_str(body).expect(text),
         }
     }
 

@@ -1,16 +1,23 @@
 //! Servers that would hold a client back for ever, and servers that write nonsense.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::{task::JoinSet, time::Instant};
-use tollgate::pace::PaceLayer;
+use tollgate::{pace::PaceLayer, testing::cases::history::Random};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{SECOND, Script, Server, gated, held_after, request, response};
-use crate::support::patience::settle;
+use crate::support::{patience::settle, scale::scaled};
 
 #[tokio::test(start_paused = true)]
 #[expect(clippy::too_many_lines, reason = "one case after the other")]
@@ -168,61 +175,6 @@ async fn stored_response_lets_no_more_requests_through_than_before() {
     }
 }
 
-/// How many servers a layer remembers.
-fn remembered(pace: &PaceLayer) -> usize {
-    let text = format!("{pace:?}");
-    let count = text.split("Origins(").nth(1).unwrap();
-    count.split(')').next().unwrap().parse().unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn memory_of_servers_is_bounded_and_keeps_those_that_ask_for_a_wait() {
-    let layer = PaceLayer::new();
-    let [held, free] = [&[("status", "429"), ("retry-after", "9")], &[][..]].map(|script| {
-        let server = Server::new(&[script]);
-        (layer.layer(server.service()), server)
-    });
-    held.0.clone().oneshot(request("held")).await.unwrap();
-    for other in 0..5000 {
-        let request = request(&format!("other{other}"));
-        free.0.clone().oneshot(request).await.unwrap();
-        assert!(remembered(&layer) <= 1024);
-    }
-    assert!(remembered(&layer) > 1, "others are remembered too");
-    assert_eq!(free.1.asked().last(), Some(&Duration::ZERO));
-    free.0.clone().oneshot(request("held")).await.unwrap();
-    assert_eq!(free.1.asked().last(), Some(&(9 * SECOND)));
-    // Of servers that all ask for a wait, the first ones are remembered.
-    for other in 0..2000 {
-        let request = request(&format!("hostile{other}"));
-        held.0.clone().oneshot(request).await.unwrap();
-    }
-    assert_eq!(remembered(&layer), 1024);
-    free.0
-        .clone()
-        .oneshot(request("hostile1999"))
-        .await
-        .unwrap();
-    assert_eq!(free.1.asked().last(), Some(&(9 * SECOND)));
-    free.0.clone().oneshot(request("hostile0")).await.unwrap();
-    assert_eq!(free.1.asked().last(), Some(&(18 * SECOND)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn names_too_long_for_any_server_share_a_state() {
-    let layer = PaceLayer::new();
-    let server = Server::new(&[&[]]);
-    for length in [250, 300, 3000, 30_000] {
-        let request = request(&"a".repeat(length));
-        layer
-            .layer(server.service())
-            .oneshot(request)
-            .await
-            .unwrap();
-    }
-    assert_eq!(remembered(&layer), 2);
-}
-
 #[tokio::test(start_paused = true)]
 async fn refusal_that_asks_for_no_wait_is_retried_so_often_and_no_more() {
     let server = Server::new(&[&[("status", "429"), ("retry-after", "0")]]);
@@ -252,4 +204,93 @@ async fn stored_response_says_nothing_of_what_remains_now() {
         let held = held_after(script, 60 * SECOND).await;
         assert_eq!(held, SECOND * u32::try_from(*secs).unwrap(), "{script:?}");
     }
+}
+
+/// Random fields with random values, many of them nonsense.
+fn random_answer(random: &mut Random) -> Response<Full<Bytes>> {
+    const STATUSES: [u16; 6] = [200, 200, 204, 429, 503, 500];
+    const FIELDS: [&str; 9] = [
+        "ratelimit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "retry-after",
+        "retry-after-ms",
+        "date",
+        "age",
+        "grpc-status",
+        "grpc-retry-pushback-ms",
+    ];
+    const VALUES: [&str; 16] = [
+        "0",
+        "1",
+        "2",
+        "8",
+        "14",
+        "-1",
+        "700",
+        "86400",
+        "1767225605",
+        "99999999999999999999",
+        "\"l\";r=0;t=86400",
+        "\"l\";r=3;t=1, \"m\";r=0;t=1",
+        "\"l\";r=0",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "soon",
+    ];
+    let mut one_of = |len: usize| usize::try_from(random.below(len as u64)).unwrap();
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = StatusCode::from_u16(STATUSES[one_of(STATUSES.len())]).unwrap();
+    for _ in 0..one_of(5) {
+        let (field, value) = (FIELDS[one_of(FIELDS.len())], VALUES[one_of(VALUES.len())]);
+        answer
+            .headers_mut()
+            .append(field, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_answers_hold_no_request_back_for_longer_than_the_maximum() {
+    const REQUESTS: u32 = 12;
+    let (mut held, mut sent_again) = (0, 0);
+    for seed in 0..scaled(150) {
+        let random = Arc::new(Mutex::new(Random(seed)));
+        let asked = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&asked);
+        let service = service_fn(move |_: Request<Full<Bytes>>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let answer = random_answer(&mut random.lock().unwrap());
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let pace = PaceLayer::new()
+            .max_wait(2 * SECOND)
+            .retry(2)
+            .layer(service);
+        let mut all = JoinSet::new();
+        for number in 0..REQUESTS {
+            let pace = pace.clone();
+            all.spawn(async move {
+                tokio::time::sleep(SECOND * (number / 4)).await;
+                let began = Instant::now();
+                pace.oneshot(request("a")).await.unwrap();
+                began.elapsed()
+            });
+        }
+        for waited in all.join_all().await {
+            // tokio's timer rounds up to a millisecond.
+            assert!(
+                waited <= 2 * SECOND + Duration::from_millis(1),
+                "{seed}: {waited:?}"
+            );
+            held += u32::from(waited > Duration::ZERO);
+        }
+        let asked = asked.load(Ordering::Relaxed);
+        assert!(
+            (REQUESTS..=3 * REQUESTS).contains(&asked),
+            "{seed}: {asked}"
+        );
+        sent_again += asked - REQUESTS;
+    }
+    assert!(held > 300 && sent_again > 100, "{held} {sent_again}");
 }

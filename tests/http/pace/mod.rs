@@ -5,7 +5,10 @@
 
 mod grpc;
 mod hostile;
+mod hosts;
+mod leaving;
 mod rates;
+mod retries;
 #[cfg(feature = "axum")]
 mod served;
 
@@ -17,13 +20,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::Full;
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 use tollgate::pace::PaceLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::patience::{poll, settle};
+use crate::support::patience::settle;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// 2026-01-01 00:00:00.
@@ -196,7 +199,61 @@ async fn each_dialect_holds_further_requests_back_for_as_long_as_it_says() {
         (&[("status", "429")], 1000),
         (&[("status", "429"), ("ratelimit", "\"l\";r=0;t=5")], 5000),
         (&[("status", "200"), ("retry-after", "9")], 0),
+        (&[("status", "503"), ("retry-after", "soon")], 0),
+        (&[("status", "503"), ("ratelimit", "\"l\";r=0;t=5")], 5000),
+        // Numbers that are none, and instants that have passed.
+        (&[("status", "429"), ("retry-after", "-5")], 1000),
+        (&[("status", "429"), ("retry-after", "1.5")], 1000),
+        (
+            &[
+                ("status", "429"),
+                ("date", "yesterday"),
+                ("retry-after", "Thu, 01 Jan 2026 00:00:08"),
+            ],
+            1000,
+        ),
+        (
+            &[
+                ("status", "429"),
+                ("date", NOW),
+                ("retry-after", "Wed, 31 Dec 2025 23:59:59 GMT"),
+            ],
+            0,
+        ),
+        (
+            &[
+                ("date", NOW),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "1767225599"),
+            ],
+            0,
+        ),
+        (
+            &[("x-ratelimit-remaining", "-1"), ("x-ratelimit-reset", "7")],
+            0,
+        ),
+        (
+            &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "-7")],
+            0,
+        ),
         // Fields that contradict each other.
+        (
+            &[
+                ("status", "429"),
+                ("retry-after", "3"),
+                ("retry-after", "9"),
+            ],
+            1000,
+        ),
+        (&[("status", "429"), ("ratelimit", "\"l\";r=5;t=9")], 1000),
+        (
+            &[
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-remaining", "9"),
+                ("x-ratelimit-reset", "7"),
+            ],
+            0,
+        ),
         (
             &[
                 ("status", "429"),
@@ -316,83 +373,4 @@ async fn responses_that_overtake_each_other_let_nobody_through_too_much() {
     }
     tokio::time::advance(SECOND).await;
     assert_eq!(sent().await.len(), 1, "one finds out");
-}
-
-#[tokio::test(start_paused = true)]
-async fn hosts_are_held_apart() {
-    let server = Server::new(&[&[("status", "429"), ("retry-after", "5")], &[]]);
-    let layer = PaceLayer::new();
-    let [one, other] = [0; 2].map(|_| layer.layer(server.service()));
-    one.clone().oneshot(request("a")).await.unwrap();
-    other.clone().oneshot(request("b")).await.unwrap();
-    assert_eq!(server.began.elapsed(), Duration::ZERO);
-    other.oneshot(request("A:80")).await.unwrap();
-    assert_eq!(server.began.elapsed(), 5 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn refused_request_is_sent_again_when_there_is_room() {
-    const REFUSED: Script = &[("status", "429"), ("retry-after", "2")];
-    for (times, answers, status, asked) in [
-        (0, 1, StatusCode::TOO_MANY_REQUESTS, &[0][..]),
-        (2, 1, StatusCode::OK, &[0, 2]),
-        (2, 2, StatusCode::OK, &[0, 2, 4]),
-        (2, 3, StatusCode::TOO_MANY_REQUESTS, &[0, 2, 4]),
-    ] {
-        let mut scripts = vec![REFUSED; answers];
-        scripts.push(&[]);
-        let server = Server::new(&scripts);
-        let pace = PaceLayer::new().retry(times).layer(server.service());
-        let answer = pace.oneshot(request("a")).await.unwrap();
-        assert_eq!(answer.status(), status);
-        let asked: Vec<_> = asked.iter().map(|secs| SECOND * *secs).collect();
-        assert_eq!(server.asked(), asked);
-    }
-    // Not for longer than the maximum, and not where it is in vain.
-    let finals: [Script; 2] = [
-        &[("status", "429"), ("retry-after", "11")],
-        &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "-1")],
-    ];
-    for script in finals {
-        let server = Server::new(&[script]);
-        let pace = PaceLayer::new().max_wait(10 * SECOND).retry(5);
-        let answer = pace.layer(server.service()).oneshot(request("a")).await;
-        assert_eq!(answer.unwrap().headers(), response(script).headers());
-        let asked = server.asked().len();
-        assert!(asked == 1 || script[1].1 == "11" && asked == 2, "{asked}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn request_without_a_response_keeps_nobody_waiting() {
-    let failures = Arc::new(Mutex::new(2));
-    let service = service_fn(move |_: Request<Full<Bytes>>| {
-        let mut left = failures.lock().unwrap();
-        let fails = *left > 0;
-        *left -= i32::from(fails);
-        async move {
-            match fails {
-                true => Err(std::io::Error::other("broken")),
-                false => Ok(response(&[])),
-            }
-        }
-    });
-    let (began, pace) = (Instant::now(), PaceLayer::new().layer(service));
-    let mut all = JoinSet::new();
-    for _ in 0..5 {
-        all.spawn(pace.clone().oneshot(request("a")));
-    }
-    let answers = all.join_all().await;
-    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 3);
-    // One that is dropped on its way is no different.
-    let hangs = service_fn(|_: Request<Full<Bytes>>| {
-        std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>()
-    });
-    let pace = PaceLayer::new().max_wait(2 * SECOND).layer(hangs);
-    let mut first = Box::pin(pace.clone().oneshot(request("a")));
-    assert!(poll(first.as_mut()).is_pending());
-    let mut second = Box::pin(pace.clone().oneshot(request("a")));
-    assert!(poll(second.as_mut()).is_pending());
-    drop(first);
-    assert_eq!(began.elapsed(), Duration::ZERO);
 }

@@ -211,11 +211,11 @@ end
 local ask = {}
 
 function ask.T(verb, bucket, at)
-  local view = read_tiers(text_of(bucket, 'T'), at)
-  local most, least = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local view, most, least = new_tiers(at + 3), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  read_tiers(view, text_of(bucket, 'T'))
   local granted = verb ~= 'look' and plan(view, most, least) or 0
   local takes = granted > 0 and verb ~= 'vote'
-  return report(view, least), granted, granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
+  return report(view, least, {view.now}, 1), granted, granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
 end
 
 function ask.W(verb, bucket, at)

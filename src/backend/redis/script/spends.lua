@@ -5,8 +5,9 @@
 -- ARGV: the time; the first kind of spend; the number of kinds; the other kinds; one number for each run. A kind is
 -- five arguments: the limit's count, the cost, the tolerance, and the remainders of both. With `kinds` kinds, the
 -- number of a run of `n` spends is its kind, counted from 0, plus `kinds * (n - 1)`. Zeros at the end are left out.
--- Answers the time, and for each bucket `us` and `frac` as stored before and the number of spends that fit. If a bucket
--- cannot be read, the text of the error replaces `us`. If it cannot be written, the text replaces the number.
+-- Answers the time, and for each bucket `us` and `frac` as stored before and the number of spends that fit. If `frac` is 0
+-- and all spends fit, as in most cases, the answer is `us` alone. If a bucket cannot be read, the text of the error
+-- replaces `us`. If it cannot be written, the text replaces the number.
 
 if not set_clock(ARGV[1]) then
   return {now}
@@ -22,6 +23,8 @@ local kinds = tonumber(ARGV[7] or 1)
 local runs = 2 + 5 * kinds
 local are_alike = ARGV[runs + 1] == nil
 
+-- The last value that was written, and its lifetime. Buckets that were full get the same value from equal spends.
+local written_us, written_frac, value, ttl = -1, 0, '', ''
 local reply, at, nth, key = {now}, 2, 1, KEYS[1]
 while key do
   local stored, us, frac, fault = pcall('GET', key), 0, 0, nil
@@ -31,7 +34,7 @@ while key do
       us, frac, fault = parse(stored)
     end
   end
-  local bucket, tat_us, tat_frac, passed = key, us, frac, 0
+  local bucket, tat_us, tat_frac, passed, all = key, us, frac, 0, 0
   repeat
     local more = 0
     if not are_alike then
@@ -42,6 +45,7 @@ while key do
       count, cost, horizon = tonumber(ARGV[terms]), tonumber(ARGV[terms + 1]), now + ARGV[terms + 2]
       cost_frac, horizon_frac = tonumber(ARGV[terms + 3] or 0), tonumber(ARGV[terms + 4] or 0)
     end
+    all = all + more + 1
     for _ = 0, more do
       local new_us, new_frac = tat_us, tat_frac
       if new_us < now then
@@ -66,13 +70,17 @@ while key do
   if fault then
     us, passed = fault, 0
   elseif passed > 0 then
-    local last, value = tat_us, format(whole, tat_us)
-    if tat_frac > 0 then
-      last, value = tat_us + 1, value .. format(':%.0f', tat_frac)
+    if tat_us ~= written_us or tat_frac ~= written_frac then
+      local last = tat_us
+      written_us, written_frac, value = tat_us, tat_frac, format(whole, tat_us)
+      if tat_frac > 0 then
+        last, value = tat_us + 1, value .. format(':%.0f', tat_frac)
+      end
+      ttl = format(whole, ceil(last / 1000) - floor(now / 1000) + grace)
     end
-    local ttl = ceil(last / 1000) - floor(now / 1000) + grace
-    passed = pcall('SET', bucket, value, 'PX', format(whole, ttl)).err or passed
+    passed = pcall('SET', bucket, value, 'PX', ttl).err or passed
   end
-  reply[at], reply[at + 1], reply[at + 2], at = us, frac, passed, at + 3
+  reply[at] = frac == 0 and passed == all and us or {us, frac, passed}
+  at = at + 1
 end
 return reply

@@ -5,7 +5,7 @@
 -- have the same algorithm.
 -- ARGV: as in `spends.lua`, but a kind is four arguments: the limit, the cost, and either the two arguments of a
 -- quota's period, or the window and `W`.
--- Answers the time, and three values for each bucket: for a quota the start of the period and the used amount as stored
+-- Answers the time, and three values for each bucket, in an array: for a quota the start of the period and the used amount as stored
 -- before, for a window the instants of all units and 0; and the number of spends that fit. If a bucket cannot be read,
 -- the text of the error replaces the first value. If it cannot be written, the text replaces the last value.
 
@@ -102,7 +102,7 @@ if are_alike then
 end
 local reply, at, nth, key = {now}, 2, 1, KEYS[1]
 while key do
-  local bucket, passed, is_loaded, text, fault = key, 0, false, '', nil
+  local bucket, passed, is_loaded, text, fault, first, second = key, 0, false, '', nil, 0, 0
   local start, used, ends, part, counting, counted = 0, 0, 0, '', '', nil
   repeat
     local more = 0
@@ -117,7 +117,7 @@ while key do
       if shift == 'W' then
         text, fault = load(stored, 'W')
         part = sub(text, 2)
-        reply[at], reply[at + 1] = instants(part), 0
+        first = instants(part)
       else
         if type(stored) == 'string' and sub(stored, 1, prefix_length) == prefix then
           -- Almost always, the value is of the current period. Comparing its first characters is faster than a pattern.
@@ -127,7 +127,7 @@ while key do
           local of_start, of_used = string.match(text, '^Q(%d+):(%d+)$')
           start, used = tonumber(of_start or 0), tonumber(of_used or 0)
         end
-        reply[at], reply[at + 1] = start, used
+        first, second = start, used
       end
     end
     for _ = 0, more do
@@ -156,7 +156,7 @@ while key do
     key = KEYS[nth]
   until key ~= bucket
   if fault then
-    reply[at], reply[at + 1], passed = fault, 0, 0
+    first, second, passed = fault, 0, 0
   elseif passed > 0 then
     local value = 'W' .. part
     if shift ~= 'W' then
@@ -164,6 +164,6 @@ while key do
     end
     passed = pcall('SET', bucket, value, 'PX', ends == fresh_ends and fresh_ttl or ttl(ends)).err or passed
   end
-  reply[at + 2], at = passed, at + 3
+  reply[at], at = {first, second, passed}, at + 1
 end
 return reply

@@ -1,20 +1,21 @@
-//! Backends with a fault each, which a check of histories has to find.
+//! Wrappers with a fault each, which the check of histories has to find.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tollgate::{
-    MemoryBackend,
-    backend::{Backend, BackendError, LeaseTerms, NotAdmitted, async_trait},
+    backend::{Backend, BackendError, async_trait},
     decision::Outcome,
-    transaction::{Algorithm, Batch, LeaseShare, Operation},
+    transaction::{Batch, Operation},
 };
+
+use super::stack::Stack;
 
 /// Refunds what was perhaps not charged.
 #[derive(Debug)]
-pub(super) struct RefundsTheUnknown<B>(pub(super) B);
+pub(crate) struct RefundsTheUnknown(pub(crate) Arc<dyn Backend>);
 
 #[async_trait]
-impl<B: Backend> Backend for RefundsTheUnknown<B> {
+impl Backend for RefundsTheUnknown {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let decided = self.0.apply(batch).await;
         if decided.is_err() && batch.operation == Operation::Spend {
@@ -27,13 +28,13 @@ impl<B: Backend> Backend for RefundsTheUnknown<B> {
 
 /// Gives two calls that are in flight at the same time each other's answers.
 #[derive(Debug)]
-pub(super) struct SwapsAnswers<B> {
-    inner: B,
+pub(crate) struct SwapsAnswers {
+    inner: Arc<dyn Backend>,
     waiting: Mutex<Option<(String, Outcome)>>,
 }
 
-impl<B> SwapsAnswers<B> {
-    pub(super) fn new(inner: B) -> Self {
+impl SwapsAnswers {
+    pub(crate) fn new(inner: Arc<dyn Backend>) -> Self {
         Self {
             inner,
             waiting: Mutex::default(),
@@ -42,7 +43,7 @@ impl<B> SwapsAnswers<B> {
 }
 
 #[async_trait]
-impl<B: Backend> Backend for SwapsAnswers<B> {
+impl Backend for SwapsAnswers {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let own = self.inner.apply(batch).await?;
         let [member] = batch.members else {
@@ -67,7 +68,7 @@ impl<B: Backend> Backend for SwapsAnswers<B> {
     }
 }
 
-impl<B> SwapsAnswers<B> {
+impl SwapsAnswers {
     /// Leaves an answer for the call that waits for one of the same limit, and takes that call's.
     fn leave(&self, limit: &str, own: &Outcome) -> Option<Outcome> {
         let mut waiting = self.waiting.lock().unwrap();
@@ -82,40 +83,44 @@ impl<B> SwapsAnswers<B> {
     }
 }
 
-/// A budget that a refund renews.
-#[derive(Debug, Default)]
-pub(super) struct RenewsBudget(Mutex<MemoryBackend>);
+/// A process that forgets what it has decided without the store whenever something is refunded.
+#[derive(Debug)]
+pub(crate) struct RenewsBudget {
+    store: Arc<dyn Backend>,
+    process: Mutex<Arc<dyn Backend>>,
+}
+
+impl RenewsBudget {
+    pub(crate) fn new(store: Arc<dyn Backend>) -> Self {
+        Self {
+            process: Mutex::new(Stack::Deciding.around(Arc::clone(&store), 1)),
+            store,
+        }
+    }
+}
 
 #[async_trait]
 impl Backend for RenewsBudget {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let mut memory = self.0.lock().unwrap();
-        let decided = memory.try_apply(batch);
+        let process = Arc::clone(&self.process.lock().unwrap());
+        let decided = process.apply(batch).await;
         if batch.operation == Operation::Refund {
-            *memory = MemoryBackend::new();
+            *self.process.lock().unwrap() = Stack::Deciding.around(Arc::clone(&self.store), 1);
         }
-        decided.unwrap()
+        decided
     }
 }
 
 /// Gives back twice.
 #[derive(Debug)]
-pub(super) struct RefundsTwice<B>(pub(super) B);
+pub(crate) struct RefundsTwice(pub(crate) Arc<dyn Backend>);
 
 #[async_trait]
-impl<B: Backend> Backend for RefundsTwice<B> {
+impl Backend for RefundsTwice {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         if batch.operation == Operation::Refund {
             let _ = self.0.apply(batch).await;
         }
         self.0.apply(batch).await
-    }
-
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
-        self.0.lease(algorithm, share)
     }
 }

@@ -9,7 +9,7 @@ use std::{env, fmt::Write, time::Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::MemoryBackend;
-use tollgate_benches::{Rate, client, spend};
+use tollgate_peers::{Rate, client, spend};
 
 fn main() {
     let mut args = env::args().skip(1);

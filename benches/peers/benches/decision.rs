@@ -15,7 +15,7 @@ use tollgate::{
     backend::Backend,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
-use tollgate_benches::{LIMIT, Rate, client, poll_once, spend};
+use tollgate_peers::{LIMIT, Rate, client, poll_once, spend};
 
 const CLIENTS: u32 = 1_000_000;
 const THREADS: usize = 2;

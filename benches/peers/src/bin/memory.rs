@@ -6,7 +6,7 @@
 use std::env;
 
 use tollgate::MemoryBackend;
-use tollgate_benches::{Rate, client, resident_kib, spend};
+use tollgate_peers::{Rate, client, resident_kib, spend};
 
 fn main() {
     let mut args = env::args().skip(1);

@@ -3,7 +3,7 @@
 //! with a margin of one or two per cent. The goals are those of the design.
 //!
 //! ```console
-//! $ cargo run --release -p tollgate-instructions
+//! $ cargo run --release -p tollgate-peers --bin instructions
 //! ```
 
 mod cases;

@@ -13,7 +13,7 @@ use criterion::Criterion;
 use governor::middleware::StateInformationMiddleware;
 use http::{Request, Response, StatusCode};
 use tollgate::{ClientIp, Limiter, MemoryBackend, RateLimitLayer, Rule, response::Headers};
-use tollgate_benches::{LIMIT, Rate, poll_once};
+use tollgate_peers::{LIMIT, Rate, poll_once};
 use tower::{Layer, Service, service_fn};
 use tower_governor::{
     GovernorLayer, governor::GovernorConfigBuilder, key_extractor::PeerIpKeyExtractor,

@@ -1,0 +1,103 @@
+//! Prints the cost of a decision on Redis, next to raw commands of the same client on the same server, and the cost and
+//! benefit of the wrappers.
+//!
+//! `redis [url]`: without a URL, the program starts a `redis-server` on a free port, and ends it afterwards. All sides
+//! use one client with one connection, and take turns. Last, it starts three masters of a cluster.
+
+mod latency;
+mod server;
+mod sides;
+mod statistics;
+mod throughput;
+mod wrappers;
+
+use std::{sync::Arc, time::Instant};
+
+use tollgate::{
+    RedisBackend,
+    backend::redis::fred::{
+        clients::Client, error::Error, interfaces::ClientLike, types::config::Config,
+    },
+};
+use tollgate_benches::load;
+
+use self::{
+    latency::latency,
+    server::{Cluster, Server},
+    sides::{CALLERS, PATIENCE, Sides, bare, limiter, spend},
+    statistics::median,
+    throughput::{CALLS, TURNS, tail, throughput},
+    wrappers::{flood, leased, open_breaker},
+};
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("there is a runtime");
+    let (url, server) = match std::env::args().nth(1) {
+        Some(url) => (url, None),
+        None => {
+            let server = Server::start();
+            (server.url(), Some(server))
+        }
+    };
+    println!("load {}", load());
+    runtime.block_on(measure(&url)).expect("Redis answers");
+    drop(server);
+    runtime.block_on(three_masters());
+    println!("load {}", load());
+}
+
+async fn measure(url: &str) -> Result<(), Error> {
+    let client = Client::new(Config::from_url(url)?, None, None, None);
+    let _task = client.init().await?;
+    let sides = Arc::new(Sides::new(&client).await?);
+    let get = throughput(&sides).await;
+    tail(&sides).await;
+    leased(bare(&client), get).await;
+    latency(&sides).await;
+    flood(|| bare(&client)).await;
+    open_breaker().await;
+    Ok(())
+}
+
+/// The callers on a cluster of three masters, all on this machine.
+async fn three_masters() {
+    let cluster = Cluster::start();
+    let backend = RedisBackend::builder(cluster.url())
+        .timeout(PATIENCE)
+        .build();
+    let backend = backend.expect("the URL is one");
+    backend
+        .connected(PATIENCE)
+        .await
+        .expect("the cluster answers");
+    let limiter = limiter(backend);
+    let mut rates = Vec::new();
+    for _ in 0..TURNS {
+        let begun = Instant::now();
+        let callers = (0..CALLERS).map(|caller| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                for call in 0..CALLS / CALLERS {
+                    let id = (caller + call * CALLERS * 7) % sides::KEYS;
+                    spend(
+                        &limiter,
+                        "requests",
+                        &format!("10.0.{}.{}", id / 256, id % 256),
+                    )
+                    .await;
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.expect("no call fails");
+        }
+        rates.push(f64::from(CALLS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+    }
+    println!(
+        "three masters on this machine, {CALLERS} callers: {:.0} decisions per second",
+        median(&rates)
+    );
+}

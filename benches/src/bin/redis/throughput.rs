@@ -1,0 +1,110 @@
+//! All callers at once: calls per second, and the slowest calls.
+
+use std::{array, sync::Arc, time::Duration};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{
+    sides::{CALLERS, KEYS, Side, Sides},
+    statistics::{median, percentile, ratio},
+};
+
+/// The number of turns of each side, and the number of calls in a turn.
+pub(crate) const TURNS: usize = 11;
+pub(crate) const CALLS: u32 = 20_000;
+
+const SIDES: [Side; 10] = [
+    Side::Get,
+    Side::Plain,
+    Side::Tollgate,
+    Side::Wrapped,
+    Side::Apart,
+    Side::Hot,
+    Side::Tiers,
+    Side::Window,
+    Side::Quota,
+    Side::Four,
+];
+
+/// The rates of a side in its turns, and the processor time for a call of the server and of this process, in
+/// microseconds.
+#[derive(Default)]
+struct Turns {
+    rates: Vec<f64>,
+    server: Vec<f64>,
+    client: Vec<f64>,
+}
+
+/// Measures all sides, and returns the number of `GET`s per second.
+pub(crate) async fn throughput(sides: &Arc<Sides>) -> f64 {
+    let mut turns: [Turns; SIDES.len()] = array::from_fn(|_| Turns::default());
+    for turn in 0..TURNS {
+        // Every other round is in the reverse order, so that no side always follows the same one.
+        for place in 0..SIDES.len() {
+            let place = if turn % 2 == 0 {
+                place
+            } else {
+                SIDES.len() - 1 - place
+            };
+            let (before, own) = (sides.server_time().await, own_time());
+            let rate = sides.rate(SIDES[place], CALLS).await;
+            let client = (own_time() - own) / f64::from(CALLS);
+            let server = (sides.server_time().await - before) / f64::from(CALLS);
+            turns[place].rates.push(rate);
+            turns[place].server.push(server);
+            turns[place].client.push(client);
+        }
+    }
+    println!("{CALLERS} callers, {KEYS} keys:");
+    let [get, _, tollgate, ..] = &turns;
+    for (side, turns) in SIDES.iter().zip(&turns) {
+        println!(
+            "  {side:?}: {:.0} calls per second, {:.2} of GET, {:.3} of Tollgate; processor time for a call: server {:.2} us, client {:.2} us",
+            median(&turns.rates),
+            ratio(&turns.rates, &get.rates),
+            ratio(&turns.rates, &tollgate.rates),
+            median(&turns.server),
+            median(&turns.client),
+        );
+    }
+    println!(
+        "  (Hot: ten keys; Four: four limits in a batch; the ratios are medians of {TURNS} turns)"
+    );
+    let hot = SIDES
+        .iter()
+        .position(|side| *side == Side::Hot)
+        .unwrap_or(0);
+    println!(
+        "  on ten hot keys, the server alone could decide {:.0} times per second",
+        1e6 / median(&turns[hot].server)
+    );
+    median(&get.rates)
+}
+
+/// Returns the processor time that this process has used, in microseconds.
+fn own_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+}
+
+/// The slowest calls with and without grouping.
+pub(crate) async fn tail(sides: &Arc<Sides>) {
+    const SIDES: [Side; 3] = [Side::Get, Side::Tollgate, Side::Apart];
+    let mut p99 = [const { Vec::new() }; SIDES.len()];
+    for turn in 0..TURNS {
+        for place in 0..SIDES.len() {
+            let place = (place + turn) % SIDES.len();
+            let durations = sides.durations(SIDES[place], CALLS).await;
+            p99[place].push(percentile(durations, 99));
+        }
+    }
+    let [get, grouped, apart] = &p99;
+    println!("{CALLERS} callers, p99 in microseconds:");
+    println!(
+        "  GET {:.0}, tollgate {:.0}, without grouping {:.0}; grouping makes it {:.2} times as long",
+        median(get),
+        median(grouped),
+        median(apart),
+        ratio(grouped, apart)
+    );
+}

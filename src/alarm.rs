@@ -1,0 +1,249 @@
+//! Waits that end within a fraction of a millisecond of their instant.
+//!
+//! tokio's timer counts whole milliseconds, rounds each deadline up, and sleeps for whole milliseconds from any moment in
+//! between. So it can be two milliseconds late, and it wakes everything that is due in the same millisecond in any order.
+//! Here it ends a wait shortly before its instant. A thread that sleeps to the microsecond takes over for the rest, and
+//! wakes one task after the other, in the order of their instants.
+
+use std::{
+    collections::BTreeMap,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    task::{Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::time;
+
+/// How long before its instant a wait passes from tokio's timer to the thread.
+const LEAD: Duration = Duration::from_millis(3);
+
+static ALARM: Alarm = Alarm::new(Duration::from_secs(10));
+
+/// Waits until an instant of tokio's clock, and never returns before it.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime, or in one without a timer.
+pub(crate) fn until(instant: time::Instant) -> impl Future<Output = ()> + Send {
+    let early = instant.checked_sub(LEAD).unwrap_or(instant);
+    let timer = time::sleep_until(early);
+    async move {
+        let mut timer = pin!(timer);
+        if time::Instant::now() < early {
+            timer.as_mut().await;
+        }
+        timer.as_mut().reset(instant);
+        let mut set_for: Option<Waker> = None;
+        poll_fn(|cx| {
+            let rest = instant.saturating_duration_since(time::Instant::now());
+            if rest.is_zero() {
+                return Poll::Ready(());
+            }
+            let waker = cx.waker();
+            if !set_for.as_ref().is_some_and(|set| set.will_wake(waker)) {
+                ALARM.set(Instant::now() + rest, waker.clone());
+                set_for = Some(waker.clone());
+            }
+            // It wakes the task if there is no thread, or if tokio's clock is not the real one.
+            timer.as_mut().poll(cx)
+        })
+        .await;
+    }
+}
+
+/// A thread that wakes tasks. It is started when there is one to wake.
+struct Alarm {
+    calls: Mutex<Calls>,
+    changed: Condvar,
+    /// How long the thread stays when there is nothing to do.
+    idle: Duration,
+}
+
+impl Alarm {
+    const fn new(idle: Duration) -> Self {
+        Self {
+            calls: Mutex::new(Calls::new()),
+            changed: Condvar::new(),
+            idle,
+        }
+    }
+
+    /// Wakes a task at an instant. If no thread can be started, it does nothing.
+    fn set(&'static self, at: Instant, waker: Waker) {
+        let mut calls = self.lock();
+        let is_first = calls.add(at, waker);
+        if !calls.has_thread {
+            let thread = thread::Builder::new().name("tollgate-alarm".to_owned());
+            calls.has_thread = thread.spawn(|| self.run()).is_ok();
+        } else if is_first {
+            self.changed.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        let mut calls = self.lock();
+        loop {
+            match calls.due(Instant::now()) {
+                Ok(waker) => {
+                    drop(calls);
+                    // A waker that panics must not end the thread, because others need it.
+                    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                    calls = self.lock();
+                }
+                Err(wait) => {
+                    let waited = self.changed.wait_timeout(calls, wait.unwrap_or(self.idle));
+                    let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                    calls = after;
+                    if timeout.timed_out() && calls.queue.is_empty() {
+                        calls.has_thread = false;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tasks to wake.
+struct Calls {
+    /// By instant, and those of one instant in the order in which they were added.
+    queue: BTreeMap<(Instant, u64), Waker>,
+    added: u64,
+    has_thread: bool,
+}
+
+impl Calls {
+    const fn new() -> Self {
+        Self {
+            queue: BTreeMap::new(),
+            added: 0,
+            has_thread: false,
+        }
+    }
+
+    /// Adds a task, and returns whether it is the first one to wake.
+    fn add(&mut self, at: Instant, waker: Waker) -> bool {
+        let key = (at, self.added);
+        self.added += 1;
+        self.queue.insert(key, waker);
+        self.queue
+            .first_key_value()
+            .is_some_and(|(first, _)| *first == key)
+    }
+
+    /// Takes out the first task that is due, or returns the time until one is, if there is one.
+    fn due(&mut self, now: Instant) -> Result<Waker, Option<Duration>> {
+        let first = self.queue.first_entry().ok_or(None)?;
+        let (at, _) = *first.key();
+        match at.saturating_duration_since(now) {
+            Duration::ZERO => Ok(first.remove()),
+            wait => Err(Some(wait)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, mpsc},
+        task::{Context, Wake},
+    };
+
+    use tokio::runtime;
+
+    use super::*;
+
+    /// A task that sends its number when it is woken, or panics if it has none.
+    struct Task(Option<u32>, mpsc::Sender<u32>);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            let number = self.0.expect("it has a number");
+            // The test may have ended.
+            let _ = self.1.send(number);
+        }
+    }
+
+    fn waker(number: impl Into<Option<u32>>, woken: &mpsc::Sender<u32>) -> Waker {
+        Arc::new(Task(number.into(), woken.clone())).into()
+    }
+
+    #[test]
+    fn tasks_are_due_in_the_order_of_their_instants_and_then_of_their_arrival() {
+        let (sender, woken) = mpsc::channel();
+        let (mut calls, now) = (Calls::new(), Instant::now());
+        let at = |ms| now + Duration::from_millis(ms);
+        for (number, ms, is_first) in [
+            (3, 2, true),
+            (4, 2, false),
+            (1, 1, true),
+            (5, 3, false),
+            (2, 1, false),
+        ] {
+            assert_eq!(
+                calls.add(at(ms), waker(number, &sender)),
+                is_first,
+                "{number}"
+            );
+        }
+        assert_eq!(calls.due(now).err(), Some(Some(Duration::from_millis(1))));
+        while let Ok(waker) = calls.due(at(2)) {
+            waker.wake();
+        }
+        assert_eq!(woken.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(calls.due(at(2)).err(), Some(Some(Duration::from_millis(1))));
+        assert!(calls.due(at(3)).is_ok());
+        assert_eq!(calls.due(at(3)).err(), Some(None));
+    }
+
+    #[test]
+    fn wait_ends_at_its_instant_and_is_woken_without_the_timer() {
+        let paused = runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        paused.expect("a runtime").block_on(async {
+            let (sender, woken) = mpsc::channel();
+            let began = time::Instant::now();
+            let mut wait = Box::pin(until(began + LEAD));
+            for (number, us) in [(1, 0), (2, 500), (2, 2_499)] {
+                let waker = waker(number, &sender);
+                time::advance(Duration::from_micros(us)).await;
+                assert!(
+                    wait.as_mut()
+                        .poll(&mut Context::from_waker(&waker))
+                        .is_pending()
+                );
+                // The runtime does not run meanwhile, and its clock stands still.
+                assert_eq!(woken.recv(), Ok(number));
+            }
+            time::advance(Duration::from_micros(1)).await;
+            let ended = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(ended.is_ready());
+            assert_eq!(began.elapsed(), LEAD);
+        });
+    }
+
+    #[test]
+    fn thread_survives_a_waker_that_panics_and_is_started_again_when_it_has_ended() {
+        static ALARM: Alarm = Alarm::new(Duration::ZERO);
+        let (sender, woken) = mpsc::channel();
+        for number in 0..10 {
+            let now = Instant::now();
+            ALARM.set(now, waker(None, &sender));
+            ALARM.set(now, waker(number, &sender));
+            assert_eq!(woken.recv(), Ok(number));
+            while number % 2 == 0 && ALARM.lock().has_thread {
+                thread::yield_now();
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The settings of a backend on Redis.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    RedisBackend,
+    background::Background,
+    config::{self, ConnectionSource},
+    error::RedisError,
+    keys::KeyForm,
+    lanes::MOST_TOGETHER,
+    servers::{Servers, Watched},
+};
+use crate::check::{Checks, Reporter};
+
+/// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
+#[derive(Clone, Debug)]
+pub struct RedisBackendBuilder {
+    source: ConnectionSource,
+    form: KeyForm,
+    timeout: Duration,
+    connections: usize,
+    together: usize,
+    checks: Checks,
+}
+
+impl RedisBackendBuilder {
+    pub(super) fn new(source: ConnectionSource) -> Self {
+        Self {
+            source,
+            form: KeyForm::default(),
+            timeout: Duration::from_millis(250),
+            connections: 1,
+            together: MOST_TOGETHER,
+            checks: Checks::new(),
+        }
+    }
+
+    /// Sets the form of bucket keys.
+    #[must_use]
+    pub fn keys(mut self, form: KeyForm) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
+    /// answer by then is an error, and may have been charged. Durations above a year count as a year.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
+    /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// Sets how many decisions may share a script call. The default is 64. With 1, each decision is sent at once, in a call
+    /// of its own: the server then has more work, and is never busy with one call for long.
+    #[must_use]
+    pub fn grouped(mut self, decisions: usize) -> Self {
+        self.together = decisions;
+        self
+    }
+
+    /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
+    #[must_use]
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
+    /// Builds the backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or the timeout is
+    /// zero, or if the checks are strict and find a mistake.
+    pub fn build(self) -> Result<RedisBackend, RedisError> {
+        if self.timeout.is_zero() {
+            let problem =
+                "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
+            return Err(RedisError::Config(problem.to_owned()));
+        }
+        if self.together == 0 {
+            let problem = "a call of 0 decisions decides nothing: use at least 1";
+            return Err(RedisError::Config(problem.to_owned()));
+        }
+        let reporter = Reporter::new(self.checks);
+        let servers = self.servers(&reporter)?;
+        let watched = Arc::new(Watched::new(servers, reporter));
+        let inspected = Arc::clone(&watched);
+        let backend = RedisBackend {
+            inspection: Background::new(move || Arc::clone(&inspected).look_once_connected()),
+            watched,
+            form: self.form,
+            timeout: self.timeout,
+        };
+        // Outside of a runtime, the first decision connects.
+        let _begins_later = backend.begin();
+        Ok(backend)
+    }
+
+    fn servers(&self, reporter: &Reporter) -> Result<Servers, RedisError> {
+        let config = match &self.source {
+            ConnectionSource::Url(url) => config::parse(url)?,
+            ConnectionSource::Config(config) => (**config).clone(),
+            ConnectionSource::Client(client) => {
+                return Servers::borrow(vec![client.clone()], self.together, reporter);
+            }
+            ConnectionSource::Pool(pool) => {
+                return Servers::borrow(pool.clients().to_vec(), self.together, reporter);
+            }
+        };
+        Servers::new(config, self.connections, self.together)
+    }
+}

@@ -1,0 +1,132 @@
+//! Charges and refunds: from one TAT to the next.
+
+use super::{
+    gcra::Gcra,
+    ticks::{MAX_TICKS_US, Tat, Ticks, narrow},
+};
+
+impl Gcra {
+    /// The new TAT if a request of `cost` passes at `now` (µs since the epoch), or `None` if it is
+    /// denied.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn spend(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
+        self.spend_within(tat, now, cost, 0)
+    }
+
+    /// Returns the new TAT for a request that can wait in line for `wait_us` microseconds.
+    #[inline]
+    pub(crate) fn spend_within(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Option<Tat> {
+        let next = self.add(self.lifted(tat, now), self.increment(cost));
+        (next <= self.horizon(now.saturating_add(wait_us))).then_some(next)
+    }
+
+    /// Returns the new TAT after a charge of `cost`, even into debt.
+    ///
+    /// The debt stops growing at [`MAX_TICKS_US`] after `now`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn debit(&self, tat: Tat, now: u64, cost: u32) -> Tat {
+        let tat = self.lifted(tat, now);
+        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
+        self.add(tat, self.increment(cost)).min(deepest).max(tat)
+    }
+
+    /// Returns the new TAT after a refund of `cost`, never beyond full, or `None` if there is nothing to refund:
+    /// a full bucket stays as it is.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn refund(&self, tat: Tat, now: u64, cost: u32) -> Option<Tat> {
+        self.refund_charge(tat, now, self.increment(cost), None)
+    }
+
+    /// Refunds a span of time. `own` is the TAT right after the charge, if it is known.
+    ///
+    /// While a request waits in line, only the last one can give its slot back. Any other refund would move the next
+    /// arrival into the slot of the last request, and both would start at the same time.
+    #[inline]
+    pub(crate) fn refund_charge(
+        &self,
+        tat: Tat,
+        now: u64,
+        span: Ticks,
+        own: Option<Tat>,
+    ) -> Option<Tat> {
+        if self.is_waited_for(tat, now) && own != Some(tat) {
+            return None;
+        }
+        self.refund_span(tat, now, span)
+    }
+
+    /// Returns whether the bucket has a line, and a request may be waiting in it.
+    #[inline]
+    fn is_waited_for(&self, tat: Tat, now: u64) -> bool {
+        self.max_wait_us() > 0 && self.normal(tat) > self.horizon(now)
+    }
+
+    /// Returns the TAT before a charge of `cost` moved it to `tat`.
+    pub(crate) fn before(&self, tat: Tat, cost: u32) -> Tat {
+        self.subtract(tat, self.increment(cost))
+    }
+
+    /// Refunds a span without a line, or for the last request in line.
+    #[inline]
+    pub(crate) fn refund_span(&self, tat: Tat, now: u64, span: Ticks) -> Option<Tat> {
+        let (tat, now) = (self.normal(tat), Ticks::from_micros(now));
+        let owed = tat > now && span > Ticks::default();
+        owed.then(|| self.subtract(tat, span).max(now))
+    }
+
+    /// Returns the time that `cost` takes under this limit or under `other`, whichever is less, in parts of this count,
+    /// rounded down.
+    pub(crate) fn lesser_increment(&self, other: &Self, cost: u32) -> Ticks {
+        let (interval, others) = (self.interval(), other.interval());
+        let order = interval.compare(self.count(), others, other.count());
+        if order.is_le() {
+            return self.increment(cost);
+        }
+        let span = other.increment(cost);
+        let parts = u64::from(span.frac) * u64::from(self.count()) / u64::from(other.count());
+        Ticks {
+            us: span.us,
+            frac: narrow(parts),
+        }
+    }
+
+    /// Returns the new TAT after the same refund as moved another bucket from `before` to `after`, never
+    /// beyond full.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn refund_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
+        let full = Ticks::from_micros(now);
+        if self.normal(tat) <= full || self.is_waited_for(tat, now) {
+            return tat;
+        }
+        let given = self.subtract(self.lifted(before, now), self.lifted(after, now));
+        self.subtract(self.normal(tat), given).max(full)
+    }
+
+    /// Returns the TAT of a bucket that holds `tokens` at `now`.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tat_with(&self, tokens: u32, now: u64) -> Tat {
+        let taken = self.increment(self.burst().saturating_sub(tokens));
+        self.add(Ticks::from_micros(now), taken)
+    }
+
+    /// Returns the new TAT after the same charge as moved another bucket from `before` to `after`.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn charge_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
+        let taken = self.subtract(self.lifted(after, now), self.lifted(before, now));
+        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
+        let tat = self.lifted(tat, now);
+        self.add(tat, taken).min(deepest).max(tat)
+    }
+
+    /// Returns how many more tokens a bucket with this TAT owes at `now` than one with the TAT `other`, rounded up.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn owes_beyond(&self, tat: Tat, other: Tat, now: u64) -> u32 {
+        let more = self.subtract(self.lifted(tat, now), self.lifted(other, now));
+        let tokens = self.units(more).div_ceil(self.period_us());
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,87 @@
+//! What a TAT means for its client: tokens and waits.
+
+use super::{
+    gcra::Gcra,
+    ticks::{Tat, Ticks},
+};
+
+impl Gcra {
+    /// Returns the time from `now` to the start of a request that has moved the bucket to `tat`.
+    #[inline]
+    pub(crate) fn delay(&self, tat: Tat, now: u64) -> Ticks {
+        self.subtract(tat, self.horizon(now))
+    }
+
+    /// Returns the number of whole tokens in the bucket at `now`, rounded down; 0 in debt.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remaining(&self, tat: Tat, now: u64) -> u32 {
+        let tat = self.normal(tat);
+        if tat <= Ticks::from_micros(now) {
+            return self.burst();
+        }
+        self.tokens(self.subtract(self.horizon(now), tat))
+    }
+
+    /// Returns the number of whole emission intervals in a span, at most the burst.
+    #[inline]
+    fn tokens(&self, span: Ticks) -> u32 {
+        if self.interval().frac == 0 && span.us <= self.tolerance().us {
+            let tokens = span.us / self.interval().us;
+            return u32::try_from(tokens).unwrap_or(self.burst());
+        }
+        let (headroom, period) = (self.units(span), self.period_us());
+        // A division of 128 bits takes ten times as long, and is hardly ever needed.
+        let tokens = match (u64::try_from(headroom), u64::try_from(period)) {
+            (Ok(headroom), Ok(period)) => u128::from(headroom / period),
+            _ => headroom / period,
+        };
+        u32::try_from(tokens).unwrap_or(self.burst())
+    }
+
+    /// Returns the time from `now` until a request of `cost` would pass if there were no others; zero if it would pass now.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wait(&self, tat: Tat, now: u64, cost: u32) -> Ticks {
+        self.wait_for_line(tat, now, cost, 0)
+    }
+
+    /// Returns the time from `now` until a request would be admitted that can then wait in line for `wait_us`
+    /// microseconds.
+    pub(crate) fn wait_for_line(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Ticks {
+        let target = self.add(self.lifted(tat, now), self.increment(cost));
+        self.subtract(target, self.horizon(now.saturating_add(wait_us)))
+    }
+
+    /// Returns the time from `now` until there is one more token to spend, or `None` for a full bucket.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_token(&self, tat: Tat, now: u64) -> Option<Ticks> {
+        self.quota(tat, now).1
+    }
+
+    /// Returns [`remaining`](Self::remaining) and [`next_token`](Self::next_token), at the cost of one of them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn quota(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
+        let normal = self.normal(tat);
+        if normal <= Ticks::from_micros(now) {
+            return (self.burst(), None);
+        }
+        let headroom = self.subtract(self.horizon(now), normal);
+        let held = self.tokens(headroom);
+        let next = match held {
+            // A bucket in debt must drain its debt first.
+            0 => self.wait(tat, now, 1),
+            _ => self.subtract(self.increment(held + 1), headroom),
+        };
+        (held, (held < self.burst()).then_some(next))
+    }
+
+    /// Returns the time from `now` until the bucket is full.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn reset_after(&self, tat: Tat, now: u64) -> Ticks {
+        self.subtract(self.normal(tat), Ticks::from_micros(now))
+    }
+}

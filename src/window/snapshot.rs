@@ -1,0 +1,37 @@
+use super::change::Change;
+use crate::tiers::NEVER;
+
+/// The figures of a bucket with a window at a decision. Times count from that instant.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowSnapshot {
+    /// The instant of the units that are charged, or the time of the decision, by the clock of the store, in µs since
+    /// the epoch.
+    pub(crate) at: u64,
+    /// The number of units that count.
+    pub(crate) used: u32,
+    /// The change that the decision makes.
+    pub(crate) change: Change,
+    /// The time, in µs, until the same request would be granted (again).
+    pub(crate) next_after: u64,
+    /// The time until no unit counts.
+    pub(crate) reset_after: u64,
+    /// The time until there is more room, unless the window is empty.
+    pub(crate) more_after: u64,
+}
+
+impl WindowSnapshot {
+    /// Returns the figures `us` later, if there were no requests and no relevant unit has left.
+    pub(crate) fn later(mut self, us: u64) -> Self {
+        for wait in [
+            &mut self.next_after,
+            &mut self.reset_after,
+            &mut self.more_after,
+        ] {
+            if *wait != NEVER {
+                *wait = wait.saturating_sub(us);
+            }
+        }
+        self
+    }
+}
