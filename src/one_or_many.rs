@@ -1,6 +1,10 @@
 //! A short list that is optimized for a single item.
 
-use std::{mem, ops::Deref, slice};
+use std::{
+    mem,
+    ops::{Deref, DerefMut},
+    slice,
+};
 
 use smallvec::SmallVec;
 
@@ -22,6 +26,13 @@ impl<T> OneOrMany<T> {
         }
     }
 
+    /// Replaces all items by one, which is created where it stays, and returns it.
+    #[inline(always)]
+    pub(crate) fn only(&mut self, new: impl FnOnce() -> T) -> &mut T {
+        *self = Self::One(new());
+        self.last_mut().expect("there is one now")
+    }
+
     #[inline(never)]
     fn push_another(&mut self, item: T) {
         if let Self::Many(many) = self {
@@ -35,14 +46,6 @@ impl<T> OneOrMany<T> {
         many.push(item);
         *self = Self::Many(many);
     }
-
-    pub(crate) fn iter_mut(&mut self) -> slice::IterMut<'_, T> {
-        match self {
-            Self::None => [].iter_mut(),
-            Self::One(item) => slice::from_mut(item).iter_mut(),
-            Self::Many(many) => many.iter_mut(),
-        }
-    }
 }
 
 impl<T> Deref for OneOrMany<T> {
@@ -53,6 +56,17 @@ impl<T> Deref for OneOrMany<T> {
         match self {
             Self::None => &[],
             Self::One(item) => slice::from_ref(item),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<T> DerefMut for OneOrMany<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::None => &mut [],
+            Self::One(item) => slice::from_mut(item),
             Self::Many(many) => many,
         }
     }
@@ -79,7 +93,9 @@ mod tests {
             list.push(len);
         }
         list.iter_mut().for_each(|item| *item += 1);
-        let copied: OneOrMany<_> = list.iter().copied().collect();
+        let mut copied: OneOrMany<_> = list.iter().copied().collect();
         assert_eq!(*copied, [1, 2, 3, 4, 5, 6, 7]);
+        *copied.only(|| 8) += 1;
+        assert_eq!(*copied, [9]);
     }
 }

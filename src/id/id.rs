@@ -34,8 +34,11 @@ impl Id {
     /// can send it. An override in a file can use it.
     pub const MISSING: &str = "\u{ab}missing\u{bb}";
 
-    /// The empty id, which no client has.
-    pub(crate) const EMPTY: Self = Self(Repr::Inline(ArrayString::new_const()));
+    /// Creates the empty id, which no client has.
+    #[inline(always)]
+    pub(crate) fn empty() -> Self {
+        Self(Repr::Inline(ArrayString::new()))
+    }
 
     /// Creates an id from the displayed form of a value.
     pub fn display(value: impl fmt::Display) -> Self {
@@ -113,16 +116,22 @@ impl From<Ipv4Addr> for Id {
     fn from(ip: Ipv4Addr) -> Self {
         static TEXTS: [&str; 256] = OCTETS;
         let mut text = ArrayString::new();
-        for octet in ip.octets() {
+        let [first @ .., last] = ip.octets();
+        // The compiler knows the length of each copy, so no function is called.
+        for octet in first {
             let octet = TEXTS[usize::from(octet)];
-            // The compiler knows the length of each copy, so no function is called.
             match octet.len() {
                 2 => text.push_str(&octet[..2]),
                 3 => text.push_str(&octet[..3]),
                 _ => text.push_str(&octet[..4]),
             }
         }
-        text.pop();
+        let last = TEXTS[usize::from(last)];
+        match last.len() {
+            2 => text.push_str(&last[..1]),
+            3 => text.push_str(&last[..2]),
+            _ => text.push_str(&last[..3]),
+        }
         Self(Repr::Inline(text))
     }
 }

@@ -68,10 +68,10 @@ impl Assessment {
     pub(super) fn new<'a>(
         limiter: &Limiter,
         rules: &Rules,
-        decisions: impl Iterator<Item = (&'a Charge, &'a Decision)>,
+        decisions: impl ExactSizeIterator<Item = (&'a Charge, &'a Decision)> + Clone,
         allowed: bool,
     ) -> Self {
-        let ours = decisions.map(|(charge, decision)| {
+        let assessed = |(charge, decision): (&Charge, &Decision)| {
             let mode = rules.mode(charge);
             let takes = allowed && mode.spends() && decision.limited();
             Assessed {
@@ -84,16 +84,21 @@ impl Assessment {
                 charged_at_first: if takes { decision.granted() } else { 0 },
                 charges: OnceLock::new(),
             }
-        });
+        };
+        let only = decisions.clone().next().filter(|_| decisions.len() == 1);
         Self {
             outer: None,
-            ours: ours.collect(),
+            // A single decision, as in most layers, is written without a loop over an unknown number.
+            ours: match only {
+                Some(only) => Arc::new([assessed(only)]),
+                None => decisions.map(assessed).collect(),
+            },
         }
     }
 
     /// Adds this assessment to the decisions of outer layers.
-    pub(super) fn within(mut self, outer: Option<&Self>) -> Self {
-        self.outer = outer.cloned().map(Arc::new);
+    pub(super) fn within(mut self, outer: &Self) -> Self {
+        self.outer = Some(Arc::new(outer.clone()));
         self
     }
 

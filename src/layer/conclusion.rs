@@ -7,7 +7,10 @@ use http::{Response, request::Parts};
 use smallvec::SmallVec;
 use tracing::{Span, dispatcher};
 
-use super::{additions::ResponseAdditions, config::LayerConfig, taken::Taken, verdicts::Verdicts};
+use super::{
+    additions::ResponseAdditions, assessment::Assessment, config::LayerConfig, taken::Taken,
+    verdicts::Verdicts,
+};
 use crate::{
     decision::{Decision, ResultLabel},
     key::Missing,
@@ -110,15 +113,31 @@ impl LayerConfig {
         if let Some(ours) = taken.assessment
             && self.extends(spent)
         {
-            let outer = request.extensions.get();
-            if let Some(outer) = outer {
+            self.extend(request, ours, proceeds, additions);
+        }
+    }
+
+    /// Adds the assessment to those of outer layers, and puts it where this layer is configured to.
+    fn extend(
+        &self,
+        request: &mut Parts,
+        ours: Assessment,
+        proceeds: bool,
+        additions: &mut ResponseAdditions,
+    ) {
+        let outer = request.extensions.get();
+        let assessment = match outer {
+            None => ours,
+            Some(outer) => {
                 self.traffic.look_at_outer(outer, &ours);
+                ours.within(outer)
             }
-            let assessment = ours.within(outer);
-            additions.assessment = self.response_extension.then(|| assessment.clone());
-            if self.request_extension && proceeds {
-                request.extensions.insert(assessment);
-            }
+        };
+        if self.response_extension {
+            additions.assessment = Some(assessment.clone());
+        }
+        if self.request_extension && proceeds {
+            request.extensions.insert(assessment);
         }
     }
 

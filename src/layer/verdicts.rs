@@ -45,7 +45,7 @@ impl<'a> Verdicts<'a> {
     #[inline(always)]
     pub(super) fn iter(
         &self,
-    ) -> impl Iterator<Item = (&'a Charge, &'a Decision)> + Clone + use<'a> {
+    ) -> impl ExactSizeIterator<Item = (&'a Charge, &'a Decision)> + Clone + use<'a> {
         self.charges.iter().zip(self.decisions)
     }
 }

@@ -228,7 +228,7 @@ pub struct NamedLimit {
     overrides: Overrides,
     meter: Meter,
     seed: LimitSeed,
-    /// The default in words, which is created at its first use.
+    /// The default in words and in parentheses, which is created at its first use.
     words: OnceLock<Box<str>>,
 }
 
@@ -269,10 +269,10 @@ impl NamedLimit {
         self.overrides.get(folded)
     }
 
-    /// The default in words, if it decides by this algorithm.
+    /// The default in words, in parentheses after a space, if it decides by this algorithm.
     pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
         let default = self.limit.as_ref()?;
-        let words = || default.to_string().into();
+        let words = || format!(" ({default})").into();
         (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
     }
 

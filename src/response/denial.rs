@@ -89,12 +89,10 @@ impl<'a> Denial<'a> {
         let Some(algorithm) = self.decision.algorithm() else {
             return;
         };
-        message.words(" (");
         match self.named.and_then(|named| named.words(&algorithm)) {
             Some(words) => message.words(words),
-            None => message.words(&Limit::of(algorithm).to_string()),
+            None => message.words(&format!(" ({})", Limit::of(algorithm))),
         }
-        message.words(")");
     }
 
     /// Writes the text of [`Display`](fmt::Display).

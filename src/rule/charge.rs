@@ -27,6 +27,23 @@ pub(crate) struct Charge {
     pub(super) no_wait: bool,
 }
 
+impl Charge {
+    /// Creates a charge to fill in.
+    #[inline(always)]
+    pub(super) fn empty() -> Self {
+        Self {
+            rule: 0,
+            target: 0,
+            source: 0,
+            id: ClientId::empty(),
+            fingerprint: Fingerprint { low: 0, high: 0 },
+            cost: 0,
+            on_failure: Meanwhile::Limits { floor: None },
+            no_wait: false,
+        }
+    }
+}
+
 /// The failure policy of the rules for one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meanwhile {

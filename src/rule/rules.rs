@@ -190,7 +190,7 @@ impl Rules {
         }
     }
 
-    /// Adds the charge of the first rule of a chain that finds an id. If none does, the last rule decides.
+    /// Adds the charge of a chain, if it has one.
     #[inline(always)]
     fn charge_chain(
         &self,
@@ -198,14 +198,38 @@ impl Rules {
         parts: &Parts,
         charges: &mut Charges,
     ) -> Result<(), Unknown> {
+        let mut another = None;
+        let charge = match charges {
+            // A charge is large. The only one, as most requests have, is filled in where it stays.
+            Charges::None => charges.only(Charge::empty),
+            _ => another.insert(Charge::empty()),
+        };
+        let filled = self.fill(chain, parts, charge);
+        match (another, &filled) {
+            (None, Ok(true)) => {}
+            (None, _) => *charges = Charges::None,
+            (Some(another), Ok(true)) => self.add(another, charges),
+            (Some(_), _) => {}
+        }
+        filled.map(drop)
+    }
+
+    /// Fills in the charge of the first rule of a chain that finds an id, and returns whether there is one. If none
+    /// finds an id, the last rule decides.
+    #[inline(always)]
+    fn fill(
+        &self,
+        chain: &Range<usize>,
+        parts: &Parts,
+        charge: &mut Charge,
+    ) -> Result<bool, Unknown> {
         for i in chain.clone() {
             let bound = &self.bound[i];
             let rule = &bound.rule;
             if rule.skips(parts) {
                 continue;
             }
-            let mut id = ClientId::NONE;
-            let mut found = self.find(bound, parts, &mut id);
+            let mut found = self.find(bound, parts, &mut charge.id);
             if let Err(without) = &found
                 && i + 1 < chain.end
             {
@@ -215,31 +239,26 @@ impl Rules {
             let cost = rule.cost_of(parts);
             // A computed cost can be 0.
             if cost == 0 && !rule.has_fixed_cost() {
-                return Ok(());
+                return Ok(false);
             }
             if let Err(without) = found {
-                found = Ok(rule.without_id(without, &mut id)?);
+                found = Ok(rule.without_id(without, &mut charge.id)?);
             }
-            if let Ok(Some(IdPlace { target, source })) = found {
-                let charge = Charge {
-                    rule: i,
-                    target,
-                    source,
-                    fingerprint: self.targets[target].seed.bucket(id.canonical()),
-                    id,
-                    cost,
-                    on_failure: Meanwhile::of(rule.on_failure),
-                    no_wait: rule.no_wait,
-                };
-                self.add(charge, charges);
-            }
-            return Ok(());
+            let Ok(Some(IdPlace { target, source })) = found else {
+                return Ok(false);
+            };
+            charge.rule = i;
+            (charge.target, charge.source) = (target, source);
+            charge.fingerprint = self.targets[target].seed.bucket(charge.id.canonical());
+            charge.cost = cost;
+            charge.on_failure = Meanwhile::of(rule.on_failure);
+            charge.no_wait = rule.no_wait;
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Adds a charge, or its cost to the charge of the same bucket.
-    #[inline(always)]
     fn add(&self, charge: Charge, charges: &mut Charges) {
         if self.may_meet
             && let Some(other) = charges.iter_mut().find(|other| self.meet(other, &charge))

@@ -28,11 +28,14 @@ pub(crate) struct ClientId {
 }
 
 impl ClientId {
-    /// Room for an id.
-    pub(super) const NONE: Self = Self {
-        id: Id::EMPTY,
-        written: None,
-    };
+    /// Creates room for an id.
+    #[inline(always)]
+    pub(super) fn empty() -> Self {
+        Self {
+            id: Id::empty(),
+            written: None,
+        }
+    }
 
     /// Creates the id of requests without one, which share a bucket.
     pub(super) fn missing() -> Self {

@@ -58,7 +58,7 @@ impl Address {
     }
 
     /// Returns the client's address. An IPv4-mapped one is converted to IPv4.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         match self {
             Self::Peer(peer) => peer.find(parts),

@@ -32,17 +32,25 @@ impl Peer {
     }
 
     /// The peer's address, with IPv4-mapped addresses converted to IPv4. The unspecified address counts as none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
         let found = match self {
-            Self::Known => known(parts).ok_or(UNKNOWN),
-            Self::Custom(find) => find(parts).ok_or(NOT_FOUND),
+            Self::Known => known(parts),
+            Self::Custom(find) => find(parts),
         };
         match found.map(|ip| ip.to_canonical()) {
-            Ok(ip) if ip.is_unspecified() => Err(Missing::server(UNSPECIFIED)),
-            Ok(ip) => Ok(ip),
-            Err(reason) => Err(Missing::server(reason)),
+            Some(ip) if !ip.is_unspecified() => Ok(ip),
+            unusable => Err(self.missing(unusable)),
         }
+    }
+
+    #[cold]
+    fn missing(&self, unusable: Option<IpAddr>) -> Missing {
+        Missing::server(match (self, unusable) {
+            (_, Some(_)) => UNSPECIFIED,
+            (Self::Known, None) => UNKNOWN,
+            (Self::Custom(_), None) => NOT_FOUND,
+        })
     }
 }
 
@@ -65,6 +73,7 @@ const NOT_FOUND: &str = "the function given to find the peer's address returned 
 const UNSPECIFIED: &str = "the peer's address is `0.0.0.0` or `::`, which is nobody's: have the server pass on the \
     address that connected to it; behind a proxy on a unix socket, use `Proxies::trust_unix_socket`";
 
+#[inline(always)]
 fn known(parts: &Parts) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
     if let Some(info) = parts
@@ -73,6 +82,11 @@ fn known(parts: &Parts) -> Option<IpAddr> {
     {
         return Some(info.0.ip());
     }
+    less_usual(parts)
+}
+
+#[inline(never)]
+fn less_usual(parts: &Parts) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
     if let Some(mock) = parts
         .extensions

@@ -89,7 +89,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
     };
     match case {
         Case::Bare => serve(bare(), request),
-        Case::BareRealistic => serve(bare(), realistic),
+        Case::BareRealistic => serve(page(), realistic),
         Case::Plain => serve(
             layer(large())
                 .headers(Headers::None)
@@ -100,11 +100,11 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
         Case::Headers => serve(layer(large()).extensions(false).layer(bare()), request),
         Case::Default => serve(layer(large()).layer(bare()), request),
-        Case::Realistic => serve(layer(large()).layer(bare()), realistic),
+        Case::Realistic => serve(layer(large()).layer(page()), realistic),
         Case::Denied => serve(layer(Limit::per_day(1)).layer(bare()), request),
         Case::PeerPlain => serve(peer(plain_peer()).layer(bare()), request),
-        Case::PeerHeaders => serve(headers_peer(1000), request),
-        Case::PeerRealistic => serve(headers_peer(1000), realistic),
+        Case::PeerHeaders => serve(headers_peer().layer(bare()), request),
+        Case::PeerRealistic => serve(headers_peer().layer(page()), realistic),
         Case::PeerDenied => serve(denied_peer(), request),
         Case::Governor => governor(),
         Case::Backend => backend(),
@@ -132,6 +132,18 @@ fn layer(limit: Limit) -> RateLimitLayer {
 fn bare() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone {
     fn answer(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
         ready(Ok(Response::new(Body::empty())))
+    }
+    service_fn(answer)
+}
+
+/// Answers with a content type, as most handlers do.
+fn page() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone {
+    fn answer(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+        let mut response = Response::new(Body::empty());
+        let html = http::HeaderValue::from_static("text/html; charset=utf-8");
+        let headers = response.headers_mut();
+        headers.insert(http::header::CONTENT_TYPE, html);
+        ready(Ok(response))
     }
     service_fn(answer)
 }
@@ -207,17 +219,15 @@ fn peer(
     GovernorLayer::new(config)
 }
 
-fn headers_peer(
-    nanosecond: u64,
-) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
+fn headers_peer()
+-> GovernorLayer<PeerIpKeyExtractor, governor::middleware::StateInformationMiddleware, Body> {
     let mut config = GovernorConfigBuilder::default();
-    let config = config.per_nanosecond(nanosecond).burst_size(1_000_000_000);
+    let config = config.per_nanosecond(1000).burst_size(1_000_000_000);
     let config = config
         .use_headers()
         .finish()
         .expect("period and burst are not 0");
-    let layer: GovernorLayer<PeerIpKeyExtractor, _, Body> = GovernorLayer::new(config);
-    layer.layer(bare())
+    GovernorLayer::new(config)
 }
 
 fn denied_peer() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {

@@ -56,7 +56,7 @@ const ROWS: [Row; 11] = [
     .at_most(4610)
     .goal(3000),
     row(
-        "the default, with a matched path and five headers",
+        "the default, with a matched path, five headers, and a content type in the response",
         Case::Realistic,
     )
     .over(Case::BareRealistic)
