@@ -148,7 +148,7 @@ impl Reply {
     }
 
     /// The replies that a text begins with, if the first one is of a group of callers, with the answers of the first two
-    /// swapped. A group's reply has an array for each caller or, after the time, three values for each bucket.
+    /// swapped. A group's reply has an array for each caller or, after the time, one value for each bucket.
     pub(crate) fn with_swapped_answers(text: &[u8]) -> Option<Vec<u8>> {
         let mut rest = Connection::over(Cursor::new(text.to_vec()));
         let Self::Array(mut members) = rest.reply().ok()? else {
@@ -158,9 +158,8 @@ impl Reply {
             [Self::Array(first), Self::Array(second), ..] if first.len() == second.len() => {
                 members.swap(0, 1);
             }
-            [Self::Integer(_), buckets @ ..] if buckets.len() >= 6 && buckets.len() % 3 == 0 => {
-                members[1..7].rotate_left(3);
-            }
+            // The reply to one caller begins with 0 or 1.
+            [Self::Integer(time), _, _, ..] if *time > 1 => members.swap(1, 2),
             _ => return None,
         }
         let mut swapped = Self::Array(members).to_bytes();
