@@ -42,6 +42,7 @@ impl<F: Future<Output = Decided>, G: FnOnce(&mut Decided)> Future for Then<F, G>
 }
 
 /// A decision, or the future that makes it. Returned by [`Backend::begin`](super::Backend::begin).
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Begun<F> {
