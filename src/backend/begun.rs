@@ -1,6 +1,6 @@
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -26,14 +26,18 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Decided>, G: FnOnce(Decided) -> Decided> Future for Then<F, G> {
+impl<F: Future<Output = Decided>, G: FnOnce(&mut Decided)> Future for Then<F, G> {
     type Output = Decided;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Decided> {
         let this = self.project();
-        let decided = ready!(this.deciding.poll(context));
-        let then = this.then.take().expect("a future ends once");
-        Poll::Ready(then(decided))
+        // A decision is large, so it is changed in its place.
+        let mut polled = this.deciding.poll(context);
+        if let Poll::Ready(decided) = &mut polled {
+            let then = this.then.take().expect("a future ends once");
+            then(decided);
+        }
+        polled
     }
 }
 
@@ -56,8 +60,8 @@ impl<F: Future<Output = Decided>> Begun<F> {
         }
     }
 
-    /// Passes the decision of the future to a function.
-    pub(super) fn then<G: FnOnce(Decided) -> Decided>(self, then: G) -> Begun<Then<F, G>> {
+    /// Passes the decision of the future to a function, which can change it.
+    pub(super) fn then<G: FnOnce(&mut Decided)>(self, then: G) -> Begun<Then<F, G>> {
         match self {
             Self::Decided(decided) => Begun::Decided(decided),
             Self::Waits(deciding) => Begun::Waits(Then {

@@ -4,7 +4,7 @@ use std::{
     fmt, iter,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -60,22 +60,19 @@ pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
     sets: Box<[Mutex<Set>]>,
+    /// For each set, a byte of the fingerprint of each entry, or 0 if there is none. Almost all buckets are not there, which
+    /// these words show without touching the much larger sets. They change under the lock of their set.
+    tags: Box<[AtomicU64]>,
     /// Counters that each refund or reset increments. An answer is only remembered if its counter has not changed since
     /// the question.
     epochs: Box<[AtomicU32]>,
     lifetime: Duration,
 }
 
-/// The entries that can hold the same bucket. The tags come first, so that a look-up of a bucket that is not there reads
-/// one or two cache lines.
-#[repr(C)]
-struct Set {
-    /// A part of each entry's fingerprint.
-    tags: [u32; WAYS],
-    entries: [DeniedBucket; WAYS],
-}
+/// The entries that can hold the same bucket.
+type Set = [DeniedBucket; WAYS];
 
-/// The number of entries in a set.
+/// The number of entries in a set, one for each byte of its tags.
 const WAYS: usize = 8;
 
 /// Large enough that a refund of one bucket rarely prevents others from being remembered.
@@ -185,7 +182,10 @@ impl<B: Backend> DenyCache<B> {
         Self {
             inner,
             clock: SystemClock::new(),
-            sets: (0..sets).map(|_| Mutex::new(Set::EMPTY)).collect(),
+            sets: (0..sets)
+                .map(|_| Mutex::new([const { DeniedBucket::NOBODY }; WAYS]))
+                .collect(),
+            tags: (0..sets).map(|_| AtomicU64::new(0)).collect(),
             epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             lifetime: Self::DEFAULT_LIFETIME,
         }
@@ -221,8 +221,12 @@ impl<B: Backend> DenyCache<B> {
 
     /// Returns the state of a member's bucket, if it is known to deny the member.
     fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
-        let set = self.lock(&member.fingerprint);
-        let entry = &set.entries[set.place(&member.fingerprint)?];
+        let print = member.fingerprint;
+        if !has_tag(self.tags_of(&print).load(Ordering::Relaxed), tag(&print)) {
+            return None;
+        }
+        let set = self.lock(&print);
+        let entry = set.iter().find(|entry| entry.print == print)?;
         let holds = entry.until > ours && entry.is_clients == batch.now.is_some();
         entry
             .denial(member, batch.now.unwrap_or(ours))
@@ -271,7 +275,7 @@ impl<B: Backend> DenyCache<B> {
                 };
                 let mut set = self.lock(&entry.print);
                 if self.epoch(&entry.print).load(Ordering::Acquire) == *epoch {
-                    set.put(entry);
+                    self.put(&mut set, entry);
                 }
             }
         }
@@ -307,15 +311,46 @@ impl<B: Backend> DenyCache<B> {
         let print = member.fingerprint;
         let mut set = self.lock(&print);
         self.epoch(&print).fetch_add(1, Ordering::AcqRel);
-        if let Some(place) = set.place(&print) {
-            set.set(place, DeniedBucket::NOBODY);
+        if let Some(place) = set.iter().position(|entry| entry.print == print) {
+            self.set(&mut set, place, &print, DeniedBucket::NOBODY);
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+    /// Replaces the entry of the same bucket, or else the one that expires first.
+    fn put(&self, set: &mut Set, entry: DeniedBucket) {
+        let print = entry.print;
+        let same = set.iter().position(|old| old.print == print);
+        let place = same.unwrap_or_else(|| {
+            let soonest = set.iter().enumerate().min_by_key(|(_, old)| old.until);
+            soonest.map_or(0, |(place, _)| place)
+        });
+        self.set(set, place, &print, entry);
+    }
+
+    /// Changes an entry in the set of a fingerprint.
+    fn set(&self, set: &mut Set, place: usize, print: &Fingerprint, entry: DeniedBucket) {
+        let tags = self.tags_of(print);
+        let mut bytes = tags.load(Ordering::Relaxed).to_le_bytes();
+        bytes[place] = match entry.print == *print {
+            true => tag(print),
+            false => 0,
+        };
+        tags.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        set[place] = entry;
+    }
+
     fn lock(&self, print: &Fingerprint) -> std::sync::MutexGuard<'_, Set> {
-        let set = &self.sets[print.low as usize % self.sets.len()];
+        let set = &self.sets[self.place(print)];
         set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tags_of(&self, print: &Fingerprint) -> &AtomicU64 {
+        &self.tags[self.place(print)]
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+    fn place(&self, print: &Fingerprint) -> usize {
+        print.low as usize % self.sets.len()
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
@@ -324,38 +359,16 @@ impl<B: Backend> DenyCache<B> {
     }
 }
 
-impl Set {
-    const EMPTY: Self = Self {
-        tags: [tag(&DeniedBucket::NOBODY.print); WAYS],
-        entries: [const { DeniedBucket::NOBODY }; WAYS],
-    };
-
-    /// Returns the place of a bucket.
-    fn place(&self, print: &Fingerprint) -> Option<usize> {
-        let wanted = tag(print);
-        let mut tags = self.tags.iter().zip(&self.entries);
-        tags.position(|(tag, entry)| *tag == wanted && entry.print == *print)
-    }
-
-    /// Replaces the entry of the same bucket, or else the one that expires first.
-    fn put(&mut self, entry: DeniedBucket) {
-        let place = self.place(&entry.print).unwrap_or_else(|| {
-            let entries = self.entries.iter().enumerate();
-            let soonest = entries.min_by_key(|(_, old)| old.until);
-            soonest.map_or(0, |(place, _)| place)
-        });
-        self.set(place, entry);
-    }
-
-    fn set(&mut self, place: usize, entry: DeniedBucket) {
-        self.tags[place] = tag(&entry.print);
-        self.entries[place] = entry;
+/// Returns the byte that represents a fingerprint in its set.
+const fn tag(print: &Fingerprint) -> u8 {
+    match print.high.to_le_bytes()[7] {
+        0 => 1,
+        tag => tag,
     }
 }
 
-/// Returns the part of a fingerprint that does not choose the set.
-const fn tag(print: &Fingerprint) -> u32 {
-    (print.high >> 32) as u32
+fn has_tag(tags: u64, tag: u8) -> bool {
+    tags.to_le_bytes().contains(&tag)
 }
 
 fn after(now: Timestamp, duration: Duration) -> Timestamp {
@@ -417,10 +430,9 @@ impl<B: Backend> Backend for DenyCache<B> {
         let begun = self.inner.begin_unboxed(batch, deadline);
         begun.then(move |decided| {
             drop(forget);
-            if let (Ok(outcome), Some(sent)) = (&decided, sent) {
+            if let (Ok(outcome), Some(sent)) = (decided, sent) {
                 self.remember(batch, outcome, &sent);
             }
-            decided
         })
     }
 

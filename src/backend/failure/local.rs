@@ -119,6 +119,10 @@ impl Local {
     fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
         let Bucket { member, gcra, now } = bucket;
         let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
+        if tat.us < now_us {
+            // The bucket is full again, and a full bucket is not stored.
+            return;
+        }
         let (before, after) = self.seen.change(member, gcra, now, |seen| seen.max(tat));
         self.own
             .change(member, gcra, now, |own| match own.us >= now_us {

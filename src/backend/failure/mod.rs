@@ -213,7 +213,7 @@ impl<B: Backend> FailurePolicy<B> {
         if let Some(refunded) = self.local.refund(batch) {
             return Begun::Decided(refunded);
         }
-        let unasked = |error| Begun::Decided(self.or_meanwhile(batch, Err(error)));
+        let unasked = |error| Begun::Decided(self.unasked(batch, error));
         let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
             return unasked(BackendError::not_done(CircuitOpen));
         };
@@ -221,42 +221,48 @@ impl<B: Backend> FailurePolicy<B> {
             return unasked(BackendError::not_done(TooManyInFlight));
         };
         match self.store().begin_unboxed(batch, Some(self.deadline)) {
-            Begun::Decided(decided) => Begun::Decided(self.or_meanwhile(batch, decided)),
+            Begun::Decided(mut decided) => {
+                self.follow(batch, &mut decided);
+                Begun::Decided(decided)
+            }
             waits => waits.then(move |decided| {
-                passes.ended(&decided);
+                passes.ended(decided);
                 drop(slot);
-                self.or_meanwhile(batch, decided)
+                self.follow(batch, decided);
             }),
         }
     }
 
-    /// Returns the store's outcome or, after an error, the decision without it.
-    fn or_meanwhile(
-        &self,
-        batch: &Batch<'_>,
-        decided: Result<Outcome, BackendError>,
-    ) -> Result<Outcome, BackendError> {
+    /// Learns from the store's outcome, or replaces its error by the decision without it.
+    fn follow(&self, batch: &Batch<'_>, decided: &mut Result<Outcome, BackendError>) {
         match decided {
             Ok(outcome) => {
                 // A cached denial was already learnt when the store answered.
                 if outcome.source() == Source::Store {
-                    self.local.learn(batch, &outcome);
+                    self.local.learn(batch, outcome);
                     if !self.local.debts().is_empty() {
                         self.payback.begin(|| self.payer().run());
                     }
                 }
-                Ok(outcome)
             }
-            Err(error @ BackendError::InvalidNow(_)) => Err(error),
+            Err(BackendError::InvalidNow(_)) => {}
             Err(error) if may_be_local(batch) => {
                 let certain = !matches!(error, BackendError::Unavailable(_));
-                self.meanwhile(batch, certain)
+                *decided = self.meanwhile(batch, certain);
             }
-            Err(error) => {
-                batch.now.map_or(Ok(()), Timestamp::validate)?;
-                Err(error)
+            Err(_) => {
+                if let Err(error) = batch.now.map_or(Ok(()), Timestamp::validate) {
+                    *decided = Err(error.into());
+                }
             }
         }
+    }
+
+    /// Decides without asking the store.
+    fn unasked(&self, batch: &Batch<'_>, error: BackendError) -> Result<Outcome, BackendError> {
+        let mut decided = Err(error);
+        self.follow(batch, &mut decided);
+        decided
     }
 
     /// Decides without the store. `certain` means that the store has charged nothing.
@@ -301,14 +307,15 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         if let Some(refunded) = self.local.refund(batch) {
             return Some(refunded);
         }
-        let decided = if self.is_full() {
+        let mut decided = if self.is_full() {
             Err(BackendError::not_done(TooManyInFlight))
         } else if self.breakers.admits(self.store().servers(), batch) {
             self.store().try_apply(batch)?
         } else {
             Err(BackendError::not_done(CircuitOpen))
         };
-        Some(self.or_meanwhile(batch, decided))
+        self.follow(batch, &mut decided);
+        Some(decided)
     }
 
     fn lease(
