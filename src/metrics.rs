@@ -276,18 +276,27 @@ impl Stopwatch {
     }
 }
 
+/// The durations of a backend's calls to its store, each registered at its first use.
+#[cfg(feature = "redis")]
+#[derive(Default)]
+pub(crate) struct StoreDurations([[OnceLock<Histogram>; StoreCall::RESULTS.len()]; 4]);
+
 /// A call to a store. It records its duration when it is dropped, also if its caller has stopped waiting.
 #[cfg(feature = "redis")]
-pub(crate) struct StoreCall {
+pub(crate) struct StoreCall<'a> {
+    durations: &'a StoreDurations,
     operation: Operation,
     result: &'static str,
     since: Stopwatch,
 }
 
 #[cfg(feature = "redis")]
-impl StoreCall {
-    pub(crate) fn start(operation: Operation) -> Self {
+impl<'a> StoreCall<'a> {
+    const RESULTS: [&'static str; 5] = ["ok", "error", "timeout", "moving", "dropped"];
+
+    pub(crate) fn start(durations: &'a StoreDurations, operation: Operation) -> Self {
         Self {
+            durations,
             operation,
             result: "dropped",
             since: Stopwatch::start(),
@@ -300,10 +309,18 @@ impl StoreCall {
 }
 
 #[cfg(feature = "redis")]
-impl Drop for StoreCall {
+impl Drop for StoreCall<'_> {
     fn drop(&mut self) {
-        let labels = [("call", name(self.operation)), ("result", self.result)];
-        histogram!(STORE_DURATION, &labels).record(self.since.elapsed());
+        let (operation, result) = (self.operation, self.result);
+        let mut results = Self::RESULTS.iter();
+        let place = results.position(|known| *known == result);
+        debug_assert!(place.is_some(), "{result}");
+        let histogram = &self.durations.0[operation as usize][place.unwrap_or(0)];
+        let new = || {
+            let labels = [("call", name(operation)), ("result", result)];
+            histogram!(STORE_DURATION, &labels)
+        };
+        histogram.get_or_init(new).record(self.since.elapsed());
     }
 }
 

@@ -92,7 +92,8 @@ impl Capacity for One {
     }
 
     fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &()) -> Decision {
-        outcome.decision(batch, 0, outcome.passes(batch))
+        let plain = outcome.plain_decision(batch);
+        plain.unwrap_or_else(|| outcome.decision(batch, 0, outcome.passes(batch)))
     }
 }
 

@@ -133,11 +133,19 @@ impl Limiter {
             Err(error) => return Err(*error),
         };
         let batch = Batch::new(operation, members).at(self.now());
-        // A backend that does not have to wait saves the boxed future.
-        let applied = match self.shared.backend.begin(&batch) {
-            Begun::Decided(applied) => applied,
-            Begun::Waits(applying) => applying.await,
+        // A backend that does not have to wait saves the boxed future. Its outcome is large, and is not moved.
+        let applying = match self.shared.backend.begin(&batch) {
+            Begun::Waits(applying) => applying,
+            Begun::Decided(Ok(ref outcome)) => {
+                recorder.applied();
+                return finish::<C>(&recorder, transactions, &batch, outcome, &others);
+            }
+            Begun::Decided(Err(error)) => {
+                recorder.applied();
+                return Err(recorder.failed(transactions, error.into()));
+            }
         };
+        let applied = applying.await;
         recorder.applied();
         match applied {
             Ok(ref outcome) => finish::<C>(&recorder, transactions, &batch, outcome, &others),

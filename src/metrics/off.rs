@@ -41,12 +41,17 @@ impl Stopwatch {
 }
 
 #[cfg(feature = "redis")]
+#[derive(Default)]
+pub(crate) struct StoreDurations(());
+
+#[cfg(feature = "redis")]
 pub(crate) struct StoreCall(());
 
 #[cfg(feature = "redis")]
 impl StoreCall {
     #[inline]
-    pub(crate) fn start(_operation: Operation) -> Self {
+    pub(crate) fn start(durations: &StoreDurations, _operation: Operation) -> Self {
+        let StoreDurations(()) = durations;
         Self(())
     }
 

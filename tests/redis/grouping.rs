@@ -441,16 +441,16 @@ async fn spends_from_tiers_fail_alone() {
     let answers = join_all(asked.map(|(id, cost)| spend(id, cost))).await;
     assert_eq!(calls(&server, "evalsha"), 2);
     let expected = ["full", "full", "denied", "bad", "full", "bad"];
-    assert_eq!(answers.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(fates(&answers), expected);
     set("0");
     let answers = join_all(asked.map(|(id, cost)| spend(id, cost))).await;
     let expected = ["allowed", "denied", "denied", "bad", "denied", "bad"];
-    assert_eq!(answers.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(fates(&answers), expected);
 }
 
-/// What a caller is told.
-fn told(answer: &Result<BatchDecision, LimiterError>) -> &'static str {
-    match answer {
+/// What has become of each call: decided, or refused because of the server's memory or of somebody else's key.
+fn fates(answers: &[Result<BatchDecision, LimiterError>]) -> Vec<&'static str> {
+    let fate = |answer: &Result<BatchDecision, LimiterError>| match answer {
         Ok(batch) if batch.allowed() => "allowed",
         Ok(_) => "denied",
         Err(error) => match reason(error).to_string() {
@@ -458,7 +458,8 @@ fn told(answer: &Result<BatchDecision, LimiterError>) -> &'static str {
             text if text.contains("a prefix of its own") => "bad",
             _ => "error",
         },
-    }
+    };
+    answers.iter().map(fate).collect()
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use self::batch::LockedBuckets;
 #[cfg(feature = "failure-policy")]
 use self::value::Value;
 use self::{histories::Histories, shard::Shards, table::Table};
-use super::{Backend, BackendError, NotAdmitted, Stats};
+use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
 use crate::{
     clock::SystemClock,
     decision::Outcome,
@@ -232,6 +232,10 @@ impl Backend for MemoryBackend {
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         Some(self.decide(batch))
+    }
+
+    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
+        Begun::Decided(self.decide(batch))
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {

@@ -11,7 +11,10 @@ use super::{
     lanes::MOST_TOGETHER,
     servers::{Servers, Watched},
 };
-use crate::check::{Checks, Reporter};
+use crate::{
+    check::{Checks, Reporter},
+    metrics::StoreDurations,
+};
 
 /// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
 #[derive(Clone, Debug)]
@@ -99,6 +102,7 @@ impl RedisBackendBuilder {
             watched,
             form: self.form,
             timeout: self.timeout,
+            durations: StoreDurations::default(),
         };
         // Outside of a runtime, the first decision connects.
         let _begins_later = backend.begin();

@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::transaction::Member;
+use crate::transaction::{LimitKey, Member};
 
 /// The form of bucket keys.
 ///
@@ -100,7 +100,10 @@ impl KeyForm {
         for part in &self.parts {
             match part {
                 Part::Text(text) => key.push_str(text),
-                Part::Limit => append(&mut key, member.key.limit),
+                Part::Limit => match member.key.limit {
+                    LimitKey::Name(name) => key.push_str(name),
+                    LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
+                },
                 Part::Id => self.push_id(&mut key, member.key.id, 32),
                 Part::Tag => {
                     let room = &mut None;
@@ -118,6 +121,12 @@ impl KeyForm {
             for byte in &Sha256::digest(id)[..bytes] {
                 append(key, format_args!("{byte:02x}"));
             }
+        } else if id
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"%{}".contains(&byte))
+        {
+            // Almost all ids, which need no closer look.
+            key.push_str(id);
         } else {
             key.extend(utf8_percent_encode(id, ESCAPED));
         }
@@ -241,7 +250,7 @@ mod tests {
     use crate::{
         Limit,
         id::IdFormat,
-        transaction::{BucketKey, LimitKey, Mode},
+        transaction::{BucketKey, Mode},
     };
 
     fn key(form: &KeyForm, limit: LimitKey<'_>, format: IdFormat, id: &str) -> String {

@@ -50,7 +50,7 @@ pub(super) struct Waiting {
 pub(super) enum Reply {
     Answer(Result<ScriptAnswer, Failure>),
     /// The server refused the call's group and did nothing. The call can be sent alone.
-    Alone(ScriptCall),
+    Alone(Box<ScriptCall>),
 }
 
 /// The next step of a call that has entered a lane.

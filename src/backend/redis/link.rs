@@ -197,7 +197,7 @@ impl Link {
             // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
             match deadline.limit(reply).await? {
                 Ok(Reply::Answer(answer)) => answer,
-                Ok(Reply::Alone(call)) => self.boxed(call, None, deadline).await,
+                Ok(Reply::Alone(call)) => self.boxed(*call, None, deadline).await,
                 // The runtime in which the call was sent has ended.
                 Err(_) => Err(RedisError::Timeout.into()),
             }
@@ -398,7 +398,9 @@ impl Passage {
         for Waiting { call, reply, .. } in waiting {
             let answer = match &mut answers {
                 Ok(answers) => answers.next().map(Reply::Answer),
-                Err(failure) if is_shared && failure.is_of_the_keys() => Some(Reply::Alone(call)),
+                Err(failure) if is_shared && failure.is_of_the_keys() => {
+                    Some(Reply::Alone(call.into()))
+                }
                 Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
             };
             // A caller that has left by now stays charged.

@@ -111,6 +111,7 @@ pub struct RedisBackend {
     form: KeyForm,
     timeout: Duration,
     inspection: Background,
+    durations: metrics::StoreDurations,
 }
 
 impl RedisBackend {
@@ -183,7 +184,7 @@ impl RedisBackend {
         batch: &Batch<'_>,
         deadline: Option<Duration>,
     ) -> Result<Outcome, BackendError> {
-        let call = metrics::StoreCall::start(batch.operation);
+        let call = metrics::StoreCall::start(&self.durations, batch.operation);
         let gives_up = deadline.filter(|deadline| *deadline < self.timeout);
         let decided = self.decide(batch, gives_up).await;
         let decided = decided.map_err(BackendError::from);
