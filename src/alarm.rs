@@ -44,15 +44,23 @@ pub(crate) fn until(instant: time::Instant) -> impl Future<Output = ()> + Send {
                 return Poll::Ready(());
             }
             let waker = cx.waker();
-            if !set_for.as_ref().is_some_and(|set| set.will_wake(waker)) {
+            if is_real() && !set_for.as_ref().is_some_and(|set| set.will_wake(waker)) {
                 ALARM.set(Instant::now() + rest, waker.clone());
                 set_for = Some(waker.clone());
             }
-            // It wakes the task if there is no thread, or if tokio's clock is not the real one.
+            // It wakes the task if the thread does not.
             timer.as_mut().poll(cx)
         })
         .await;
     }
+}
+
+/// Returns whether tokio's clock is the real one. Tests can pause it. Then it advances while nothing else happens in the
+/// runtime, and a thread that is about to wake a task there is not seen.
+fn is_real() -> bool {
+    let before = Instant::now();
+    let now = time::Instant::now().into_std();
+    (before..=Instant::now()).contains(&now)
 }
 
 /// A thread that wakes tasks. It is started when there is one to wake.
@@ -204,32 +212,55 @@ mod tests {
         assert_eq!(calls.due(at(3)).err(), Some(None));
     }
 
+    fn runtime() -> runtime::Builder {
+        let mut runtime = runtime::Builder::new_current_thread();
+        runtime.enable_time();
+        runtime
+    }
+
     #[test]
-    fn wait_ends_at_its_instant_and_is_woken_without_the_timer() {
-        let paused = runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
+    fn wait_is_woken_without_the_timer_and_never_ends_early() {
+        // Nothing drives the runtime, so its timer wakes nobody.
+        let runtime = runtime().build().expect("a runtime");
+        let _entered = runtime.enter();
+        let (sender, woken) = mpsc::channel();
+        let turn = time::Instant::now() + LEAD / 2;
+        let mut wait = Box::pin(until(turn));
+        let waker = waker(1, &sender);
+        while wait
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+        {
+            // It is set once for each waker, so a call that comes too early would be the last one.
+            assert_eq!(woken.recv(), Ok(1));
+            assert!(time::Instant::now() >= turn);
+        }
+        assert!(time::Instant::now() >= turn);
+    }
+
+    #[test]
+    fn paused_clock_is_left_to_its_runtime() {
+        let paused = runtime().start_paused(true).build();
         paused.expect("a runtime").block_on(async {
+            // While it stands still, it is not the real one; the moment of the pause is over.
+            while time::Instant::now().into_std() == Instant::now() {}
+            assert!(!is_real());
             let (sender, woken) = mpsc::channel();
-            let began = time::Instant::now();
-            let mut wait = Box::pin(until(began + LEAD));
-            for (number, us) in [(1, 0), (2, 500), (2, 2_499)] {
-                let waker = waker(number, &sender);
-                time::advance(Duration::from_micros(us)).await;
-                assert!(
-                    wait.as_mut()
-                        .poll(&mut Context::from_waker(&waker))
-                        .is_pending()
-                );
-                // The runtime does not run meanwhile, and its clock stands still.
-                assert_eq!(woken.recv(), Ok(number));
-            }
-            time::advance(Duration::from_micros(1)).await;
-            let ended = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            assert!(ended.is_ready());
-            assert_eq!(began.elapsed(), LEAD);
+            let turn = time::Instant::now() + LEAD / 2;
+            let mut wait = Box::pin(until(turn));
+            let waker = waker(1, &sender);
+            let mut poll = || wait.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(poll().is_pending());
+            drop(sender);
+            time::sleep_until(turn).await;
+            assert!(poll().is_ready());
+            // The timer has woken it, and nobody else.
+            assert_eq!(woken.try_iter().count(), 1);
         });
+        let real = runtime().build();
+        real.expect("a runtime")
+            .block_on(async { assert!(is_real()) });
     }
 
     #[test]
