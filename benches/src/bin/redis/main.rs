@@ -12,10 +12,14 @@ mod statistics;
 mod throughput;
 mod wrappers;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use tokio::time::sleep;
 use tollgate::{
-    RedisBackend,
+    RedisBackend, Transaction,
     backend::redis::fred::{
         clients::Client, error::Error, interfaces::ClientLike, types::config::Config,
     },
@@ -80,6 +84,17 @@ async fn three_masters() {
         .await
         .expect("the cluster answers");
     let limiter = limiter(backend);
+    // Each node decides a moment after the cluster is created, once it has heard of all slots.
+    for id in 0..100 {
+        let id = id.to_string();
+        while limiter
+            .spend(&Transaction::new("requests", &id))
+            .await
+            .is_err()
+        {
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
     let mut rates = Vec::new();
     for _ in 0..TURNS {
         let begun = Instant::now();
