@@ -62,6 +62,7 @@ impl<F: Future<Output = Decided>> Begun<F> {
     }
 
     /// Passes the decision of the future to a function, which can change it.
+    #[inline(always)]
     pub(super) fn then<G: FnOnce(&mut Decided)>(self, then: G) -> Begun<Then<F, G>> {
         match self {
             Self::Decided(decided) => Begun::Decided(decided),
@@ -73,6 +74,7 @@ impl<F: Future<Output = Decided>> Begun<F> {
     }
 
     /// Boxes the future.
+    #[inline(always)]
     pub(super) fn boxed<'a>(self) -> Begun<Deciding<'a>>
     where
         F: Send + 'a,
@@ -86,6 +88,7 @@ impl<F: Future<Output = Decided>> Begun<F> {
 
 impl<'a> Begun<Deciding<'a>> {
     /// Bounds the time of the future, if there is a deadline.
+    #[inline(always)]
     pub(super) fn within(
         self,
         deadline: Option<Duration>,

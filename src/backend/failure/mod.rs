@@ -206,6 +206,7 @@ impl<B: Backend> FailurePolicy<B> {
     }
 
     /// Asks the store, unless a breaker is open. Only a store that has to be waited for counts as asked.
+    #[inline(always)]
     pub(super) fn ask<'a>(
         &'a self,
         batch: &'a Batch<'a>,
