@@ -1,10 +1,11 @@
 use std::{cmp::Ordering, time::Duration};
 
-/// The longest tolerance of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years. See [`Gcra::new`].
+/// The longest tolerance of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years. See
+/// [`Gcra::new`](super::Gcra::new).
 pub const MAX_TICKS_US: u64 = 1 << 51;
 
 /// An exact span of time or instant: `us + frac / count` microseconds, where `count` is that of
-/// the [`Gcra`] it belongs to and `frac < count`.
+/// the [`Gcra`](super::Gcra) it belongs to and `frac < count`.
 ///
 /// Two values compare correctly only if they belong to the same count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -26,11 +26,11 @@ struct Row {
 const ROWS: [Row; 11] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(750)
+        .at_most(690)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
-        .at_most(820)
+        .at_most(760)
         .goal(550),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
