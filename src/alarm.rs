@@ -8,6 +8,7 @@
 use std::{
     collections::BTreeMap,
     future::{Future, poll_fn},
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -45,7 +46,7 @@ pub(crate) fn until(instant: time::Instant) -> impl Future<Output = ()> + Send {
             }
             let waker = cx.waker();
             if is_real() && !set_for.as_ref().is_some_and(|set| set.will_wake(waker)) {
-                ALARM.set(Instant::now() + rest, waker.clone());
+                ALARM.set(instant.into_std(), waker.clone());
                 set_for = Some(waker.clone());
             }
             // It wakes the task if the thread does not.
@@ -80,13 +81,18 @@ impl Alarm {
         }
     }
 
-    /// Wakes a task at an instant. If no thread can be started, it does nothing.
+    /// Wakes a task at an instant. If no thread can be started, it leaves that to the timer.
     fn set(&'static self, at: Instant, waker: Waker) {
         let mut calls = self.lock();
         let is_first = calls.add(at, waker);
         if !calls.has_thread {
             let thread = thread::Builder::new().name("tollgate-alarm".to_owned());
             calls.has_thread = thread.spawn(|| self.run()).is_ok();
+            if !calls.has_thread {
+                let forgotten = mem::take(&mut calls.queue);
+                drop(calls);
+                drop(forgotten);
+            }
         } else if is_first {
             self.changed.notify_one();
         }

@@ -236,6 +236,7 @@ impl LayerConfig {
     pub(super) fn fail(
         &self,
         request: &Parts,
+        limits: &Limits,
         charges: &[Charge],
         error: &LimiterError,
         missing: Option<&Missing>,
@@ -244,11 +245,10 @@ impl LayerConfig {
         if missing.is_some() {
             return self.without_charge(request, missing);
         }
-        let limits = self.limiter.limits();
         let mut charges = charges.iter();
-        match charges.all(|charge| self.rules.is_harmless(charge, &limits)) {
+        match charges.all(|charge| self.rules.is_harmless(charge, limits)) {
             true => Conclusion::Proceed,
-            false => Conclusion::refuse(self.responder.failed(request, error, &limits)),
+            false => Conclusion::refuse(self.responder.failed(request, error, limits)),
         }
     }
 }

@@ -111,7 +111,9 @@ impl LayerConfig {
                 let taken = self.taken_at_once(&request.extensions, spent);
                 Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
             }
-            Some(Err(error)) => Progress::Decided(self.fail(request, charges, &error, missing)),
+            Some(Err(error)) => {
+                Progress::Decided(self.fail(request, &limits, charges, &error, missing))
+            }
         };
         Some(progress)
     }

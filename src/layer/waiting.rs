@@ -66,7 +66,9 @@ impl Undecided {
                 let spent = Verdicts::of(&charges, batch);
                 plan.proceed(request, &self.limits, spent, taken, missing, additions)
             }
-            Err(error) => Progress::Decided(plan.fail(request, &charges, error, missing)),
+            Err(error) => {
+                Progress::Decided(plan.fail(request, &self.limits, &charges, error, missing))
+            }
         }
     }
 }

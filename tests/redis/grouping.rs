@@ -370,6 +370,27 @@ async fn key_of_somebody_else_fails_its_own_callers() {
     }
 }
 
+/// The values begin like those of their algorithms, and cannot be read.
+#[tokio::test]
+async fn broken_value_of_tiers_or_of_a_window_fails_its_own_callers() {
+    let (server, limiter) = start().await;
+    for (limit, number, broken) in [("tiers", 2, "Tomato"), ("window", 3, "Wxyz")] {
+        let key = |id: &str| format!("tollgate:{{{id}}}:{number}:{id}");
+        server
+            .command(&["SET", &key("bad"), broken])
+            .expect_success();
+        let ids = ["first", "a", "bad", "b", "bad"];
+        let spends = ids.map(|id| {
+            let limiter = &limiter;
+            async move { limiter.spend_batch(&[Transaction::new(limit, id)]).await }
+        });
+        let answers = join_all(spends).await;
+        let expected = ["allowed", "allowed", "bad", "allowed", "bad"];
+        assert_eq!(fates(&answers), expected, "{limit}");
+        assert_eq!(server.command(&["GET", &key("bad")]).text(), broken);
+    }
+}
+
 #[tokio::test]
 async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
     for batches in [false, true] {

@@ -11,7 +11,7 @@ if not set_clock(ARGV[1]) then
   return {now}
 end
 
-local pcall, ceil, floor, format, byte = redis.pcall, math.ceil, math.floor, string.format, string.byte
+local try, pcall, ceil, floor, format, byte = pcall, redis.pcall, math.ceil, math.floor, string.format, string.byte
 -- `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough for the time.
 local whole = format('%d', now) == format('%.0f', now) and '%d' or '%.0f'
 
@@ -127,6 +127,10 @@ while key do
     nth = nth + 1
     key = KEYS[nth]
   until key ~= bucket
-  decide_all(bucket, count)
+  -- A broken value must not fail the spends of other clients in the same call.
+  local done, fault = try(decide_all, bucket, count)
+  for spend = 1, done and 0 or count do
+    reply[places[spend]] = type(fault) == 'table' and fault.err or 'ERR ' .. fault
+  end
 end
 return reply

@@ -91,6 +91,9 @@ local function load(stored, algorithm)
   if not stored or tonumber(stored) then
     return ''
   elseif type(stored) == 'string' and sub(stored, 1, 1) == algorithm then
+    if algorithm == 'W' and #stored % 8 ~= 1 then
+      return '', 'ERR not a bucket'
+    end
     return stored
   end
   local _, _, fault = parse(stored)
