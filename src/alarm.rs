@@ -1,4 +1,4 @@
-//! Waits that end within a fraction of a millisecond of their instant.
+//! Waits that usually end within a quarter of a millisecond of their instant.
 //!
 //! tokio's timer counts whole milliseconds, rounds each deadline up, and sleeps for whole milliseconds from any moment in
 //! between. So it can be two milliseconds late, and it wakes everything that is due in the same millisecond in any order.

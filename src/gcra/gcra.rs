@@ -220,7 +220,7 @@ const fn divide(units: u128, count: u32) -> Ticks {
     }
 }
 
-/// The error for an invalid burst, count or period. Returned by [`Limit::new`](crate::Limit::new).
+/// The error for an invalid burst, count, period or maximum wait. Returned by [`Limit::new`](crate::Limit::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GcraError {

@@ -14,10 +14,11 @@ use crate::limit::Limits;
 
 /// The limits in force.
 ///
-/// Until the first reload, they are borrowed without any synchronization. After that, reading them takes two atomic
-/// writes.
+/// Until the first reload, they are borrowed, which takes no atomic write. After that, and always if there are many
+/// overrides, reading them takes two.
 pub(super) struct LimitsInForce {
-    /// The limits until the first reload. They stay in memory, because somebody may have borrowed them.
+    /// The limits until the first reload, unless they have many overrides. They stay in memory, because somebody may have
+    /// borrowed them.
     first: Arc<Limits>,
     is_replaced: AtomicBool,
     latest: ArcSwap<Limits>,

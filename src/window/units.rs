@@ -24,7 +24,7 @@ impl Units {
         self.change_at(window, now, change, now);
     }
 
-    /// Changes units that were taken at `at`, if any are taken.
+    /// Does the same with the instant `at` for the units that are taken.
     pub(crate) fn change_at(&mut self, window: &Window, now: u64, change: Change, at: u64) {
         self.forget_outdated(window, now);
         match change {

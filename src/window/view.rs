@@ -26,10 +26,11 @@ enum Instants<'a> {
 pub(crate) struct Sample<'a> {
     /// The number of units taken until now.
     pub(crate) until_now: u32,
-    /// The instant in the receipt of a refund.
+    /// The instant in the receipt of a refund, or of an earlier debit.
     pub(crate) named: u64,
-    /// The number of units taken until then, and before.
+    /// The number of units taken until then.
     pub(crate) until_named: u32,
+    /// The number of units taken before.
     pub(crate) until_before: u32,
     /// Some units by their places, counted from the oldest that counts.
     pub(crate) units: &'a [(u32, u64)],
