@@ -259,6 +259,9 @@ mod tests {
             let mut poll = || wait.as_mut().poll(&mut Context::from_waker(&waker));
             assert!(poll().is_pending());
             drop(sender);
+            // Long enough for the thread, whose clock goes on.
+            thread::sleep(LEAD);
+            assert_eq!(woken.try_recv().ok(), None);
             time::sleep_until(turn).await;
             assert!(poll().is_ready());
             // The timer has woken it, and nobody else.

@@ -18,6 +18,7 @@
 //!
 //! The [guide](crate::guide::rules) explains exemptions, fallbacks, plans and charging.
 
+mod bound_rule;
 mod charge;
 mod charging;
 mod evaluation;

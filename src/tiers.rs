@@ -64,6 +64,6 @@ pub use self::{
     view::TierSnapshot,
 };
 pub(crate) use self::{
-    tier::{NEVER, Span},
+    tier::{NEVER, Span, later},
     view::TierView,
 };

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::{InvalidNow, Timestamp},
     one_or_many::OneOrMany,
-    transaction::{Action, Algorithm, Batch, Member},
+    transaction::{Action, Algorithm, Batch, Member, Operation},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -189,6 +189,22 @@ impl Outcome {
             (OneOrMany::One(_), [_]) => true,
             (_, members) => self.answers().len() == members.len(),
         }
+    }
+
+    /// Returns whether each answer has the state of its member's algorithm. A reset has none.
+    pub(crate) fn has_their_states(&self, batch: &Batch<'_>) -> bool {
+        let mut members = batch.members.iter().zip(self.answers());
+        batch.operation == Operation::Reset
+            || members.all(|(member, answer)| {
+                !answer.known
+                    || matches!(
+                        (member.algorithm, answer.state),
+                        (Algorithm::Gcra(_), State::Gcra(_))
+                            | (Algorithm::Tiers(_), State::Tiers(_))
+                            | (Algorithm::Window(_), State::Window(_))
+                            | (Algorithm::Quota(_), State::Quota(_))
+                    )
+            })
     }
 
     /// Returns the decision on the only member of a batch, if it is by GCRA and has no exceptions.

@@ -15,7 +15,7 @@ use crate::{
     transaction::{Batch, Member, Transaction},
 };
 
-/// What is left to do after transactions are looked up.
+/// The result of looking transactions up.
 pub(crate) enum Prepared<'m, 'a, C: Capacity> {
     /// The backend decides these members. The others are decided without it.
     Members(&'m [Member<'a>], C::Others),

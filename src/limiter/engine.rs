@@ -174,7 +174,11 @@ fn finish<C: Capacity>(
     others: &C::Others,
 ) -> Result<C::Decided, LimiterError> {
     let broken = match outcome.no_room() {
-        _ if !outcome.answers_all(batch) => broken_contract(batch, outcome).into(),
+        _ if !outcome.answers_all(batch) => wrong_number(batch, outcome).into(),
+        _ if !outcome.has_their_states(batch) => {
+            BackendError::unavailable("the backend answered with the state of another algorithm")
+                .into()
+        }
         Some(member) => LimiterError::no_room(&batch.members[member]),
         None => {
             let decided = C::gather(batch, outcome, others);
@@ -185,7 +189,7 @@ fn finish<C: Capacity>(
 }
 
 #[cold]
-fn broken_contract(batch: &Batch<'_>, outcome: &Outcome) -> BackendError {
+fn wrong_number(batch: &Batch<'_>, outcome: &Outcome) -> BackendError {
     let (members, answers) = (batch.members.len(), outcome.answers().len());
     BackendError::unavailable(format!(
         "the backend gave {answers} answers for {members} members"

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::{
     Ending, Rule,
+    bound_rule::{BoundRule, Target},
     charge::{Charge, Charges, Meanwhile},
     rule_error::RuleError,
     source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
@@ -16,8 +17,8 @@ use crate::{
     id::IdFormat,
     key::{IdSource, Missing},
     limit::{Limits, NamedLimit, did_you_mean},
-    limiter::{Limiter, RuleRequirement},
-    transaction::{LimitKey, LimitPlace, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
+    limiter::Limiter,
+    transaction::{LimitKey, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
 /// The rules of a layer. Reloads that would break their assumptions are rejected.
@@ -29,31 +30,6 @@ pub(crate) struct Rules {
     targets: Vec<Target>,
     /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
-}
-
-/// A rule, with all its data that does not depend on the request.
-#[derive(Clone, Debug)]
-struct BoundRule {
-    rule: Rule,
-    /// The places of its limits among the targets.
-    targets: Range<usize>,
-    /// The mode of the charge before the request proceeds.
-    mode: Mode,
-    /// Whether nothing is decided before the request. A debit is never denied, so a later one needs no check.
-    is_silent: bool,
-}
-
-/// A limit that a rule can charge.
-#[derive(Clone, Debug)]
-struct Target {
-    limit: Arc<str>,
-    /// The id format of the limit, which no reload changes.
-    format: IdFormat,
-    /// The part of fingerprints that its buckets share, which no reload changes either.
-    seed: LimitSeed,
-    /// The place of the limit among the limits in force.
-    place: Arc<LimitPlace>,
-    _claim: Arc<RuleRequirement>,
 }
 
 impl Rules {

@@ -7,6 +7,14 @@ use crate::gcra::MAX_TICKS_US;
 /// An instant that never comes, and a span that never ends.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// Returns what is left of a wait `us` microseconds later.
+pub(crate) const fn later(wait: u64, us: u64) -> u64 {
+    match wait {
+        NEVER => NEVER,
+        wait => wait.saturating_sub(us),
+    }
+}
+
 /// The highest limit of a tier whose window slides.
 pub(super) const MAX_SLIDING: u32 = 4096;
 

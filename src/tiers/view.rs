@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{
     grant::Grant,
     phase::Phase,
-    tier::{NEVER, Span, end},
+    tier::{NEVER, Span, end, later},
     tiers::Tiers,
 };
 
@@ -112,15 +112,9 @@ impl TierSnapshot {
 
     /// Returns the figures `us` later, assuming no requests in between.
     pub(crate) fn later(mut self, us: u64) -> Self {
-        for wait in [
-            &mut self.next_after,
-            &mut self.reset_after,
-            &mut self.turn_after,
-        ] {
-            if *wait != NEVER {
-                *wait = wait.saturating_sub(us);
-            }
-        }
+        self.next_after = later(self.next_after, us);
+        self.reset_after = later(self.reset_after, us);
+        self.turn_after = later(self.turn_after, us);
         self
     }
 }

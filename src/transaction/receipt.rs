@@ -96,7 +96,7 @@ impl Receipt {
         self.is_local
     }
 
-    /// Takes a part of at most `cost` tokens out of the receipt: those that were charged last.
+    /// Splits off at most `cost` tokens, the ones that were charged last.
     ///
     /// The order matters to a caller that leaves a line. Only the last one in a line can give its slot back, so refund
     /// the part before the rest.

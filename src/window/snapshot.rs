@@ -1,5 +1,5 @@
 use super::change::Change;
-use crate::tiers::NEVER;
+use crate::tiers::later;
 
 /// The figures of a bucket with a window at a decision. Times count from that instant.
 #[doc(hidden)]
@@ -23,15 +23,9 @@ pub struct WindowSnapshot {
 impl WindowSnapshot {
     /// Returns the figures `us` later, if there were no requests and no relevant unit has left.
     pub(crate) fn later(mut self, us: u64) -> Self {
-        for wait in [
-            &mut self.next_after,
-            &mut self.reset_after,
-            &mut self.more_after,
-        ] {
-            if *wait != NEVER {
-                *wait = wait.saturating_sub(us);
-            }
-        }
+        self.next_after = later(self.next_after, us);
+        self.reset_after = later(self.reset_after, us);
+        self.more_after = later(self.more_after, us);
         self
     }
 }

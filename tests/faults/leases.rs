@@ -189,7 +189,7 @@ fn passed(round: &[Decision]) -> u32 {
     u32::try_from(passed.count()).unwrap()
 }
 
-/// What a process has left after a decision, if that came from memory.
+/// The units that a process still holds after a decision from memory.
 fn held(decision: &Decision) -> Option<u32> {
     let is_leased = decision.source() == Source::Lease;
     decision.remaining().filter(|_| is_leased)
@@ -274,10 +274,10 @@ async fn clock_that_steps_until_all_has_come_back_admits_one_burst_more() {
     assert!(again <= BURST, "{again}");
 }
 
-/// What a fleet has left of this after a reload.
+/// The burst after a reload.
 const SMALLER: u32 = BURST / 10;
 
-/// What processes may hold together after it.
+/// The most units that all processes can hold after it.
 const FEWER_HELD: u32 = ALL_HELD / 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

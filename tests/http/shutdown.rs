@@ -26,7 +26,7 @@ use tower::{Layer, ServiceExt};
 
 use crate::support::{
     Hello,
-    patience::{Slow, TokioClock, settle},
+    patience::{Slow, TokioClock, runtimes, settle},
 };
 
 /// T is 100 ms, and twenty may wait.
@@ -118,7 +118,7 @@ async fn graceful_shutdown_answers_the_requests_in_line_and_refunds_those_who_le
     stop.send(()).unwrap();
     settle().await;
     let late = Client::send(&connect).await;
-    assert_eq!(taken(&limiter).await, 6 * T, "no other is let in");
+    assert_eq!(taken(&limiter).await, 6 * T, "no other request is admitted");
     clients.pop().unwrap().connection.abort();
     settle().await;
     assert_eq!(taken(&limiter).await, 5 * T, "the last one has left");
@@ -134,11 +134,6 @@ async fn graceful_shutdown_answers_the_requests_in_line_and_refunds_those_who_le
         2 * T,
         "those who started stay charged"
     );
-}
-
-fn runtimes() -> [Runtime; 2] {
-    [Builder::new_current_thread(), Builder::new_multi_thread()]
-        .map(|mut builder| builder.worker_threads(2).enable_all().build().unwrap())
 }
 
 /// Lets a runtime end while a request waits, and returns how much is taken afterwards. The clock stands still.

@@ -23,7 +23,7 @@ pub(super) struct Charge {
     receipt: Receipt,
 }
 
-/// What a client is about to ask.
+/// The next call of a client.
 #[derive(Debug)]
 pub(super) enum Wish {
     Spend([u32; BUCKETS]),
@@ -41,7 +41,7 @@ impl Wish {
         Self::Spend([u32::try_from(cost).unwrap(), 0])
     }
 
-    /// One of those that a history is made of.
+    /// Creates a random call of a history.
     pub(super) fn any(random: &Random, receipts: &mut Vec<Charge>) -> Self {
         let cost = || u32::try_from(1 + random.below(3)).unwrap();
         match random.below(9) {
@@ -164,7 +164,7 @@ impl World {
             }
             Some(Ok(decision)) => {
                 if self.stack == Stack::Deciding && decision.refunded() {
-                    // What is given back to the store may be given back here as well, and at most that.
+                    // A refund at the store may be repeated here, but nothing more.
                     let of = None;
                     let here = Call::Refund { place, cost, of };
                     self.record.add_local(begun, here, Answer::Unknown);
@@ -179,7 +179,7 @@ impl World {
         true
     }
 
-    /// What a decision shows of the store's bucket.
+    /// Returns the figures of the store's bucket that a decision shows.
     fn shown(&self, place: usize, decision: &Decision) -> Option<Figures> {
         let is_meant = decision.source() == Source::Store && self.is_exact(place);
         // A remembered denial shows nothing of the others.

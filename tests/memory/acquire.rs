@@ -22,7 +22,7 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::support::patience::{Slow, Switched, TokioClock, poll, settle};
+use crate::support::patience::{Slow, Switched, TokioClock, poll, runtimes, settle};
 
 /// T is 100 ms, and twenty may wait.
 const LINE: Limit = Limit::per_second(10)
@@ -239,11 +239,6 @@ async fn close_moves_nobody_who_waits() {
     assert_eq!(began.elapsed(), T);
     assert!(second.await.unwrap().allowed());
     assert_eq!(began.elapsed(), 2 * T);
-}
-
-fn runtimes() -> [Runtime; 2] {
-    [Builder::new_current_thread(), Builder::new_multi_thread()]
-        .map(|mut builder| builder.worker_threads(2).enable_all().build().unwrap())
 }
 
 /// Lets a runtime end while a caller waits, and returns how much is taken afterwards. The clock stands still.

@@ -4,18 +4,24 @@ use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Mutex,
+    time::Duration,
 };
 
 use tollgate::{
+    Limit, Limiter, Limits, RateLimitLayer, Rule, Transaction,
     backend::{Backend, BackendError, async_trait},
-    clock::{Clock, SystemClock},
+    clock::{Clock, SystemClock, Timestamp},
     decision::{Outcome, Stored},
+    key::Everyone,
     testing::{
         block_on,
         cases::{batch, single, world::World},
     },
     transaction::{Batch, Operation},
 };
+use tower::{Layer, ServiceExt};
+
+use crate::support::Hello;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,4 +105,40 @@ fn two_steps_instead_of_one_are_seen_sooner_or_later() {
     let case = single::simultaneous_spends_admit_the_burst;
     assert!(passes(Mistake::None, case));
     while passes(Mistake::Torn, case) {}
+}
+
+/// A backend that denies in the terms of another algorithm.
+#[derive(Debug)]
+struct Misplaced;
+
+#[async_trait]
+impl Backend for Misplaced {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let window = Limit::window(1, Duration::from_secs(60));
+        let mut member = batch.members[0];
+        member.algorithm = window.algorithm().unwrap();
+        let members = [member];
+        let batch = Batch::new(batch.operation, &members);
+        let now = Timestamp::from_micros(1_767_225_600_000_000);
+        let mut stored = [Stored::default()];
+        Outcome::decide(&batch, now, &mut stored)?;
+        Ok(Outcome::decide(&batch, now, &mut stored)?)
+    }
+}
+
+#[test]
+fn answer_of_another_algorithm_is_an_error_and_admits_nobody() {
+    let limits = Limits::builder().limit("requests", Limit::per_second(1));
+    let limiter = Limiter::new(limits.build().unwrap(), Misplaced);
+    let transaction = Transaction::new("requests", "a");
+    let one = block_on(limiter.spend(&transaction)).unwrap_err();
+    let batch = block_on(limiter.spend_batch(&[transaction])).unwrap_err();
+    for error in [one, batch] {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert!(source.unwrap().contains("another algorithm"), "{error}");
+    }
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", Everyone));
+    let request = http::Request::new(http_body_util::Full::<bytes::Bytes>::default());
+    let response = block_on(layer.layer(Hello).oneshot(request)).unwrap();
+    assert_eq!(response.status(), 503);
 }

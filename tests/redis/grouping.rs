@@ -305,13 +305,36 @@ async fn half_gives_up(limiter: &Limiter, server: &Server, ids: &[String]) -> bo
     answers.all(|answer| answer.is_ok_and(|decided| decided.allowed()))
 }
 
-#[tokio::test]
-async fn half_of_a_group_can_give_up_while_the_others_are_answered() {
-    let server = Server::start();
+/// A connection on which decisions are late soon.
+async fn impatient(server: &Server) -> Limiter {
     let backend = RedisBackend::builder(server.url()).timeout(SHORT);
     let backend = backend.build().unwrap();
     backend.connected(crate::PATIENCE).await.unwrap();
-    let limiter = Limiter::new(limits(), backend);
+    Limiter::new(limits(), backend)
+}
+
+#[tokio::test]
+async fn call_that_nobody_polls_holds_others_back_until_its_deadline_at_most() {
+    let server = Server::start();
+    let limiter = impatient(&server).await;
+    let answers = async || {
+        wait_until("it answers", async || spend(&limiter, "a").await.is_ok()).await;
+    };
+    answers().await;
+    for _ in 0..3 {
+        let mut forgotten = spend(&limiter, "forgotten");
+        assert!(poll!(&mut forgotten).is_pending());
+        answers().await;
+        // It comes back to a lane that has gone on without it.
+        drop(forgotten);
+        answers().await;
+    }
+}
+
+#[tokio::test]
+async fn half_of_a_group_can_give_up_while_the_others_are_answered() {
+    let server = Server::start();
+    let limiter = impatient(&server).await;
     // On a slow machine, some give up before the group is sent, or all do.
     for round in 0.. {
         wait_until("it answers", async || {

@@ -9,7 +9,12 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::{sync::Semaphore, task::yield_now, time::Instant};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Semaphore,
+    task::yield_now,
+    time::Instant,
+};
 use tollgate::{
     MemoryBackend,
     backend::{Backend, BackendError, async_trait},
@@ -117,4 +122,10 @@ pub(crate) async fn settle() {
     for _ in 0..100 {
         yield_now().await;
     }
+}
+
+/// A runtime of one thread, and one of two.
+pub(crate) fn runtimes() -> [Runtime; 2] {
+    [Builder::new_current_thread(), Builder::new_multi_thread()]
+        .map(|mut builder| builder.worker_threads(2).enable_all().build().unwrap())
 }

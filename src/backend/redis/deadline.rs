@@ -18,6 +18,10 @@ impl Deadline {
         Self(Instant::now() + timeout.min(LONGEST))
     }
 
+    pub(super) fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
+
     /// Returns the time left, which is never zero: fred would wait forever.
     pub(super) fn left(self) -> Result<Duration, RedisError> {
         let left = self.0.saturating_duration_since(Instant::now());

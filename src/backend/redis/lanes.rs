@@ -4,11 +4,16 @@
 //! call that finds its lane free is sent immediately. Others wait until nothing is in flight on the lane, and are then
 //! sent together. As soon as the waiting calls fill one script call, they are also sent, because no further call could
 //! join them.
+//!
+//! A call in flight can be in a future that nobody polls any more. After its deadline, it holds no other call back.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
     mem::replace,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -28,14 +33,24 @@ pub(super) struct Lanes {
     lanes: Mutex<HashMap<u16, Lane, RandomState>>,
     /// The most callers that share one call.
     together: usize,
+    /// The number of eras that have begun.
+    eras: AtomicU64,
 }
 
 /// A lane exists as long as something is in flight on it.
 struct Lane {
+    era: Era,
+    /// The number of calls of this era in flight.
     in_flight: usize,
+    /// The deadline of the call with which the lane was last entered. After it, a new era begins.
+    late: Deadline,
     waiting: Vec<Waiting>,
     weight: usize,
 }
+
+/// The calls in flight that hold others back. Calls of earlier eras hold nobody back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Era(u64);
 
 /// A call that waits.
 pub(super) struct Waiting {
@@ -56,11 +71,12 @@ pub(super) enum Reply {
 /// The next step of a call that has entered a lane.
 pub(super) enum Entered {
     /// Send the call, and leave the lane when it has ended.
-    Free(ScriptCall),
+    Free(ScriptCall, Era),
     Waits {
         reply: oneshot::Receiver<Reply>,
         /// Groups that are now full, to be sent at once. Leave the lane once for each of them.
         full: SmallVec<[Vec<Waiting>; 2]>,
+        era: Era,
     },
 }
 
@@ -69,19 +85,20 @@ impl Lanes {
         Self {
             lanes: Mutex::default(),
             together,
+            eras: AtomicU64::new(0),
         }
     }
 
     /// Enters a lane with a call, in a runtime.
     pub(super) fn enter(&self, lane: u16, call: ScriptCall, deadline: Deadline) -> Entered {
         if self.together <= 1 {
-            return Entered::Free(call);
+            return Entered::Free(call, self.next_era());
         }
         let mut lanes = self.lock();
         let lane = match lanes.entry(lane) {
             Entry::Vacant(free) => {
-                free.insert(Lane::new());
-                return Entered::Free(call);
+                let lane = free.insert(Lane::new(self.next_era(), deadline));
+                return Entered::Free(call, lane.era);
             }
             Entry::Occupied(lane) => lane.into_mut(),
         };
@@ -92,23 +109,37 @@ impl Lanes {
             runtime: Handle::current(),
             reply: sender,
         };
-        let full = lane.push(waiting, self.together);
-        Entered::Waits { reply, full }
+        let is_late = lane.late.is_over();
+        if is_late {
+            (lane.era, lane.in_flight, lane.late) = (self.next_era(), 0, deadline);
+        }
+        let mut full = lane.push(waiting, self.together);
+        if is_late {
+            full.extend(lane.depart());
+        }
+        let era = lane.era;
+        Entered::Waits { reply, full, era }
     }
 
-    /// Leaves a lane. If nothing else is in flight on it, takes the waiting calls, which are in flight from then on.
-    pub(super) fn leave(&self, place: u16) -> Option<Vec<Waiting>> {
+    /// Leaves a lane. If nothing else of the same era is in flight on it, takes the waiting calls, which are in flight from
+    /// then on.
+    pub(super) fn leave(&self, place: u16, era: Era) -> Option<Vec<Waiting>> {
         let mut lanes = self.lock();
-        let lane = lanes.get_mut(&place)?;
+        let lane = lanes.get_mut(&place).filter(|lane| lane.era == era)?;
         lane.in_flight -= 1;
         if lane.in_flight > 0 {
             return None;
         }
         let waiting = lane.depart();
-        if waiting.is_none() {
-            lanes.remove(&place);
+        match waiting.iter().flatten().map(|next| next.deadline).max() {
+            Some(latest) => lane.late = latest,
+            None => drop(lanes.remove(&place)),
         }
         waiting
+    }
+
+    fn next_era(&self) -> Era {
+        Era(self.eras.fetch_add(1, Ordering::Relaxed))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u16, Lane, RandomState>> {
@@ -117,9 +148,11 @@ impl Lanes {
 }
 
 impl Lane {
-    fn new() -> Self {
+    fn new(era: Era, late: Deadline) -> Self {
         Self {
+            era,
             in_flight: 1,
+            late,
             waiting: Vec::new(),
             weight: 0,
         }

@@ -9,27 +9,27 @@ use std::{
 
 use fred::{
     clients::Client,
-    interfaces::{ClientLike, EventInterface},
+    interfaces::ClientLike,
     types::{
         FromValue, Value,
         cluster::ClusterRouting,
         config::{Config, Server},
     },
 };
-use tokio::{sync::oneshot, time};
+use tokio::sync::oneshot;
 
 use super::{
     answer::ScriptAnswer,
     attempt::Attempt,
     background::Background,
     call::ScriptCall,
-    config::{INTERNAL_TIMEOUT, RECONNECT_DELAY},
+    config::INTERNAL_TIMEOUT,
     deadline::Deadline,
     error::{Failure, RedisError},
     group::{Answers, Group},
-    lanes::{Entered, Lanes, Reply, Waiting},
+    lanes::{Entered, Era, Lanes, Reply, Waiting},
     pulse::Pulse,
-    upkeep::{SupervisedConnection, keep_loaded},
+    upkeep::{SupervisedConnection, connected, keep_loaded},
 };
 use crate::backend::slot::Slot;
 
@@ -160,18 +160,7 @@ impl Link {
             Route::Own(line) => return line.connected().await,
             Route::Borrowed(client) => client,
         };
-        let mut errors = client.error_rx();
-        while !client.is_connected() {
-            tokio::select! {
-                // `wait_for_connect` misses a connection that is made before it begins to wait.
-                _ = time::timeout(RECONNECT_DELAY, client.wait_for_connect()) => {}
-                error = errors.recv() => match error.map(|(error, _)| RedisError::from(error)) {
-                    Ok(error) if error.is_permanent() => return Err(error),
-                    _ => {}
-                },
-            }
-        }
-        Ok(())
+        connected(client).await
     }
 
     /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls.
@@ -212,15 +201,15 @@ impl Link {
     ) -> Result<Started<'_>, RedisError> {
         call.validate()?;
         self.begin()?;
-        let (reply, full) = match self.lanes.enter(lane, call, deadline) {
-            Entered::Free(call) => {
-                let passage = Passage::new(self, lane);
+        let (reply, full, era) = match self.lanes.enter(lane, call, deadline) {
+            Entered::Free(call, era) => {
+                let passage = Passage::new(self, lane, era);
                 return Ok(Started::Alone(self.boxed(call, Some(passage), deadline)));
             }
-            Entered::Waits { reply, full } => (reply, full),
+            Entered::Waits { reply, full, era } => (reply, full, era),
         };
         for waiting in full {
-            Passage::new(self, lane).carry(waiting);
+            Passage::new(self, lane, era).carry(waiting);
         }
         Ok(Started::Waits(reply))
     }
@@ -281,9 +270,9 @@ impl Link {
                 Ok(answers) => {
                     line.has_answered();
                     let failures = answers.iter().filter_map(|answer| answer.as_ref().err());
-                    failures.for_each(|failure| leave_replica(line, failure));
+                    failures.for_each(|failure| line.leave_replica(failure));
                 }
-                Err(failure) => leave_replica(line, failure),
+                Err(failure) => line.leave_replica(failure),
             }
         }
         answers
@@ -353,32 +342,26 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Leaves a server whose answer says that it is a replica.
-fn leave_replica(line: &SupervisedConnection, failure: &Failure) {
-    if let Failure::Redis(error) = failure
-        && error.is_read_only()
-    {
-        line.leave(error);
-    }
-}
-
 /// A call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
 struct Passage {
     link: Arc<Link>,
     lane: u16,
+    era: Era,
 }
 
 impl Passage {
-    fn new(link: &Arc<Link>, lane: u16) -> Self {
+    fn new(link: &Arc<Link>, lane: u16, era: Era) -> Self {
         Self {
             link: Arc::clone(link),
             lane,
+            era,
         }
     }
 
     /// Sends the waiting calls, in a task that no single caller can cancel.
     fn carry(self, waiting: Vec<Waiting>) {
-        let runtime = waiting.first().map(|waiting| waiting.runtime.clone());
+        // The runtime of the newest caller is the least likely to have stopped.
+        let runtime = waiting.last().map(|waiting| waiting.runtime.clone());
         if let Some(runtime) = runtime {
             runtime.spawn(self.deliver(waiting));
         }
@@ -413,8 +396,8 @@ impl Passage {
 
 impl Drop for Passage {
     fn drop(&mut self) {
-        if let Some(waiting) = self.link.lanes.leave(self.lane) {
-            Self::new(&self.link, self.lane).carry(waiting);
+        if let Some(waiting) = self.link.lanes.leave(self.lane, self.era) {
+            Self::new(&self.link, self.lane, self.era).carry(waiting);
         }
     }
 }

@@ -31,9 +31,9 @@ use tokio::{
 
 use super::{
     background::Task,
-    config::{self, INTERNAL_TIMEOUT, UNRESPONSIVE},
+    config::{self, INTERNAL_TIMEOUT, RECONNECT_DELAY, UNRESPONSIVE},
     connection::Connection,
-    error::RedisError,
+    error::{Failure, RedisError},
     script::scripts,
 };
 
@@ -87,6 +87,15 @@ impl SupervisedConnection {
         match &*self.standing.borrow() {
             Standing::Failed(error) => Some(error.clone()),
             _ => None,
+        }
+    }
+
+    /// Leaves a server whose answer says that it is a replica.
+    pub(super) fn leave_replica(&self, failure: &Failure) {
+        if let Failure::Redis(error) = failure
+            && error.is_read_only()
+        {
+            self.leave(error);
         }
     }
 
@@ -221,6 +230,22 @@ async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
         RedisError::Refused(_) => Ok(()),
         _ => Err(error),
     }
+}
+
+/// Waits until a borrowed client is connected, or returns a permanent error.
+pub(super) async fn connected(client: &Client) -> Result<(), RedisError> {
+    let mut errors = client.error_rx();
+    while !client.is_connected() {
+        tokio::select! {
+            // `wait_for_connect` misses a connection that is made before it begins to wait.
+            _ = time::timeout(RECONNECT_DELAY, client.wait_for_connect()) => {}
+            error = errors.recv() => match error.map(|(error, _)| RedisError::from(error)) {
+                Ok(error) if error.is_permanent() => return Err(error),
+                _ => {}
+            },
+        }
+    }
+    Ok(())
 }
 
 /// Loads the scripts into the server of a borrowed client, now and after each reconnection.

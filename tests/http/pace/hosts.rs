@@ -1,4 +1,4 @@
-//! Whose answers hold which requests back: servers are told apart by the host of the URI.
+//! Servers are distinguished by the host of the URI: an answer only holds back requests to the same server.
 
 use std::time::Duration;
 

@@ -1,0 +1,33 @@
+use std::{ops::Range, sync::Arc};
+
+use super::Rule;
+use crate::{
+    id::IdFormat,
+    limiter::RuleRequirement,
+    transaction::{LimitPlace, LimitSeed, Mode},
+};
+
+/// A rule, with all its data that does not depend on the request.
+#[derive(Clone, Debug)]
+pub(super) struct BoundRule {
+    pub(super) rule: Rule,
+    /// The places of its limits among the targets.
+    pub(super) targets: Range<usize>,
+    /// The mode of the charge before the request proceeds.
+    pub(super) mode: Mode,
+    /// Whether nothing is decided before the request. A debit is never denied, so a later one needs no check.
+    pub(super) is_silent: bool,
+}
+
+/// A limit that a rule can charge.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) limit: Arc<str>,
+    /// The id format of the limit, which no reload changes.
+    pub(super) format: IdFormat,
+    /// The part of fingerprints that its buckets share, which no reload changes either.
+    pub(super) seed: LimitSeed,
+    /// The place of the limit among the limits in force.
+    pub(super) place: Arc<LimitPlace>,
+    pub(super) _claim: Arc<RuleRequirement>,
+}
