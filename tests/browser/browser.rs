@@ -1,4 +1,4 @@
-//! A real browser without a window, ended when dropped, even by a panic.
+//! A real browser without a window.
 
 use std::{
     fs,
@@ -20,35 +20,44 @@ use crate::{
 /// How often a browser is started anew.
 const ATTEMPTS: usize = 5;
 
+/// A browser with one tab, which no other test has used. The next test gets it with a new tab, unless this one has failed.
 pub(crate) struct Browser {
-    session: Session,
-    _driver: Driver,
+    /// There is one until this is dropped.
+    session: Option<Session>,
     _turn: Turn,
 }
 
+/// The browsers that tests have left. They end with the process.
+static LEFT: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+
 impl Browser {
-    /// Starts one. Somebody else may be faster at taking a port, or the machine out of something for a while: it is tried again.
+    /// Takes a browser that another test has left, or starts one.
     pub(crate) fn start() -> Self {
         let turn = Turn::wait();
+        let left = LEFT.lock().unwrap().pop();
+        Self {
+            session: Some(left.unwrap_or_else(Self::start_session)),
+            _turn: turn,
+        }
+    }
+
+    /// Starts one. Somebody else may be faster at taking a port, or the machine out of something for a while: it is tried again.
+    fn start_session() -> Session {
         let mut failures = Vec::new();
         while failures.len() < ATTEMPTS {
             match Self::try_start() {
-                Ok((session, driver)) => {
-                    return Self {
-                        session,
-                        _driver: driver,
-                        _turn: turn,
-                    };
-                }
+                Ok(session) => return session,
                 Err(failure) => failures.push(failure),
             }
         }
         panic!("no browser starts:\n{}", failures.join("\n"));
     }
 
-    fn try_start() -> Result<(Session, Driver), String> {
+    fn try_start() -> Result<Session, String> {
         let driver = Driver::start(0)?;
         let args = [
+            // It ends when its driver does, however that ends.
+            "--remote-debugging-pipe",
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
@@ -64,24 +73,27 @@ impl Browser {
             "goog:chromeOptions": {"args": args},
             "goog:loggingPrefs": {"browser": "ALL"},
         });
-        match Session::start(driver.address(), &capabilities) {
-            Ok(session) => Ok((session, driver)),
-            Err(failure) => Err(format!("{failure}; it has printed:\n{}", driver.output())),
-        }
+        Session::start(driver, &capabilities)
+    }
+
+    fn session(&self) -> &Session {
+        self.session
+            .as_ref()
+            .expect("it is there until this is dropped")
     }
 
     pub(crate) fn open(&self, url: &str) {
-        self.session.post("url", &json!({"url": url}));
+        self.session().post("url", &json!({"url": url}));
     }
 
     pub(crate) fn url(&self) -> Url {
-        let url = self.session.get("url");
+        let url = self.session().get("url");
         Url::parse(url.as_str().unwrap()).unwrap()
     }
 
     #[track_caller]
     pub(crate) fn find(&self, selector: &str) -> Element<'_> {
-        let found = self.session.find(selector);
+        let found = self.session().find(selector);
         found.unwrap_or_else(|| panic!("no {selector}"))
     }
 
@@ -97,12 +109,12 @@ impl Browser {
 
     #[track_caller]
     pub(crate) fn wait_for(&self, selector: &str) {
-        comes_true(selector, || self.session.find(selector).is_some());
+        comes_true(selector, || self.session().find(selector).is_some());
     }
 
     pub(crate) fn run(&self, script: &str) -> Value {
         let script = json!({"script": script, "args": []});
-        self.session.post("execute/sync", &script)
+        self.session().post("execute/sync", &script)
     }
 
     /// Lets a condition on the page come true.
@@ -128,7 +140,7 @@ impl Browser {
 
     /// Writes what the screen shows to a file in the tests' own directory.
     pub(crate) fn screenshot(&self, name: &str) {
-        let image = self.session.get("screenshot");
+        let image = self.session().get("screenshot");
         let image = STANDARD.decode(image.as_str().unwrap()).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         fs::write(directory.join(format!("{name}.png")), image).unwrap();
@@ -136,7 +148,7 @@ impl Browser {
 
     /// The complaints of the page, but not the missing icon.
     pub(crate) fn complaints(&self) -> Vec<Value> {
-        let log = self.session.post("se/log", &json!({"type": "browser"}));
+        let log = self.session().complaints().unwrap();
         let mut entries: Vec<Value> = serde_json::from_value(log).unwrap();
         entries.retain(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
         entries
@@ -146,12 +158,23 @@ impl Browser {
     #[cfg(all(feature = "metrics", feature = "redis"))]
     #[track_caller]
     pub(crate) fn type_keys(&self, text: &str) {
-        self.session.active().send_keys(text);
+        self.session().active().send_keys(text);
     }
 
     fn devtools(&self, command: &str, params: &Value) {
         let command = json!({"cmd": command, "params": params});
-        self.session.post("goog/cdp/execute", &command);
+        self.session().post("goog/cdp/execute", &command);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let session = self.session.take().filter(|_| !thread::panicking());
+        if let Some(session) = session
+            && session.renew().is_ok()
+        {
+            LEFT.lock().unwrap().push(session);
+        }
     }
 }
 

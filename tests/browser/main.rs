@@ -12,7 +12,6 @@ mod page;
 mod plays;
 #[path = "../programs/mod.rs"]
 mod programs;
-#[cfg(all(feature = "metrics", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod scrutiny;

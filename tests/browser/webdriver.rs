@@ -1,35 +1,58 @@
 //! Just enough of WebDriver (<https://www.w3.org/TR/webdriver2/>) to drive one browser.
 
-use std::net::SocketAddr;
-
 use serde_json::{Value, json};
 
-use crate::programs::Server;
+use crate::{driver::Driver, programs::Server};
 
 /// The key of what stands for an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser, by the driver that has started it.
 pub(crate) struct Session {
-    driver: Server,
+    server: Server,
     path: String,
+    _driver: Driver,
 }
 
 impl Session {
     /// Starts a browser. The error is what the driver says if none starts.
-    pub(crate) fn start(driver: SocketAddr, capabilities: &Value) -> Result<Self, String> {
-        let driver = Server::at(&driver);
+    pub(crate) fn start(driver: Driver, capabilities: &Value) -> Result<Self, String> {
+        let server = Server::at(&driver.address());
         let wanted = json!({"capabilities": {"alwaysMatch": capabilities}});
-        let started = driver.send("POST", "/session", &wanted.to_string());
+        let started = server.send("POST", "/session", &wanted.to_string());
         let started = started.json();
         let Some(id) = started["value"]["sessionId"].as_str() else {
             let why = &started["value"]["message"];
             return Err(format!(
-                "chromium does not start (Debian: `apt-get install chromium`): {why}"
+                "chromium does not start (Debian: `apt-get install chromium`): {why}; it has printed:\n{}",
+                driver.output()
             ));
         };
         let path = format!("/session/{id}");
-        Ok(Self { driver, path })
+        Ok(Self {
+            server,
+            path,
+            _driver: driver,
+        })
+    }
+
+    /// Opens a new tab in place of the one that is open, and forgets what the page has complained about.
+    pub(crate) fn renew(&self) -> Result<(), Value> {
+        let post = |path, body: Value| self.send("POST", path, &body.to_string());
+        let tab = post("window/new", json!({"type": "tab"}))?;
+        self.send("DELETE", "window", "")?;
+        post("window", json!({"handle": tab["handle"]}))?;
+        // Its pages have the focus, though nothing else in the browser gives it to them.
+        let focus =
+            json!({"cmd": "Emulation.setFocusEmulationEnabled", "params": {"enabled": true}});
+        post("goog/cdp/execute", focus)?;
+        self.complaints()?;
+        Ok(())
+    }
+
+    /// What the page has complained about since this was asked last.
+    pub(crate) fn complaints(&self) -> Result<Value, Value> {
+        self.send("POST", "se/log", &json!({"type": "browser"}).to_string())
     }
 
     /// What the driver answers to a question.
@@ -65,7 +88,7 @@ impl Session {
 
     fn send(&self, method: &str, path: &str, body: &str) -> Result<Value, Value> {
         let path = format!("{}/{path}", self.path);
-        let response = self.driver.send(method, &path, body);
+        let response = self.server.send(method, &path, body);
         let value = response.json()["value"].take();
         match response.status {
             200 => Ok(value),

@@ -16,7 +16,7 @@ use crate::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_is_killed_and_comes_back_empty_costs_one_burst() {
     let server = Server::start();
-    let load = Load::start(Stack::connect(server.url()).await);
+    let load = Load::start(Stack::with_deadline(server.url(), LONG).await);
     load.more(1000).await;
     let killed = Instant::now();
     server.kill();

@@ -15,24 +15,32 @@ use std::{
 };
 
 /// Runs a server as it is told, line by line, and answers each order with its process id.
-/// Its input ends when the test lets go of it or ends, and so do then the server and its files.
+/// Its input ends when the test lets go of it or ends, and so do then the server and its files. What the server has started
+/// writes to the same log, and uses the files until that has no more writers.
 const WATCHER: &str = r#"
 home=$1
 server=$2
 shift 2
 cd "$home" || exit
+export TMPDIR="$home"
 command -v "$server" || { rm -rf "$home"; exit; }
 trap '' HUP INT TERM
+mkfifo output
+cat output >>log &
+logger=$!
+exec 4>output
 pid=
 while read -r order; do
     case $order in
-    START) "$server" "$@" >>log 2>&1 & pid=$! ;;
+    START) "$server" "$@" >&4 2>&1 4>&- & pid=$! ;;
     *) kill -s "$order" "$pid" ;;
     esac
     echo "$pid"
     if [ "$order" = KILL ]; then wait "$pid"; pid=; echo gone; fi
 done
 if [ "$pid" ]; then kill -s KILL "$pid"; wait "$pid"; fi
+exec 4>&-
+wait "$logger"
 cd / && rm -rf "$home"
 "#;
 
@@ -65,7 +73,7 @@ impl Process {
         let mut watcher = Watcher { shell, answers };
         assert!(
             !watcher.answer().is_empty(),
-            "{program} is not in the PATH: install it (Debian: `apt-get install {program}`)"
+            "{program} is not in the PATH: install it, as `script/test` does on Debian"
         );
         let watcher = Mutex::new(watcher);
         Self { home, watcher }

@@ -13,12 +13,15 @@ const SERVICE: &str = "tollgate";
 /// How often sentinels look and talk to each other, in milliseconds. The defaults are seconds.
 /// Once the master is down, replicas are looked at every second, whatever is set, and only those
 /// that were looked at within five `PING-PERIOD`s may be promoted.
-const PERIODS: [[&str; 2]; 5] = [
+/// Sentinels do nothing for 30 s after a pause of `TILT-TRIGGER`, since their clock may have stepped. Here, the pause is one of
+/// a busy machine.
+const PERIODS: [[&str; 2]; 6] = [
     ["INFO-PERIOD", "100"],
     ["PING-PERIOD", "300"],
     ["ASK-PERIOD", "100"],
     ["PUBLISH-PERIOD", "100"],
     ["ELECTION-TIMEOUT", "1000"],
+    ["TILT-TRIGGER", "120000"],
 ];
 
 /// For how long a master may say nothing, in milliseconds: when it is to be replaced, and otherwise.
