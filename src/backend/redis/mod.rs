@@ -48,6 +48,7 @@ mod answer;
 mod arguments;
 mod attempt;
 mod background;
+mod bucket_spends;
 mod builder;
 mod call;
 mod cluster;
@@ -66,6 +67,7 @@ mod script;
 mod servers;
 mod spend;
 mod stored_reply;
+mod stored_tiers;
 mod stored_window;
 mod upkeep;
 
