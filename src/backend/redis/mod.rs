@@ -153,11 +153,12 @@ impl RedisBackend {
     /// # Errors
     ///
     /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
-    /// password is wrong or the server is of another kind.
+    /// password is wrong, the user may not run scripts, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         self.begin()?;
         let connected = async {
             self.watched.servers.connected().await?;
+            self.watched.servers.may_run_scripts().await?;
             let refusal = self.watched.refusal().await;
             refusal.map_or(Ok(()), |finding| Err(finding.clone().into()))
         };
