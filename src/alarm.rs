@@ -11,6 +11,7 @@ use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
+    process,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
     thread,
@@ -83,12 +84,13 @@ impl Alarm {
 
     /// Wakes a task at an instant. If no thread can be started, it leaves that to the timer.
     fn set(&'static self, at: Instant, waker: Waker) {
-        let mut calls = self.lock();
+        let mut calls = self.lock_own();
         let is_first = calls.add(at, waker);
-        if !calls.has_thread {
+        if calls.thread_of.is_none() {
             let thread = thread::Builder::new().name("tollgate-alarm".to_owned());
-            calls.has_thread = thread.spawn(|| self.run()).is_ok();
-            if !calls.has_thread {
+            let is_started = thread.spawn(|| self.run()).is_ok();
+            calls.thread_of = is_started.then(process::id);
+            if !is_started {
                 let forgotten = mem::take(&mut calls.queue);
                 drop(calls);
                 drop(forgotten);
@@ -113,12 +115,29 @@ impl Alarm {
                     let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
                     calls = after;
                     if timeout.timed_out() && calls.queue.is_empty() {
-                        calls.has_thread = false;
+                        calls.thread_of = None;
                         return;
                     }
                 }
             }
         }
+    }
+
+    /// Locks the calls of this process. A process that was forked from the one with the thread has no thread, and a copy of
+    /// the calls, which it forgets.
+    fn lock_own(&self) -> MutexGuard<'_, Calls> {
+        let mut calls = self.lock();
+        if calls
+            .thread_of
+            .is_none_or(|process| process == process::id())
+        {
+            return calls;
+        }
+        calls.thread_of = None;
+        let copies = mem::take(&mut calls.queue);
+        drop(calls);
+        drop(copies);
+        self.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
@@ -131,7 +150,8 @@ struct Calls {
     /// By instant, and those of one instant in the order in which they were added.
     queue: BTreeMap<(Instant, u64), Waker>,
     added: u64,
-    has_thread: bool,
+    /// The process in which the thread runs, if there is one.
+    thread_of: Option<u32>,
 }
 
 impl Calls {
@@ -139,7 +159,7 @@ impl Calls {
         Self {
             queue: BTreeMap::new(),
             added: 0,
-            has_thread: false,
+            thread_of: None,
         }
     }
 
@@ -281,9 +301,27 @@ mod tests {
             ALARM.set(now, waker(None, &sender));
             ALARM.set(now, waker(number, &sender));
             assert_eq!(woken.recv(), Ok(number));
-            while number % 2 == 0 && ALARM.lock().has_thread {
+            while number % 2 == 0 && ALARM.lock().thread_of.is_some() {
                 thread::yield_now();
             }
         }
+    }
+
+    #[test]
+    fn forked_process_starts_a_thread_of_its_own_and_wakes_no_task_of_the_other() {
+        static ALARM: Alarm = Alarm::new(Duration::ZERO);
+        let ((sender, woken), now) = (mpsc::channel(), Instant::now());
+        {
+            // The state that a fork copies, without the thread.
+            let mut calls = ALARM.lock();
+            calls.thread_of = Some(process::id() + 1);
+            calls.add(now, waker(1, &sender));
+        }
+        ALARM.set(now, waker(2, &sender));
+        assert_eq!(woken.recv(), Ok(2));
+        while ALARM.lock().thread_of.is_some() {
+            thread::yield_now();
+        }
+        assert_eq!(woken.try_iter().next(), None);
     }
 }

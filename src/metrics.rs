@@ -67,6 +67,8 @@ use metrics::{
 };
 use quanta::Clock;
 
+#[cfg(feature = "failure-policy")]
+use crate::transaction::OnFailure;
 use crate::{decision::ResultLabel, stats::Stats, transaction::Operation};
 
 /// Decided transactions. The [module docs](self) describe each metric.
@@ -330,10 +332,31 @@ pub(crate) fn circuit_is(to: &'static str) {
     count(CIRCUIT_TRANSITIONS, "to", to);
 }
 
-/// Counts a batch that was decided without the store.
+/// The numbers of batches decided without the store, each registered at its first use.
 #[cfg(feature = "failure-policy")]
-pub(crate) fn fell_back(action: &'static str) {
-    count(FALLBACK_REQUESTS, "action", action);
+#[derive(Default)]
+pub(crate) struct Fallbacks([OnceLock<Counter>; 3]);
+
+#[cfg(feature = "failure-policy")]
+impl Fallbacks {
+    /// Counts a batch that was decided like this.
+    #[inline]
+    pub(crate) fn count(&self, action: OnFailure) {
+        let name = match action {
+            OnFailure::Local => "local",
+            OnFailure::Allow => "allow",
+            OnFailure::Refuse => "refuse",
+        };
+        let new = || counter!(FALLBACK_REQUESTS, "action" => name);
+        self.0[action as usize].get_or_init(new).increment(1);
+    }
+}
+
+#[cfg(feature = "failure-policy")]
+impl fmt::Debug for Fallbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fallbacks")
+    }
 }
 
 /// Counts a request that a layer has refused.

@@ -100,6 +100,9 @@ impl<B: Backend> DenyCache<B> {
 
     /// Creates a cache of about `buckets` buckets, at 120 bytes each. When it is full, the entries that expire
     /// soonest are replaced.
+    ///
+    /// The number is rounded up to a multiple of 8, and is at least 8, also for 0. For no cache, leave the `DenyCache`
+    /// out.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
         let sets = buckets.div_ceil(WAYS).max(1);

@@ -63,6 +63,8 @@ mod lease_terms;
 mod memory;
 #[cfg(feature = "tokio")]
 mod one_task;
+#[cfg(feature = "failure-policy")]
+mod per_thread;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod servers;

@@ -76,7 +76,9 @@ impl KeyExtractor for HeaderId {
         }
         match value.to_str().map(str::trim) {
             Ok("") => self.missing("is empty"),
-            Ok(id) if id.len() > Self::MAX_LEN => self.missing("is too long"),
+            Ok(id) if id.len() > Self::MAX_LEN => {
+                self.missing(&format!("is longer than {} bytes", Self::MAX_LEN))
+            }
             Ok(id) => id.into(),
             Err(_) => self.missing("is not visible ASCII"),
         }

@@ -202,8 +202,11 @@ pub(super) enum Mistake {
     MissingField(&'static str, &'static str),
     #[error("{field} is `{text}`: use a whole number up to 4294967295, in digits only")]
     Number { field: &'static str, text: String },
-    #[error(transparent)]
-    Duration(#[from] DurationError),
+    #[error("{field}: {source}")]
+    Duration {
+        field: &'static str,
+        source: DurationError,
+    },
     #[error(transparent)]
     Gcra(#[from] GcraError),
     #[error(transparent)]
@@ -301,6 +304,11 @@ impl Mistake {
             field: shortened(field),
             hint: hint.into(),
         }
+    }
+
+    /// Creates the mistake in a field that holds a duration.
+    pub(super) fn duration(field: &'static str) -> impl FnOnce(DurationError) -> Self {
+        move |source| Self::Duration { field, source }
     }
 
     pub(super) fn number(field: &'static str, text: &str) -> Self {

@@ -24,6 +24,7 @@
 mod assembly;
 mod bound;
 mod builder;
+mod display;
 mod duration;
 mod file;
 #[expect(clippy::module_inception, reason = "a limit is where one looks for it")]
@@ -33,6 +34,7 @@ mod mistake;
 mod name;
 mod notation;
 mod overrides;
+mod token_bucket;
 mod write;
 
 #[cfg(feature = "reload")]

@@ -32,8 +32,8 @@ pub enum LimiterError {
     },
     /// The cost could never pass.
     #[error(
-        "cost {cost} is above the {measure} of limit `{limit}`{}, {burst}: lower the cost, raise the \
-         {measure}, or make it a debit", overridden(.id)
+        "cost {cost} is above the {measure} of limit `{limit}`{}, {}, raise the {measure}, or make it a debit",
+        overridden(.id), bound(*.burst, *.configured)
     )]
     CostAboveBurst {
         /// The limit.
@@ -42,8 +42,10 @@ pub enum LimiterError {
         id: Option<String>,
         /// The cost.
         cost: u32,
-        /// The limit's burst, or the most that it admits at once.
+        /// The limit's burst, or the most that it admits at once. With leases, it is the part that they leave.
         burst: u32,
+        /// The same before leases took their part: equal to `burst` without leases.
+        configured: u32,
         /// The exceeded measure, in words: `burst`, `units per window`, `quota`.
         measure: &'static str,
     },
@@ -80,14 +82,14 @@ pub enum LimiterError {
     },
     /// A debit of a window for which there is no room.
     #[error(
-        "the window of limit {limit} remembers at most {} units, and has no room for a debit of {cost} more: lower the \
-         cost, or use a quota",
+        "the window of limit {limit} remembers at most {} units, and has no room for a debit of {cost} more units: lower \
+         the cost, or use a quota",
         Window::MAX_UNITS
     )]
     NoRoomForDebit {
         /// The limit's number or, if it has none, its name.
         limit: String,
-        /// The cost.
+        /// The cost, in units.
         cost: u32,
     },
     /// Two transactions of a batch are for one bucket.
@@ -157,13 +159,21 @@ impl LimiterError {
     /// Creates the error for a cost that is too high for the client with this canonical id.
     #[cold]
     pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
-        let in_force = named.in_force(folded);
+        let id = named.own(folded).map(|own| own.id);
+        let limit = named.in_force(folded).unwrap_or(&Limit::UNLIMITED);
+        Self::too_costly(named.name.as_str(), id, cost, limit)
+    }
+
+    /// Creates the error for a cost that is too high for a limit or, with an id, for the limit of its override.
+    pub(super) fn too_costly(name: &str, id: Option<&str>, cost: u32, limit: &Limit) -> Self {
+        let burst = limit.max_cost().unwrap_or(0);
         Self::CostAboveBurst {
-            limit: named.name.to_string(),
-            id: named.own(folded).map(|own| own.id.into()),
+            limit: name.into(),
+            id: id.map(Into::into),
             cost,
-            burst: in_force.and_then(Limit::max_cost).unwrap_or(0),
-            measure: in_force.map_or("burst", measure),
+            burst,
+            configured: limit.before_split().unwrap_or(burst),
+            measure: measure(limit),
         }
     }
 }
@@ -178,12 +188,22 @@ impl From<BackendError> for LimiterError {
 }
 
 /// Returns the measure that bounds the cost of one request, in words.
-pub(super) fn measure(limit: &Limit) -> &'static str {
+fn measure(limit: &Limit) -> &'static str {
     match limit.algorithm() {
         Some(Algorithm::Window(_)) => "units per window",
         Some(Algorithm::Quota(_)) => "quota",
         Some(Algorithm::Tiers(_)) => "units of all tiers",
         Some(Algorithm::Gcra(_)) | None => "burst",
+    }
+}
+
+/// Writes the bound on a cost, and what to lower.
+fn bound(burst: u32, configured: u32) -> String {
+    match configured.saturating_sub(burst) {
+        0 => format!("{burst}: lower the cost"),
+        leased => format!(
+            "{burst} (it is {configured}, and leases reserve {leased} of it): lower the cost or the lease"
+        ),
     }
 }
 

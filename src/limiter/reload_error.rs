@@ -3,7 +3,7 @@ use std::{fmt, path::PathBuf};
 use thiserror::Error;
 
 use super::limiter_error::LimiterError;
-use crate::{backend::NotAdmitted, limit::LimitName};
+use crate::{backend::NotAdmitted, id::IdFormat, limit::LimitName};
 
 /// The error for new limits that were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
@@ -14,7 +14,7 @@ pub enum ReloadError {
     Rule(#[source] LimiterError),
     /// A limit that a rule uses was removed from the file that defined it.
     #[error(
-        "limit `{limit}`, which a rule uses, is no longer in {file}: put it back, or write `{limit}: {{}}` to turn it off \
+        "limit `{limit}`, which a rule uses, is no longer in {file}: put it back, or write `{limit}: {off}` to turn it off \
            ({hint})", file = .file.display()
     )]
     Removed {
@@ -22,6 +22,8 @@ pub enum ReloadError {
         limit: String,
         /// The file that defined it.
         file: PathBuf,
+        /// The entry that turns it off: without values, but with its number and id format.
+        off: String,
         /// The suggested new name.
         hint: String,
     },
@@ -60,6 +62,16 @@ pub enum ReloadError {
         /// The reason.
         source: NotAdmitted,
     },
+}
+
+/// Returns the entry of a limit that is off. It repeats the number and the id format, because the limit's buckets depend on
+/// them.
+pub(super) fn off_entry(name: &LimitName) -> String {
+    let number = name.number().map(|number| format!("number: {number}"));
+    let format = Some(name.format()).filter(|format| *format != IdFormat::default());
+    let id = format.map(|format| format!("id: {format}"));
+    let fields: Vec<_> = number.into_iter().chain(id).collect();
+    format!("{{{}}}", fields.join(", "))
 }
 
 /// Writes the id of an override.

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    limiter_error::{LimiterError, measure},
+    limiter_error::LimiterError,
     recorder::shown,
-    reload_error::ReloadError,
+    reload_error::{ReloadError, off_entry},
 };
 use crate::{
     limit::{Limit, Limits, NamedLimit, did_you_mean},
@@ -69,13 +69,7 @@ impl RuleRequirement {
                 least: cost,
             }),
             Mode::Debit => Ok(()),
-            _ if cost > max_cost => Err(LimiterError::CostAboveBurst {
-                limit: name,
-                id: id.map(Into::into),
-                cost,
-                burst: max_cost,
-                measure: measure(limit),
-            }),
+            _ if cost > max_cost => Err(LimiterError::too_costly(&name, id, cost, limit)),
             _ => Ok(()),
         }
     }
@@ -86,11 +80,13 @@ impl RuleRequirement {
         before: &Limits,
         limits: &Limits,
     ) -> Result<(), ReloadError> {
-        let file = before.get(&self.limit).and_then(NamedLimit::file);
+        let was = before.get(&self.limit);
+        let file = was.and_then(|was| Some((was, was.file()?)));
         match (limits.get(&self.limit), file) {
-            (None, Some(file)) => Err(ReloadError::Removed {
+            (None, Some((was, file))) => Err(ReloadError::Removed {
                 limit: self.limit.to_string(),
                 file: file.into(),
+                off: off_entry(&was.name),
                 hint: did_you_mean(&self.limit, &limits.names()),
             }),
             _ => Ok(()),

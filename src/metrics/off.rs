@@ -1,5 +1,7 @@
 //! Stand-ins for the metrics, which count nothing without the feature `metrics`.
 
+#[cfg(feature = "failure-policy")]
+use crate::transaction::OnFailure;
 use crate::{decision::ResultLabel, transaction::Operation};
 
 #[derive(Clone, Debug, Default)]
@@ -66,8 +68,16 @@ impl StoreCall {
 pub(crate) fn circuit_is(_to: &'static str) {}
 
 #[cfg(feature = "failure-policy")]
-#[inline]
-pub(crate) fn fell_back(_action: &'static str) {}
+#[derive(Debug, Default)]
+pub(crate) struct Fallbacks(());
+
+#[cfg(feature = "failure-policy")]
+impl Fallbacks {
+    #[inline]
+    pub(crate) fn count(&self, _action: OnFailure) {
+        let Self(()) = self;
+    }
+}
 
 #[inline]
 pub(crate) fn refused(_reason: &'static str) {}

@@ -192,6 +192,23 @@ impl Per {
 }
 
 impl CalendarUnit {
+    pub(crate) const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
+
+    /// Returns the unit that [`Display`](fmt::Display) writes as this word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|unit| unit.word() == word)
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
+
     /// Returns the longest length, in µs.
     pub(crate) const fn longest(self) -> u64 {
         match self {
@@ -274,12 +291,7 @@ static MONTHS: LazyLock<Box<[i64]>> = LazyLock::new(|| {
 impl fmt::Display for CalendarUnit {
     /// Writes `hour`, `day`, `week` or `month`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        })
+        f.write_str(self.word())
     }
 }
 
@@ -308,13 +320,6 @@ mod tests {
     };
 
     use super::*;
-
-    const UNITS: [CalendarUnit; 4] = [
-        CalendarUnit::Hour,
-        CalendarUnit::Day,
-        CalendarUnit::Week,
-        CalendarUnit::Month,
-    ];
 
     fn local(offset: UtcOffset, at: u64) -> DateTime {
         let offset = Offset::from_seconds(i32::from(offset.as_minutes()) * 60).unwrap();
@@ -382,7 +387,7 @@ mod tests {
         ] {
             let mut at = 0;
             while at < Instant::END.as_micros() {
-                for unit in UNITS {
+                for unit in CalendarUnit::ALL {
                     for at in [at.saturating_sub(1), at, at + 1] {
                         assert_bounds(unit, offset, at);
                     }
@@ -406,7 +411,7 @@ mod tests {
                 let offset = UtcOffset::minutes(minutes);
                 let midnight = global(offset, date(year, month, day).at(0, 0, 0, 0));
                 for later in [-1, 0, 1, 86_400_000_000 - 1, 86_400_000_000] {
-                    for unit in UNITS {
+                    for unit in CalendarUnit::ALL {
                         assert_bounds(unit, offset, micros(midnight + later));
                     }
                 }
@@ -422,7 +427,7 @@ mod tests {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
-                for unit in UNITS {
+                for unit in CalendarUnit::ALL {
                     assert_bounds(unit, offset, state >> 12);
                 }
             }

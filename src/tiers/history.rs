@@ -103,6 +103,37 @@ impl History {
         logs + units * size_of::<u64>()
     }
 
+    /// Begins a history of another store, with the time of its last grant. The tiers are pushed lowest first.
+    #[cfg(feature = "redis")]
+    pub(crate) fn begin(last: u64, tiers: usize) -> Self {
+        let logs = SmallVec::with_capacity(tiers);
+        Self { last, logs }
+    }
+
+    /// Adds a tier that counts its units. Returns `None` if no grants lead to it.
+    #[cfg(feature = "redis")]
+    pub(crate) fn push_counted(&mut self, entry: Option<u64>, units: u32) -> Option<()> {
+        self.push(entry, TierUnits::Counted(units))
+    }
+
+    /// Adds a tier with the times of its units, oldest first. Returns `None` if no grants lead to it.
+    #[cfg(feature = "redis")]
+    pub(crate) fn push_logged(&mut self, entry: Option<u64>, times: VecDeque<u64>) -> Option<()> {
+        let is_past = times.back().is_none_or(|newest| *newest <= self.last);
+        let in_order = times.iter().is_sorted() && is_past;
+        self.push(entry.filter(|_| in_order), TierUnits::Logged(times))
+    }
+
+    #[cfg(feature = "redis")]
+    fn push(&mut self, entry: Option<u64>, units: TierUnits) -> Option<()> {
+        let is_possible = match entry {
+            Some(entry) => entry <= self.last,
+            None => units == TierUnits::default(),
+        };
+        self.logs.push(Log { entry, units });
+        is_possible.then_some(())
+    }
+
     /// Returns the part of the history that a request depends on.
     pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> TierView<'_> {
         let now = asked.max(self.last);

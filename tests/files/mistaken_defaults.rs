@@ -313,67 +313,67 @@ const DURATIONS: &[Refusal] = &[
     (
         Yaml,
         "a:\n  burst: 1\n  count: 1\n  period: 60",
-        "limits:4: limit `a`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:4: limit `a`: period: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
         Json,
         "{\"a\": {\n\"period\": 60}}",
-        "limits:2: limit `a`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:2: limit `a`: period: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
         Toml,
         "[a]\nperiod = 60",
-        "limits:2: limit `a`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:2: limit `a`: period: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
         Yaml,
         "a: {period: 0}",
-        "limits:1: limit `a`: `0` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:1: limit `a`: period: `0` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
         Yaml,
         "a: {period: ''}",
-        "limits:1: limit `a`: `` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:1: limit `a`: period: `` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Yaml,
         "a: {period: -1s}",
-        "limits:1: limit `a`: `-1s` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:1: limit `a`: period: `-1s` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Yaml,
         "a: {period: 1d}",
-        "limits:1: limit `a`: `1d` is not a duration: the longest unit is the hour: write `24h`",
+        "limits:1: limit `a`: period: `1d` is not a duration: the longest unit is the hour: write `24h`",
     ),
     (
         Yaml,
         "a: {period: 1 s}",
-        "limits:1: limit `a`: `1 s` is not a duration: units are ns, us, ms, s, m and h",
+        "limits:1: limit `a`: period: `1 s` is not a duration: units are ns, us, ms, s, m and h",
     ),
     (
         Json,
         r#"{"a": {"period": "infinite"}}"#,
-        "limits:1: limit `a`: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:1: limit `a`: period: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Toml,
         "[a]\nperiod = '1 minute'",
-        "limits:2: limit `a`: `1 minute` is not a duration: units are ns, us, ms, s, m and h",
+        "limits:2: limit `a`: period: `1 minute` is not a duration: units are ns, us, ms, s, m and h",
     ),
     (
         Toml,
         "[a]\nperiod = 07:32:00",
-        "limits:2: limit `a`: `07:32:00` is not a duration: units are ns, us, ms, s, m and h",
+        "limits:2: limit `a`: period: `07:32:00` is not a duration: units are ns, us, ms, s, m and h",
     ),
     (
         Yaml,
         "a: {period: 99999999999999999999h}",
-        "limits:1: limit `a`: `99999999999999999999h` is not a duration: it is too long: shorten it",
+        "limits:1: limit `a`: period: `99999999999999999999h` is not a duration: it is too long: shorten it",
     ),
     (
         Yaml,
         "a: {period: 0.1ns}",
-        "limits:1: limit `a`: `0.1ns` is not a duration: it has a fraction of a nanosecond: round it",
+        "limits:1: limit `a`: period: `0.1ns` is not a duration: it has a fraction of a nanosecond: round it",
     ),
 ];
 

@@ -177,7 +177,7 @@ const VALUES: &[Refusal] = &[
     (
         Toml,
         "[any]\nburst = 1\n\nperiod = 60",
-        "limits:4: limit `any`: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:4: limit `any`: period: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
         Yaml,

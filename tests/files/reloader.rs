@@ -180,8 +180,8 @@ fn limit_that_is_removed_is_named_with_its_file() {
     files.write("overrides.yml", "");
     files.write("defaults.yml", &DEFAULTS.replace("orders", "order"));
     let expected = format!(
-        "limit `orders`, which a rule uses, is no longer in {}: put it back, or write `orders: {{}}` to turn it \
-         off (did you mean `order`?)",
+        "limit `orders`, which a rule uses, is no longer in {}: put it back, or write `orders: {{number: 6, id: \
+         regId}}` to turn it off (did you mean `order`?)",
         defaults.display()
     );
     assert_eq!(reloader.reload().unwrap_err().to_string(), expected);
@@ -201,6 +201,34 @@ fn limit_that_is_removed_is_named_with_its_file() {
         defaults.display()
     );
     assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+#[test]
+fn advice_to_turn_a_removed_limit_off_is_accepted() {
+    let files = Files::new("off");
+    files.write("overrides.yml", "");
+    for (fields, id) in [
+        ("", "7"),
+        ("number: 6", "7"),
+        ("id: regId:domain", "7:example.com"),
+        ("number: 6, id: regId", "7"),
+    ] {
+        let comma = if fields.is_empty() { "" } else { ", " };
+        let values = format!("orders: {{{fields}{comma}burst: 10, count: 10, period: 1s}}");
+        files.write("defaults.yml", &values);
+        let limiter = files.limiter();
+        let rule = Rule::new("orders", HeaderId::new("x-account"));
+        let _layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+        let reloader = files.reloader(&limiter);
+        files.write("defaults.yml", "others: {}");
+        let error = reloader.reload().unwrap_err().to_string();
+        let advice = format!("write `orders: {{{fields}}}` to turn it off");
+        assert!(error.contains(&advice), "{error}");
+        files.write("defaults.yml", &format!("orders: {{{fields}}}"));
+        assert!(reloader.reload().unwrap(), "{fields}");
+        let off = limiter.try_spend(&Transaction::new("orders", id));
+        assert!(!off.unwrap().unwrap().limited(), "{fields}");
+    }
 }
 
 /// Whether a list is said to hold an address.

@@ -140,12 +140,12 @@ const MISTAKES: [Refusal; 25] = [
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"1\"}]}}",
-        "limits:3: limit `a`: `1` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:3: limit `a`: window: `1` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"forever\"}]}}",
-        "limits:3: limit `a`: `forever` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:3: limit `a`: window: `forever` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Json,
@@ -195,7 +195,7 @@ const MISTAKES: [Refusal; 25] = [
     (
         Toml,
         "[a]\n[[a.tiers]]\nlimit = 5\nwindow = '1s'\n[[a.tiers]]\nlimit = 5\nwindow = '1s'\nactive = 5",
-        "limits:8: limit `a`: `5` is not a duration: add a unit, one of ns, us, ms, s, m, h",
+        "limits:8: limit `a`: active: `5` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
 ];
 

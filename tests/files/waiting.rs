@@ -91,7 +91,7 @@ const REFUSED: [Refusal; 10] = [
     (
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"infinite\"}}",
-        "limits:2: limit `a`: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
+        "limits:2: limit `a`: max_wait: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
     ),
     (
         Json,

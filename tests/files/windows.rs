@@ -257,10 +257,10 @@ fn limits_are_shown_in_words() {
         shown,
         [
             "5 in any 15m0s",
-            "7 per hour at -03:30",
-            "1000 per day at +02:00",
-            "4294967295 per week",
-            "1 per month",
+            "7 per calendar hour at -03:30",
+            "1000 per calendar day at +02:00",
+            "4294967295 per calendar week",
+            "1 per calendar month",
             "9 per 15m0s from first use",
         ]
     );

@@ -212,7 +212,7 @@ fn header_is_an_id_only_if_it_is_one_clear_value() {
         (&[b"  "], "is empty"),
         (&[b"1", b"2"], "more than once"),
         (&["é".as_bytes()], "not visible ASCII"),
-        (&[&too_long], "too long"),
+        (&[&too_long], "is longer than 1024 bytes"),
     ];
     for (values, reason) in refused {
         let answer = with(values);

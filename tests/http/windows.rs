@@ -91,7 +91,7 @@ async fn month_in_the_policy_has_the_length_of_the_current_one() {
         let body: serde_json::Value = serde_json::from_str(&text(denied).await).unwrap();
         let detail = body["detail"].as_str().unwrap();
         assert!(
-            detail.starts_with("too many requests (1 per month) from"),
+            detail.starts_with("too many requests (1 per calendar month) from"),
             "{detail}"
         );
     }

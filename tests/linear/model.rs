@@ -89,7 +89,7 @@ impl Terms {
                     false => self.unused(),
                 }
             }
-            _ => panic!("{bucket:?} of {self:?}"),
+            _ => self.has_no(bucket),
         }
     }
 
@@ -121,7 +121,7 @@ impl Terms {
                 let used = used + cost;
                 (used <= quota).then_some(Bucket::Quota { start, used })
             }
-            _ => panic!("{bucket:?} of {self:?}"),
+            _ => self.has_no(bucket),
         }
     }
 
@@ -177,7 +177,7 @@ impl Terms {
                 let rest = self.end(start).saturating_sub(now);
                 (quota.saturating_sub(used), if used > 0 { rest } else { 0 })
             }
-            _ => panic!("{bucket:?} of {self:?}"),
+            _ => self.has_no(bucket),
         };
         Figures {
             remaining,
@@ -188,19 +188,21 @@ impl Terms {
     /// What a receipt of a charge names, if the decision has shown these figures.
     pub(super) fn charged_at(self, now: u64, reset_after: u64) -> u64 {
         match self {
-            Self::Quota { first_use, .. } => now + reset_after - first_use.unwrap_or(HOUR),
+            Self::Quota { .. } => now + reset_after - self.end(0),
             _ => now,
         }
     }
 
     /// The end of a quota's period.
     fn end(self, start: u64) -> u64 {
-        match self {
-            Self::Quota {
-                first_use: Some(length),
-                ..
-            } => start + length,
-            _ => start + HOUR,
-        }
+        let length = match self {
+            Self::Quota { first_use, .. } => first_use,
+            _ => None,
+        };
+        start + length.unwrap_or(HOUR)
+    }
+
+    fn has_no(self, bucket: &Bucket) -> ! {
+        panic!("{bucket:?} of {self:?}")
     }
 }

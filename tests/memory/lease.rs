@@ -357,11 +357,20 @@ fn limits_that_cannot_be_leased_are_rejected() {
     }
     // Five processes hold nine each.
     let limiter = Limiter::new(limits(), Lease::new(MemoryBackend::new(), 5));
-    let layer = RateLimitLayer::with_limiter(limiter);
+    let layer = RateLimitLayer::with_limiter(limiter.clone());
     let rule = |cost| Rule::new("hot", ClientIp::peer()).cost(cost);
     assert!(layer.clone().try_rule(rule(55)).is_ok());
     let error = layer.try_rule(rule(56)).unwrap_err().to_string();
     assert!(error.contains("56") && error.contains("55"), "{error}");
+    for (name, measure) in [("hot", "burst"), ("plan", "quota")] {
+        let spend = limiter.spend(&one(name).cost(56)).now_or_never();
+        let error = spend.unwrap().unwrap_err().to_string();
+        let expected = format!(
+            "cost 56 is above the {measure} of limit `{name}`, 55 (it is 100, and leases reserve 45 of it): lower the \
+             cost or the lease, raise the {measure}, or make it a debit"
+        );
+        assert_eq!(error, expected);
+    }
 }
 
 #[test]

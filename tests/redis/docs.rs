@@ -121,3 +121,29 @@ async fn user_of_a_cluster_has_the_rights_that_it_needs() {
     forbid(to, "asking");
     limiter.spend(&first).await.unwrap_err();
 }
+
+#[tokio::test]
+async fn user_that_may_not_run_scripts_is_refused_on_connecting() {
+    let server = Server::start();
+    let user = &users()[0];
+    let connect = async || {
+        let url = server.url().replace("://", "://tollgate:secret@");
+        let backend = RedisBackend::new(url).unwrap();
+        backend.connected(LONG).await
+    };
+    for right in ["eval", "evalsha"] {
+        set_up(&server, user);
+        forbid(&server, right);
+        let error = connect().await.unwrap_err();
+        assert!(error.is_permanent(), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("NOPERM"), "{error}");
+        for needed in rights(user) {
+            assert!(error.contains(&format!("+{needed}")), "{needed}: {error}");
+        }
+    }
+    // Without this one, scripts are sent as they are needed.
+    set_up(&server, user);
+    forbid(&server, "script|load");
+    connect().await.unwrap();
+}

@@ -11,10 +11,11 @@ use tollgate::{
             fred::{
                 clients::{Client, Pool},
                 interfaces::ClientLike,
-                types::config::Config,
+                types::config::{ClusterDiscoveryPolicy, Config, ServerConfig},
             },
         },
     },
+    check::Checks,
     clock::{ManualClock, Timestamp},
     id::IdFormat,
     limit::LimitName,
@@ -198,7 +199,8 @@ async fn batch_of_four_limits_is_one_round_trip() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn all_scripts_are_loaded_on_connecting() {
     let server = Server::start();
-    let _backend = connect(server.url()).await;
+    // Not `connected`, which runs one more.
+    let _backend = RedisBackend::new(server.url()).unwrap();
     crate::redis_support::wait_for("the scripts", || {
         server.info("number_of_cached_scripts") == "5"
     });
@@ -286,22 +288,89 @@ async fn connections_take_turns_and_keys_have_their_form() {
     );
 }
 
+/// URLs, and a part of their errors.
+const NOWHERE: &[(&str, &str)] = &[
+    ("localhost", "it has no scheme"),
+    ("redis://", "it has no host: use"),
+    ("http://localhost", "it begins with another scheme"),
+    (
+        "redis-sentinel://localhost:26379",
+        "it has no `sentinelServiceName`: use",
+    ),
+    (
+        "redis://localhost:port",
+        "its port is not a number up to 65535: use",
+    ),
+    (
+        "redis://localhost/a/b",
+        "its path is not the number of a database: use",
+    ),
+    (
+        "redis://localhost/300",
+        "its path is not the number of a database: use",
+    ),
+    (
+        "redis-cluster://localhost:1?node=other",
+        "a `node` is not written as `host:port`: use",
+    ),
+    (
+        "redis-cluster://localhost:1?node=other:x",
+        "a `node` is not written as `host:port`: use",
+    ),
+    (
+        "redis://localhost:99999",
+        "its port is not a number up to 65535: use",
+    ),
+    ("redis://[::1", "its host is not a name or an address: use"),
+    (
+        "redis://%ff@localhost",
+        "its user or password is not UTF-8: use",
+    ),
+    ("redis+unix://", "it has no path to a socket: write"),
+    ("redis+unix:///", "it has no path to a socket: write"),
+];
+
 #[tokio::test]
 async fn sources_that_lead_nowhere_are_refused() {
-    for (url, reason) in [
-        ("localhost", "it has no scheme"),
-        ("redis://", "use `redis://host:6379`"),
-        ("http://localhost", "it begins with another scheme"),
-        ("redis-sentinel://localhost", "sentinelServiceName"),
-        ("redis://localhost:port", "use `redis://host:6379`"),
-    ] {
-        let error = RedisBackend::new(url).unwrap_err().to_string();
+    for (url, reason) in NOWHERE {
+        let error = RedisBackend::new(*url).unwrap_err().to_string();
         assert!(error.contains(reason), "{url}: {error}");
+        assert!(!error.contains("Invalid"), "{error}");
     }
     let none = RedisBackend::builder("redis://localhost")
         .connections(0)
         .build();
     assert!(matches!(none, Err(RedisError::Config(_))));
+    let nowhere = Config {
+        server: ServerConfig::Clustered {
+            hosts: Vec::new(),
+            policy: ClusterDiscoveryPolicy::default(),
+        },
+        ..Config::default()
+    };
+    let error = RedisBackend::new(nowhere).unwrap_err().to_string();
+    assert!(error.contains("it has no servers"), "{error}");
     let source = format!("{:?}", ConnectionSource::from("redis://:secret@localhost"));
     assert!(!source.contains("secret"));
+}
+
+#[tokio::test]
+async fn connections_that_would_not_be_made_are_refused() {
+    let client = Client::new(Config::default(), None, None, None);
+    let pool = Pool::new(Config::default(), None, None, None, 2).unwrap();
+    let cluster = "redis-cluster://localhost:7000".into();
+    for (source, reason) in [
+        (cluster, "one connection to each master"),
+        (ConnectionSource::Client(client), "your own client or pool"),
+        (ConnectionSource::Pool(pool), "your own client or pool"),
+    ] {
+        let build = |connections| {
+            let backend = RedisBackend::builder(source.clone()).checks(Checks::none());
+            backend.connections(connections).build()
+        };
+        let error = build(3).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+        assert!(error.contains("leave out `connections`"), "{error}");
+        build(1).unwrap();
+    }
 }

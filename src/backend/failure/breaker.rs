@@ -37,11 +37,12 @@ impl Breaker {
     #[inline]
     pub(super) fn admit<'a>(&'a self, address: Option<Address<'a>>) -> Option<Pass<'a>> {
         let call = self.circuit.admit(|| self.now())?;
-        Some(Pass {
-            breaker: self,
-            address,
-            call: Some(call),
-        })
+        Some(self.pass(call, address))
+    }
+
+    /// Returns the pass of a call that began while the breaker was closed.
+    pub(super) fn admitted<'a>(&'a self, address: Option<Address<'a>>) -> Pass<'a> {
+        self.pass(Admitted::CLOSED, address)
     }
 
     /// Returns whether the next call would be let through.
@@ -58,6 +59,14 @@ impl Breaker {
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.circuit.is_calm()
+    }
+
+    fn pass<'a>(&'a self, call: Admitted, address: Option<Address<'a>>) -> Pass<'a> {
+        Pass {
+            breaker: self,
+            address,
+            call: Some(call),
+        }
     }
 
     fn now(&self) -> u64 {

@@ -30,6 +30,7 @@ impl Breakers {
     }
 
     /// Lets a batch through, unless one of its servers is known not to answer.
+    #[inline]
     pub(super) fn admit<'a>(
         &'a self,
         servers: Option<&'a dyn Servers>,
@@ -43,12 +44,21 @@ impl Breakers {
             passes: None,
         };
         // As long as nothing fails, it does not matter which servers a batch goes to.
-        if servers.is_none() || !self.are_calm() {
-            let passes = self.concerned(servers, batch).into_iter();
-            let admit = |server| self.of(server).admit(Address::new(servers, server));
-            admitted.passes = Some(passes.map(admit).collect::<Option<_>>()?);
+        if !self.are_calm() {
+            admitted.passes = Some(self.admit_each(servers, batch)?);
         }
         Some(admitted)
+    }
+
+    #[inline(never)]
+    fn admit_each<'a>(
+        &'a self,
+        servers: Option<&'a dyn Servers>,
+        batch: &Batch<'_>,
+    ) -> Option<EachPass<'a>> {
+        let concerned = self.concerned(servers, batch).into_iter();
+        let admit = |server| self.of(server).admit(Address::new(servers, server));
+        concerned.map(admit).collect()
     }
 
     /// Returns whether the next batch like this one would be let through.
@@ -121,6 +131,7 @@ type EachPass<'a> = SmallVec<[Pass<'a>; 1]>;
 
 impl<'a> Passes<'a> {
     /// Counts the end of the call.
+    #[inline]
     pub(super) fn ended(self, answer: &Result<Outcome, BackendError>) {
         match answer {
             Ok(_) | Err(BackendError::InvalidNow(_)) => self.succeeded(),
@@ -152,14 +163,18 @@ impl<'a> Passes<'a> {
         }
     }
 
+    #[inline(never)]
     fn each(self) -> EachPass<'a> {
         let Self {
             breakers, servers, ..
         } = self;
         self.passes.unwrap_or_else(|| {
             let concerned = breakers.concerned(servers, self.batch).into_iter();
-            let admit = |server| breakers.of(server).admit(Address::new(servers, server));
-            concerned.filter_map(admit).collect()
+            let admitted = |server| {
+                let address = Address::new(servers, server);
+                breakers.of(server).admitted(address)
+            };
+            concerned.map(admitted).collect()
         })
     }
 }

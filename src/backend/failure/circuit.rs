@@ -56,6 +56,11 @@ pub(super) struct End {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted(Option<State>);
 
+impl Admitted {
+    /// A call that was let through by a closed breaker.
+    pub(super) const CLOSED: Self = Self(None);
+}
+
 /// Opens after a number of consecutive failures. While it is open, it lets one call at a time through, after growing
 /// pauses, to find out whether the store is back.
 #[derive(Debug)]

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{debts::Debts, share::Share};
+use super::{
+    debts::Debts,
+    pending::{Pending, SeenState},
+    share::Share,
+};
 use crate::{
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
@@ -28,6 +32,8 @@ pub(super) const DEFAULT_DEBTS: usize = 10_000;
 /// A quota works the same way: the share is used in the same proportion as the whole. For a bucket with a window or
 /// tiers, one history holds both.
 ///
+/// The states that the store has answered for GCRA buckets are in `pending` first.
+///
 /// Clones share the memories.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
@@ -37,6 +43,7 @@ pub(super) struct Local {
     pub(super) own: Arc<MemoryBackend>,
     pub(super) share: Share,
     pub(super) debts: Arc<Debts>,
+    pending: Arc<Pending>,
 }
 
 impl Local {
@@ -47,6 +54,7 @@ impl Local {
             own: Arc::new(memory),
             share,
             debts: Arc::new(Debts::new(DEFAULT_DEBTS)),
+            pending: Arc::new(Pending::new()),
         }
     }
 
@@ -75,6 +83,10 @@ impl Local {
     /// Remembers the decisions of the store.
     pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
         let now = batch.now.unwrap_or_else(|| self.own.now());
+        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
+            // An older state must not be stored after these.
+            self.store_pending(batch, now.as_micros());
+        }
         if batch.operation == Operation::Reset {
             // Reset the bucket under every kind of limit: a reload can change the kind, and a later reload can bring
             // the old charges back.
@@ -95,7 +107,7 @@ impl Local {
                     let is_given_back = batch.operation == Operation::Refund && answer.passed;
                     match is_given_back {
                         true => self.learn_refund(bucket, tat),
-                        false => self.learn_state(bucket, tat),
+                        false => self.learn_state(bucket, tat, batch.now.is_none()),
                     }
                 }
                 (Algorithm::Quota(quota), State::Quota(usage)) => {
@@ -114,21 +126,56 @@ impl Local {
         }
     }
 
-    /// Raises the TAT seen at the store, and never lowers it: answers can arrive out of order, and a store can lose its
-    /// data. If local charges of this bucket still count, the store's charges are added to them as well.
-    fn learn_state(&self, bucket: Bucket<'_>, tat: Tat) {
-        let Bucket { member, gcra, now } = bucket;
-        let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
-        if tat.us < now_us {
+    /// Records a state that the store has answered. It can be stored later if its instant is by this process's clock.
+    #[inline]
+    fn learn_state(&self, bucket: Bucket<'_>, tat: Tat, is_by_own_clock: bool) {
+        let tat = bucket.bounded(tat);
+        if tat.us < bucket.now.as_micros() {
             // The bucket is full again, and a full bucket is not stored.
             return;
         }
-        let (before, after) = self.seen.change(member, gcra, now, |seen| seen.max(tat));
-        self.own
-            .change(member, gcra, now, |own| match own.us >= now_us {
-                true => gcra.charge_as(own, before, after, now_us),
-                false => own,
-            });
+        let state = SeenState {
+            bucket: bucket.member.fingerprint,
+            gcra: *bucket.gcra,
+            tat,
+            now: bucket.now,
+        };
+        if !(is_by_own_clock && self.pending.keep(state, |kept| self.store_state(kept))) {
+            self.store_state(&state);
+        }
+    }
+
+    /// Raises the TAT seen at the store, and never lowers it: answers can arrive out of order, and a store can lose its
+    /// data. If local charges of this bucket still count, the store's charges are added to them as well.
+    fn store_state(&self, state: &SeenState) {
+        let SeenState {
+            bucket,
+            gcra,
+            tat,
+            now,
+        } = state;
+        let now_us = now.as_micros();
+        let raise = |seen: Tat| seen.max(*tat);
+        let (before, after) = self.seen.change_row(bucket, gcra, *now, raise);
+        if !self.pending.are_at_once(now_us) {
+            // No local charges count at that instant.
+            return;
+        }
+        let charge = |own: Tat| match own.us >= now_us {
+            true => gcra.charge_as(own, before, after, now_us),
+            false => own,
+        };
+        let (_, own) = self.own.change_row(bucket, gcra, *now, charge);
+        self.pending.extend(own.us);
+    }
+
+    /// Stores the states that the store has answered up to an instant, by this process's clock.
+    #[inline]
+    fn store_pending(&self, batch: &Batch<'_>, until: u64) {
+        // By a client's clock, nothing is known about instants, and nothing may be kept.
+        let until = batch.now.map_or(until, |_| u64::MAX);
+        self.pending
+            .store_until(until, |state| self.store_state(state));
     }
 
     /// Repeats a refund of the store, which is at most what the store had charged.
@@ -200,7 +247,8 @@ impl Local {
         if let Algorithm::Gcra(gcra) = member.algorithm {
             let (seen, _) = self.seen.change(member, gcra, now, |seen| seen);
             if seen.us >= now.as_micros() {
-                self.own.change(member, gcra, now, |own| own.max(seen));
+                let (_, own) = self.own.change(member, gcra, now, |own| own.max(seen));
+                self.pending.extend(own.us);
             }
         }
     }
@@ -215,6 +263,10 @@ impl Local {
     ) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         now.validate()?;
+        self.store_pending(batch, now.as_micros());
+        if let Some(decided) = self.decide_own(batch, now, &is_meant) {
+            return Ok(self.decided(batch, decided, certain));
+        }
         let meant = batch.members.iter().filter(|member| is_meant(member));
         meant.for_each(|member| self.catch_up(member, now));
         let all = batch.members.iter().all(&is_meant);
@@ -222,18 +274,63 @@ impl Local {
             true => self.own.decide(&batch.at(Some(now)))?,
             false => self.decide_shares(batch, now, is_meant)?,
         };
+        Ok(self.decided(batch, decided, certain))
+    }
+
+    /// Decides a GCRA bucket without a share, in one step.
+    #[inline]
+    fn decide_own(
+        &self,
+        batch: &Batch<'_>,
+        now: Timestamp,
+        is_meant: impl Fn(&Member<'_>) -> bool,
+    ) -> Option<Outcome> {
+        let [member] = batch.members else {
+            return None;
+        };
+        let Algorithm::Gcra(gcra) = member.algorithm else {
+            return None;
+        };
+        let is_whole = self.share == Share::WHOLE && batch.now.is_none();
+        if !is_whole || batch.operation == Operation::Reset || !is_meant(member) {
+            return None;
+        }
+        // As long as local charges count, the store's charges are added to them, so they are no lower.
+        let catch_up = |own: Tat| match own.us >= now.as_micros() {
+            true => own,
+            false => own.max(self.seen.change(member, gcra, now, |seen| seen).0),
+        };
+        Some(self.own.decide_from(batch, member, gcra, now, catch_up))
+    }
+
+    /// Records the charges of a local decision.
+    #[inline]
+    fn decided(&self, batch: &Batch<'_>, decided: Outcome, certain: bool) -> Outcome {
         if batch.operation == Operation::Spend && decided.passes(batch) {
+            for answer in decided.answers() {
+                if let State::Gcra(tat) = answer.state {
+                    self.pending.extend(tat.us);
+                }
+            }
             self.note_charges(batch, &decided, certain);
         }
-        Ok(decided.by(Source::Local))
+        decided.by(Source::Local)
     }
 
     /// Refunds charges that were made locally, by receipt. The store is never involved. Returns `None` for other batches.
+    #[inline]
     pub(super) fn refund(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+        match batch.operation {
+            Operation::Refund => self.refund_local(batch),
+            _ => None,
+        }
+    }
+
+    fn refund_local(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         let members = batch.members.iter();
         let receipts = members.map(|member| member.receipt.filter(|receipt| receipt.is_local()));
         let receipts: SmallVec<[&Receipt; 4]> = receipts.collect::<Option<_>>()?;
-        if batch.operation != Operation::Refund || receipts.is_empty() {
+        if receipts.is_empty() {
             return None;
         }
         let now = batch.now.unwrap_or_else(|| self.own.now());
@@ -311,6 +408,7 @@ impl Local {
 
     /// Returns the figures of both memories together.
     pub(super) fn stats(&self) -> Stats {
+        self.pending.store_all(|state| self.store_state(state));
         let (seen, own) = (self.seen.stats(), self.own.stats());
         let sum = |a: Option<usize>, b: Option<usize>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         Stats {

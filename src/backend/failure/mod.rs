@@ -8,15 +8,10 @@ mod debts;
 mod local;
 mod owed;
 mod payback;
+mod pending;
 mod share;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use thiserror::Error;
@@ -29,7 +24,7 @@ use self::{
 };
 use super::{
     Backend, BackendError, Begun, Deciding, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
-    one_task::OneTask, slot::Slot,
+    one_task::OneTask, slot::Slots,
 };
 use crate::{
     clock::Timestamp,
@@ -93,8 +88,8 @@ pub struct FailurePolicy<B> {
     payback: OneTask,
     on_failure: OnFailure,
     deadline: Duration,
-    in_flight: AtomicUsize,
-    max_in_flight: usize,
+    in_flight: Slots,
+    fallbacks: metrics::Fallbacks,
 }
 
 impl<B: Backend> FailurePolicy<B> {
@@ -121,8 +116,8 @@ impl<B: Backend> FailurePolicy<B> {
             payback: OneTask::default(),
             on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
-            in_flight: AtomicUsize::new(0),
-            max_in_flight: Self::DEFAULT_MAX_IN_FLIGHT,
+            in_flight: Slots::new(Self::DEFAULT_MAX_IN_FLIGHT),
+            fallbacks: metrics::Fallbacks::default(),
         }
     }
 
@@ -165,7 +160,7 @@ impl<B: Backend> FailurePolicy<B> {
     /// Sets how many decisions may wait for the store.
     #[must_use]
     pub fn max_in_flight(mut self, max_in_flight: usize) -> Self {
-        self.max_in_flight = max_in_flight;
+        self.in_flight = Slots::new(max_in_flight);
         self
     }
 
@@ -218,7 +213,7 @@ impl<B: Backend> FailurePolicy<B> {
         let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
             return unasked(BackendError::not_done(CircuitOpen));
         };
-        let Some(slot) = Slot::take(&self.in_flight, self.max_in_flight) else {
+        let Some(slot) = self.in_flight.take() else {
             return unasked(BackendError::not_done(TooManyInFlight));
         };
         match self.store().begin_unboxed(batch, Some(self.deadline)) {
@@ -261,6 +256,9 @@ impl<B: Backend> FailurePolicy<B> {
 
     /// Decides without asking the store.
     fn unasked(&self, batch: &Batch<'_>, error: BackendError) -> Result<Outcome, BackendError> {
+        if may_be_local(batch) {
+            return self.meanwhile(batch, true);
+        }
         let mut decided = Err(error);
         self.follow(batch, &mut decided);
         decided
@@ -277,7 +275,7 @@ impl<B: Backend> FailurePolicy<B> {
             .iter()
             .any(|member| policy(member) == OnFailure::Refuse)
         {
-            metrics::fell_back("refuse");
+            self.fallbacks.count(OnFailure::Refuse);
             return Err(match certain {
                 true => BackendError::not_done(Refused),
                 false => BackendError::unavailable(Refused),
@@ -285,12 +283,11 @@ impl<B: Backend> FailurePolicy<B> {
         }
         let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
         let locally = batch.members.iter().any(is_local);
-        metrics::fell_back(if locally { "local" } else { "allow" });
+        self.fallbacks.count(match locally {
+            true => OnFailure::Local,
+            false => OnFailure::Allow,
+        });
         self.local.decide(batch, is_local, certain)
-    }
-
-    fn is_full(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight
     }
 }
 
@@ -308,7 +305,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         if let Some(refunded) = self.local.refund(batch) {
             return Some(refunded);
         }
-        let mut decided = if self.is_full() {
+        let mut decided = if self.in_flight.are_taken() {
             Err(BackendError::not_done(TooManyInFlight))
         } else if self.breakers.admits(self.store().servers(), batch) {
             self.store().try_apply(batch)?

@@ -11,7 +11,7 @@ use crate::{
     backend::BackendError,
     clock::{Clock, Timestamp},
     decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
-    gcra::Gcra,
+    gcra::{Gcra, Tat},
     quota::Quota,
     transaction::{Algorithm, Batch, Member, Operation},
 };
@@ -25,10 +25,24 @@ impl MemoryBackend {
             && let Algorithm::Gcra(gcra) = member.algorithm
             && batch.operation != Operation::Reset
         {
-            let answer = self.decide_gcra(batch, member, gcra, now);
+            let answer = self.decide_gcra(batch, member, gcra, now, |tat| tat);
             return Ok(Outcome::of_one(now, answer));
         }
         Ok(self.decide_others(batch, now))
+    }
+
+    /// Decides one GCRA bucket from another TAT than the stored one. A denial does not change it.
+    #[cfg(feature = "failure-policy")]
+    #[inline]
+    pub(in crate::backend) fn decide_from(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        gcra: &Gcra,
+        now: Timestamp,
+        tat: impl FnOnce(Tat) -> Tat,
+    ) -> Outcome {
+        Outcome::of_one(now, self.decide_gcra(batch, member, gcra, now, tat))
     }
 
     /// Decides the less common cases. It is separate, to keep the common case small.
@@ -59,11 +73,13 @@ impl MemoryBackend {
         member: &Member<'_>,
         gcra: &Gcra,
         now: Timestamp,
+        from: impl FnOnce(Tat) -> Tat,
     ) -> Answer {
         let (print, mut begins) = (&member.fingerprint, false);
         let mut rows = self.rows.lock(self.rows.of(print));
         let answer = rows.update(print, now, |stored| {
-            let before = stored.tat();
+            let stored = stored.tat();
+            let before = from(stored);
             let answer = judge_gcra(batch.action(member), member, gcra, before, now);
             let State::Gcra(tat) = answer.state else {
                 return (answer, None);
@@ -71,7 +87,7 @@ impl MemoryBackend {
             if tat == before {
                 return (answer, None);
             }
-            begins = before.us == 0;
+            begins = stored.us == 0;
             let changed = match tat.us >= now.as_micros() {
                 true => Value::gcra(tat, gcra.tolerance()),
                 false => Value::FULL,

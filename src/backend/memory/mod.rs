@@ -33,7 +33,7 @@ use crate::{
     decision::Answer,
     gcra::{Gcra, Tat},
     quota::{Quota, Usage},
-    transaction::{Action, Member},
+    transaction::{Action, Fingerprint, Member},
 };
 
 /// Keeps buckets in this process's memory.
@@ -151,7 +151,18 @@ impl MemoryBackend {
         now: Timestamp,
         change: impl FnOnce(Tat) -> Tat,
     ) -> (Tat, Tat) {
-        let print = &member.fingerprint;
+        self.change_row(&member.fingerprint, gcra, now, change)
+    }
+
+    /// Changes a GCRA bucket with this fingerprint in one step, and returns its TAT before and after.
+    #[cfg(feature = "failure-policy")]
+    pub(super) fn change_row(
+        &self,
+        print: &Fingerprint,
+        gcra: &Gcra,
+        now: Timestamp,
+        change: impl FnOnce(Tat) -> Tat,
+    ) -> (Tat, Tat) {
         let mut rows = self.rows.lock(self.rows.of(print));
         rows.update(print, now, |stored| {
             let before = stored.tat();

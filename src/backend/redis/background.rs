@@ -48,7 +48,7 @@ impl Background {
     fn start(&self) -> Result<(), RedisError> {
         let runtime = Handle::try_current().map_err(|_| {
             let problem = "there is no tokio runtime to connect in: await decisions inside of one";
-            RedisError::Config(problem.to_owned())
+            RedisError::config(problem)
         })?;
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_running() {

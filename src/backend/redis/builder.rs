@@ -56,6 +56,9 @@ impl RedisBackendBuilder {
 
     /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
     /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
+    ///
+    /// On a cluster, there is one connection to each master. Your own client or pool has its own connections. For both, a
+    /// number other than 1 is an error.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -82,16 +85,17 @@ impl RedisBackendBuilder {
     /// # Errors
     ///
     /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or the timeout is
-    /// zero, or if the checks are strict and find a mistake.
+    /// zero, if connections are set for a cluster or for your own client, or if the checks are strict and find a
+    /// mistake.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
             let problem =
                 "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
-            return Err(RedisError::Config(problem.to_owned()));
+            return Err(RedisError::config(problem));
         }
         if self.together == 0 {
             let problem = "a call of 0 decisions decides nothing: use at least 1";
-            return Err(RedisError::Config(problem.to_owned()));
+            return Err(RedisError::config(problem));
         }
         let reporter = Reporter::new(self.checks);
         let servers = self.servers(&reporter)?;
@@ -110,9 +114,19 @@ impl RedisBackendBuilder {
     }
 
     fn servers(&self, reporter: &Reporter) -> Result<Servers, RedisError> {
+        let is_borrowed = matches!(
+            self.source,
+            ConnectionSource::Client(_) | ConnectionSource::Pool(_)
+        );
         let config = match &self.source {
             ConnectionSource::Url(url) => config::parse(url)?,
             ConnectionSource::Config(config) => (**config).clone(),
+            _ if is_borrowed && self.connections != 1 => {
+                return Err(RedisError::config(
+                    "your own client or pool has the connections: leave out `connections`, or use a pool of as many \
+                     clients",
+                ));
+            }
             ConnectionSource::Client(client) => {
                 return Servers::borrow(vec![client.clone()], self.together, reporter);
             }

@@ -9,10 +9,13 @@ use std::{
 
 use fred::{
     clients::{Client, Pool},
+    error::{Error, ErrorKind},
     interfaces::ClientLike,
     rustls::{ClientConfig, RootCertStore, crypto::ring},
     rustls_native_certs,
-    types::config::{Config, ConnectionConfig, ReconnectError, TcpConfig, TlsConfig, TlsConnector},
+    types::config::{
+        Config, ConnectionConfig, ReconnectError, ServerConfig, TcpConfig, TlsConfig, TlsConnector,
+    },
 };
 
 use super::error::RedisError;
@@ -111,11 +114,38 @@ pub(super) fn parse(url: &str) -> Result<Config, RedisError> {
         return Err(invalid("it begins with another scheme"));
     }
     let config = Config::from_url(&format!("{plain}://{rest}"));
-    let mut config = config.map_err(|error| invalid(error.details()))?;
+    let mut config = config.map_err(|error| invalid(problem(&plain, &error)))?;
     if tls {
         config.tls = Some(native_tls()?);
     }
     Ok(config)
+}
+
+/// Returns the mistake in a URL of this scheme, in place of the words of fred and of the crate `url`.
+fn problem(scheme: &str, error: &Error) -> &'static str {
+    match (error.kind(), error.details()) {
+        (ErrorKind::Url, "InvalidPort") => "its port is not a number up to 65535",
+        (ErrorKind::Url, "EmptyHost") | (_, "Invalid or missing host.") => "it has no host",
+        (ErrorKind::Url, _) => "its host is not a name or an address",
+        (_, details) if details.contains("service name") => "it has no `sentinelServiceName`",
+        (_, details) if details.contains("UTF-8") => "its user or password is not UTF-8",
+        _ if scheme == "redis" => "its path is not the number of a database",
+        _ if scheme == "redis-cluster" => "a `node` is not written as `host:port`",
+        _ => "its path is not the number of a database, or a `node` is not written as `host:port`",
+    }
+}
+
+/// Rejects a configuration that leads to no server.
+pub(super) fn validate(config: &Config) -> Result<(), RedisError> {
+    match &config.server {
+        ServerConfig::Unix { path } if path.file_name().is_none() => Err(RedisError::config(
+            "it has no path to a socket: write it as `redis+unix:///path/to.sock`",
+        )),
+        server if server.hosts().is_empty() => Err(RedisError::config(
+            "it has no servers: add the address of at least one",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Configures TLS with rustls and ring, and the certificates that the system trusts.
@@ -125,7 +155,7 @@ fn native_tls() -> Result<TlsConfig, RedisError> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let problem = "TLS: the system has no root certificates: install `ca-certificates`";
-        return Err(RedisError::Config(problem.to_owned()));
+        return Err(RedisError::config(problem));
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

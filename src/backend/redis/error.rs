@@ -44,6 +44,10 @@ pub enum RedisError {
 }
 
 impl RedisError {
+    pub(super) fn config(problem: &str) -> Self {
+        Self::Config(problem.to_owned())
+    }
+
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
         Self::Refused(explained(reply))
@@ -122,8 +126,8 @@ fn remedy(reply: &str) -> Option<&'static str> {
         "NOAUTH" => "put the password in the URL, as `redis://:password@host`",
         "WRONGPASS" => "check the user and the password in the URL",
         "NOPERM" => {
-            "allow the user `+eval +evalsha +script|load +get +set +del +time` on these keys, and \
-             `+select` for a database"
+            "allow the user `+eval +evalsha +script|load +get +set +getrange +setrange +strlen +del +pexpire \
+             +persist +time` on these keys, and `+select` for a database"
         }
         "OOM" => "the server is out of memory: raise `maxmemory`",
         "NOREPLICAS" => {

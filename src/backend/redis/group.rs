@@ -1,6 +1,6 @@
 //! Groups of calls that travel in one script call.
 
-use std::{collections::HashMap, mem::replace};
+use std::collections::HashMap;
 
 use ahash::RandomState;
 use fred::types::Value;
@@ -9,11 +9,11 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     answer::ScriptAnswer,
     arguments::{clock, integer, without_zeros},
+    bucket_spends::{Answers, Place, answer_bucket},
     call::ScriptCall,
-    error::{Failure, RedisError},
+    error::Failure,
     script::{BATCH, SPEND, Script},
     spend::Spend,
-    stored_reply::StoredReply,
 };
 use crate::clock::Timestamp;
 
@@ -28,17 +28,6 @@ enum Form<'a> {
     Spends(Vec<Place<'a>>),
     Batches,
 }
-
-/// A spend in a group. Spends from one bucket are next to each other, in order.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    bucket: usize,
-    call: usize,
-    spend: &'a Spend,
-}
-
-/// The answers, in the order of the calls.
-pub(super) type Answers = SmallVec<[Result<ScriptAnswer, Failure>; 1]>;
 
 impl<'a> Group<'a> {
     pub(super) fn new(calls: impl IntoIterator<Item = &'a ScriptCall>) -> Self {
@@ -145,14 +134,7 @@ impl<'a> Group<'a> {
         // The places of a bucket are next to each other, but its calls are not.
         let mut answers: Answers = places.iter().map(|_| Err(Failure::TryAgain)).collect();
         for places in places.chunk_by(|a, b| a.bucket == b.bucket) {
-            if places[0].spend.is_answered() {
-                for place in places {
-                    answers[place.call] = answer_of_grant(found.next(), now);
-                }
-                continue;
-            }
-            let found = found.next();
-            if let Err(failure) = answer_bucket(places, now, found, &mut answers) {
+            if let Err(failure) = answer_bucket(places, now, found.next(), &mut answers) {
                 for place in places {
                     answers[place.call] = Err(failure.clone());
                 }
@@ -185,64 +167,4 @@ fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
     let are_apart =
         pairs.all(|pair| pair[0].bucket != pair[1].bucket || pair[0].spend.is_like(pair[1].spend));
     are_apart.then_some(places)
-}
-
-/// Reads the answer to one spend from tiers.
-fn answer_of_grant(found: Option<&Value>, now: Timestamp) -> Result<ScriptAnswer, Failure> {
-    let read = match found {
-        Some(Value::String(fault)) => return Err(RedisError::refused(fault).into()),
-        Some(Value::Array(answer)) => StoredReply::of_grant(answer, now.as_micros()),
-        _ => None,
-    };
-    let (granted, stored) = read.ok_or_else(|| RedisError::Garbled(format!("{found:?}")))?;
-    Ok(ScriptAnswer::of_spend(granted > 0, now, stored))
-}
-
-/// Computes the answer to each spend from one bucket. The script only answers with the stored state and the number of
-/// spends that fit, so this replays the spends in order. Both must count the same number.
-fn answer_bucket(
-    places: &[Place<'_>],
-    now: Timestamp,
-    found: Option<&Value>,
-    answers: &mut Answers,
-) -> Result<(), Failure> {
-    let garbled = || RedisError::Garbled(format!("{found:?}"));
-    let (all, us) = (integer(places.len() as u64), now.as_micros());
-    let (first, second, passed) = match found {
-        Some(first @ Value::Integer(_)) => (first, &Value::Integer(0), &all),
-        Some(Value::Array(found)) => match &found[..] {
-            [Value::String(fault), ..] => return Err(RedisError::refused(fault).into()),
-            [first, second, passed] => (first, second, passed),
-            _ => return Err(garbled().into()),
-        },
-        _ => return Err(garbled().into()),
-    };
-    let stored = places[0].spend.stored(first, second, us);
-    let mut stored = stored.ok_or_else(garbled)?;
-    if let Value::String(fault) = passed {
-        // The write failed, so each spend finds the stored state. A spend that fits gets the error, and the others are
-        // denied.
-        for place in places {
-            answers[place.call] = match place.spend.apply(&stored, us) {
-                Some(_) => Err(RedisError::refused(fault).into()),
-                None => Ok(ScriptAnswer::of_spend(false, now, stored.clone())),
-            };
-        }
-        return Ok(());
-    }
-    let mut count = 0;
-    for place in places {
-        let next = place.spend.apply(&stored, us);
-        let passes = next.is_some();
-        count += u64::from(passes);
-        let before = match next {
-            Some(next) => replace(&mut stored, next),
-            None => stored.clone(),
-        };
-        answers[place.call] = Ok(ScriptAnswer::of_spend(passes, now, before));
-    }
-    match passed.as_u64() == Some(count) {
-        true => Ok(()),
-        false => Err(garbled().into()),
-    }
 }

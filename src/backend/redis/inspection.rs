@@ -1,10 +1,10 @@
-//! Inspects a connected server for settings that lose buckets or make times wrong.
+//! Inspects a connected server for missing permissions, and for settings that lose buckets or make times wrong.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fred::types::FromValue;
+use fred::types::{FromValue, Value};
 
-use super::link::Link;
+use super::{error::RedisError, link::Link, script::PROBE};
 use crate::check::{Check, Checks, Finding};
 
 /// The longest that an answer may take. Only a check waits for it.
@@ -12,6 +12,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The largest accepted difference between clocks.
 const SKEW: Duration = Duration::from_secs(5);
+
+/// Fails if the user of a connection may not run scripts. Without this, the first decision would be the first to fail.
+///
+/// A server that gives no clear answer passes.
+pub(super) async fn may_run_scripts(link: &Link) -> Result<(), RedisError> {
+    for (command, script) in [("EVAL", PROBE.text), ("EVALSHA", &PROBE.sha)] {
+        let run: Result<Value, _> = link.query(command, &[script, "0"], PATIENCE).await;
+        if let Err(error) = run
+            && error.is_permanent()
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
 
 /// Returns the findings about a server. Without the permission to ask, there are none.
 pub(super) async fn inspect(link: &Link, checks: Checks) -> Vec<Finding> {

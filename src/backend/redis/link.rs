@@ -1,11 +1,6 @@
 //! A connection to one server, and calls with one attempt each.
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
-};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
@@ -22,16 +17,17 @@ use super::{
     answer::ScriptAnswer,
     attempt::Attempt,
     background::Background,
+    bucket_spends::Answers,
     call::ScriptCall,
     config::INTERNAL_TIMEOUT,
     deadline::Deadline,
     error::{Failure, RedisError},
-    group::{Answers, Group},
+    group::Group,
     lanes::{Entered, Era, Lanes, Reply, Waiting},
     pulse::Pulse,
     upkeep::{SupervisedConnection, connected, keep_loaded},
 };
-use crate::backend::slot::Slot;
+use crate::backend::slot::Slots;
 
 /// The most calls that wait for one server.
 const MOST_WAITING: usize = 8192;
@@ -39,8 +35,8 @@ const MOST_WAITING: usize = 8192;
 /// A client of one server. The tasks that serve the link end when it is dropped.
 pub(super) struct Link {
     route: Route,
-    /// The number of calls that wait.
-    waiting: AtomicUsize,
+    /// The places of calls that wait.
+    waiting: Slots,
     lanes: Lanes,
     upkeep: Background,
     pulse: Pulse,
@@ -73,7 +69,7 @@ impl Link {
         Self {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
-            waiting: AtomicUsize::new(0),
+            waiting: Slots::new(MOST_WAITING),
             lanes: Lanes::new(together),
             pulse: Pulse::new(),
         }
@@ -85,7 +81,7 @@ impl Link {
         Self {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
-            waiting: AtomicUsize::new(0),
+            waiting: Slots::new(MOST_WAITING),
             lanes: Lanes::new(together),
             pulse: Pulse::new(),
         }
@@ -171,7 +167,7 @@ impl Link {
         deadline: Deadline,
     ) -> impl Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a {
         // Not an `async fn`, whose future would have room for the call.
-        let place = Slot::take(&self.waiting, MOST_WAITING);
+        let place = self.waiting.take();
         let started = match place {
             Some(_) => self.start(lane, call, deadline),
             // Refuse at once if too many calls wait: a queue longer than the deadlines of its callers is useless.
@@ -233,7 +229,7 @@ impl Link {
         call: &ScriptCall,
         deadline: Deadline,
     ) -> Result<ScriptAnswer, Failure> {
-        let _place = Slot::take(&self.waiting, MOST_WAITING).ok_or(RedisError::Busy)?;
+        let _place = self.waiting.take().ok_or(RedisError::Busy)?;
         self.decide_alone(call, true, deadline).await
     }
 

@@ -48,6 +48,7 @@ mod answer;
 mod arguments;
 mod attempt;
 mod background;
+mod bucket_spends;
 mod builder;
 mod call;
 mod cluster;
@@ -66,6 +67,7 @@ mod script;
 mod servers;
 mod spend;
 mod stored_reply;
+mod stored_tiers;
 mod stored_window;
 mod upkeep;
 
@@ -151,11 +153,12 @@ impl RedisBackend {
     /// # Errors
     ///
     /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
-    /// password is wrong or the server is of another kind.
+    /// password is wrong, the user may not run scripts, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         self.begin()?;
         let connected = async {
             self.watched.servers.connected().await?;
+            self.watched.servers.may_run_scripts().await?;
             let refusal = self.watched.refusal().await;
             refusal.map_or(Ok(()), |finding| Err(finding.clone().into()))
         };

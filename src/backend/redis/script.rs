@@ -82,6 +82,9 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 
+/// Does nothing. It shows whether the user may run scripts.
+pub(super) static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
+
 /// All scripts, which every server should have loaded.
 pub(super) fn scripts() -> [&'static Script; 5] {
     [&SPEND, &SPENDS, &USES, &GRANTS, &BATCH]

@@ -115,11 +115,17 @@ impl Servers {
         connections: usize,
         together: usize,
     ) -> Result<Self, RedisError> {
-        let problem = |text: &str| RedisError::Config(text.to_owned());
+        config::validate(&config)?;
         if connections == 0 {
-            return Err(problem("0 connections decide nothing: use at least 1"));
+            let problem = "0 connections decide nothing: use at least 1";
+            return Err(RedisError::config(problem));
         }
         if config.server.is_clustered() {
+            if connections > 1 {
+                return Err(RedisError::config(
+                    "on a cluster, there is one connection to each master: leave out `connections`",
+                ));
+            }
             return Ok(Self::Cluster(Arc::new(Cluster::new(config, together))));
         }
         let links = (0..connections).map(|_| Link::new(config.clone(), together));
@@ -149,16 +155,28 @@ impl Servers {
         }
     }
 
+    /// Fails if the user may not run scripts on a connected server.
+    pub(super) async fn may_run_scripts(&self) -> Result<(), RedisError> {
+        for link in self.one_link_each() {
+            inspection::may_run_scripts(&link).await?;
+        }
+        Ok(())
+    }
+
     async fn inspect(&self, checks: Checks) -> Vec<Finding> {
-        let links = match self {
-            Self::Single(links) => vec![Arc::clone(links.next())],
-            Self::Cluster(cluster) => cluster.masters(),
-        };
         let mut findings = Vec::new();
-        for link in links {
+        for link in self.one_link_each() {
             findings.extend(inspection::inspect(&link, checks).await);
         }
         findings
+    }
+
+    /// Returns a link to each known server.
+    fn one_link_each(&self) -> Vec<Arc<Link>> {
+        match self {
+            Self::Single(links) => vec![Arc::clone(links.next())],
+            Self::Cluster(cluster) => cluster.masters(),
+        }
     }
 
     pub(super) fn borrow(

@@ -81,9 +81,12 @@ impl Spend {
         }
     }
 
-    /// Returns whether the script answers each spend by itself, and not each bucket.
-    pub(super) fn is_answered(&self) -> bool {
-        matches!(self.from, From::Tiers(..))
+    /// Returns the tiers, and the most and the fewest units to grant, if the spend is from a bucket with tiers.
+    pub(super) fn of_tiers(&self) -> Option<(&Tiers, u32, u32)> {
+        match &self.from {
+            From::Tiers(tiers, least) => Some((tiers, self.cost, *least)),
+            _ => None,
+        }
     }
 
     /// Returns the amount of data that the server reads and answers, counted in arguments.
@@ -144,7 +147,7 @@ impl Spend {
                 let taken = stored.take(window, self.cost)?;
                 Some(StoredReply::Window(Box::new(taken)))
             }
-            // The script answers each spend from tiers.
+            // `StoredTiers::request` does this for tiers.
             (From::Window(_) | From::Tiers(..), _) => None,
         }
     }

@@ -1,15 +1,13 @@
 //! The stored state of a bucket, as far as the decision depends on it.
 
 use fred::types::Value;
-use smallvec::SmallVec;
 
-use super::stored_window::StoredWindow;
+use super::{stored_tiers::StoredTiers, stored_window::StoredWindow};
 use crate::{
     clock::Timestamp,
     decision::{Answer, BucketView, State},
     gcra::Tat,
     quota::Usage,
-    tiers::{TierView, TierWindow},
     transaction::{Algorithm, Member},
 };
 
@@ -23,26 +21,6 @@ pub(super) enum StoredReply {
     Window(Box<StoredWindow>),
 }
 
-/// The stored state of a bucket with tiers, as far as one request depends on it.
-#[derive(Clone, Debug)]
-pub(super) struct StoredTiers {
-    /// The time of the request, by the server's clock or the client's.
-    asked: u64,
-    /// The time of the decision, which is not before the last grant.
-    now: u64,
-    tiers: SmallVec<[StoredTier; 2]>,
-    /// The units that the script has granted.
-    granted: u32,
-}
-
-#[derive(Clone, Debug)]
-struct StoredTier {
-    entry: Option<u64>,
-    used: u32,
-    newest: u64,
-    oldest: SmallVec<[u64; 2]>,
-}
-
 impl StoredReply {
     pub(super) const NOTHING: Self = Self::Numbers(0, 0);
 
@@ -54,23 +32,13 @@ impl StoredReply {
                     let window = StoredWindow::parse(figures, second, asked)?;
                     Some(Self::Window(Box::new(window)))
                 }
-                (now, figures) => {
-                    let tiers = StoredTiers::parse(now.as_u64()?, figures, second, asked)?;
+                _ => {
+                    let tiers = StoredTiers::parse(figures, second, asked)?;
                     Some(Self::Tiers(Box::new(tiers)))
                 }
             },
             first => Some(Self::Numbers(first.as_u64()?, second)),
         }
-    }
-
-    /// Reads a bucket with tiers, and the number of granted units, from the answer to one spend.
-    pub(super) fn of_grant(answer: &[Value], asked: u64) -> Option<(u32, Self)> {
-        let [granted, now, figures @ ..] = answer else {
-            return None;
-        };
-        let granted = granted.as_u64()?.try_into().ok()?;
-        let tiers = StoredTiers::parse(now.as_u64()?, figures, granted, asked)?;
-        Some((granted, Self::Tiers(Box::new(tiers))))
     }
 
     /// Reads a small window from the instants of its units.
@@ -120,16 +88,7 @@ impl StoredReply {
         match (self, member.algorithm) {
             (Self::Numbers(..), Algorithm::Gcra(_)) => BucketView::Gcra(self.tat()),
             (Self::Numbers(..), Algorithm::Quota(_)) => BucketView::Quota(self.usage()),
-            (Self::Tiers(found), Algorithm::Tiers(tiers)) => {
-                let tier = |tier: usize| found.tiers.get(tier);
-                BucketView::Tiers(TierView::new(
-                    found.asked,
-                    found.now,
-                    tiers,
-                    |i| tier(i)?.entry,
-                    |i, _| tier(i).map_or_else(TierWindow::default, StoredTier::window),
-                ))
-            }
+            (Self::Tiers(found), Algorithm::Tiers(tiers)) => BucketView::Tiers(found.view(tiers)),
             (Self::Window(found), Algorithm::Window(window)) => {
                 BucketView::Window(found.view(window, member))
             }
@@ -153,42 +112,6 @@ impl StoredReply {
 
 fn tat(us: u64, frac: u32) -> Tat {
     Tat { us, frac }.storable()
-}
-
-impl StoredTiers {
-    fn parse(now: u64, figures: &[Value], granted: u32, asked: u64) -> Option<Self> {
-        let (mut figures, mut tiers) = (figures.iter(), SmallVec::new());
-        while figures.len() > 0 {
-            tiers.push(StoredTier::parse(&mut figures)?);
-        }
-        Some(Self {
-            asked,
-            now,
-            tiers,
-            granted,
-        })
-    }
-}
-
-impl StoredTier {
-    fn window(&self) -> TierWindow<'_> {
-        TierWindow::seen(self.used, &self.oldest, self.newest)
-    }
-
-    fn parse<'a>(figures: &mut impl Iterator<Item = &'a Value>) -> Option<Self> {
-        let mut next = || figures.next();
-        let entry = next()?.as_i64()?;
-        let used = next()?.as_u64()?.try_into().ok()?;
-        let newest = next()?.as_u64()?;
-        let shown = next()?.as_u64()?;
-        let oldest = (0..shown).map(|_| next()?.as_u64());
-        Some(Self {
-            entry: entry.try_into().ok(),
-            used,
-            newest,
-            oldest: oldest.collect::<Option<_>>()?,
-        })
-    }
 }
 
 #[cfg(test)]

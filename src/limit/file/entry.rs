@@ -4,7 +4,7 @@ use super::{
     super::{
         duration::{format_duration, parse_duration, parse_span},
         mistake::{LimitsError, Mistake, did_you_mean},
-        notation::token_bucket,
+        notation::as_token_bucket,
     },
     node::{Node, Value},
 };
@@ -138,7 +138,9 @@ impl<'a> Entry<'a> {
 
     /// A field that holds a duration, or `infinite`.
     pub(super) fn span(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
-        self.parsed(field, |text| Ok(parse_span(text)?))
+        self.parsed(field, |text| {
+            parse_span(text).map_err(Mistake::duration(field))
+        })
     }
 
     /// A field that holds `true` or `false`.
@@ -158,7 +160,9 @@ impl<'a> Entry<'a> {
 
     /// A field that holds a duration.
     pub(super) fn duration(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
-        self.parsed(field, |text| Ok(parse_duration(text)?))
+        self.parsed(field, |text| {
+            parse_duration(text).map_err(Mistake::duration(field))
+        })
     }
 
     /// Reads a field with `parse`.
@@ -180,10 +184,16 @@ fn written_out(value: &Value<'_>) -> Option<String> {
     let Value::Text(text) = value else {
         return None;
     };
-    let values = token_bucket(text)?;
+    let values = as_token_bucket(text)?;
     let (burst, count) = (values.burst(), values.count());
     let period = format_duration(values.period());
-    Some(format!("burst: {burst}, count: {count}, period: {period}"))
+    let max_wait = match values.max_wait() {
+        wait if wait.is_zero() => String::new(),
+        wait => format!(", max_wait: {}", format_duration(wait)),
+    };
+    Some(format!(
+        "burst: {burst}, count: {count}, period: {period}{max_wait}"
+    ))
 }
 
 /// The text of a node that is a scalar.

@@ -10,13 +10,6 @@ use super::{
 };
 use crate::quota::{CalendarUnit, Per, Quota, UtcOffset};
 
-const UNITS: [CalendarUnit; 4] = [
-    CalendarUnit::Hour,
-    CalendarUnit::Day,
-    CalendarUnit::Week,
-    CalendarUnit::Month,
-];
-
 pub(super) fn quota(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
     let quota = entry.whole("quota")?;
     let per = entry.parsed("per", per)?;
@@ -36,13 +29,14 @@ pub(super) fn quota(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
 
 /// A unit of the calendar or, from first use, a duration.
 fn per(text: &str) -> Result<Per, Mistake> {
-    if let Some(unit) = UNITS.iter().find(|unit| unit.to_string() == text) {
-        return Ok(Per::calendar(*unit));
+    if let Some(unit) = CalendarUnit::named(text) {
+        return Ok(Per::calendar(unit));
     }
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
         return Err(Mistake::per(text));
     }
-    Ok(Per::checked_first_use(parse_duration(text)?)?)
+    let length = parse_duration(text).map_err(Mistake::duration("per"))?;
+    Ok(Per::checked_first_use(length)?)
 }
 
 fn offset(text: &str) -> Result<UtcOffset, Mistake> {

@@ -4,14 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     backend::Backend,
-    decision::{BatchDecision, Decision},
     limit::{Limit, Limits},
-    limiter::{Limiter, LimiterError},
     transaction::{Mode, Transaction},
 };
 
 use super::{
-    side_by_side::{Pace, SideBySide},
+    side_by_side::{Pace, SideBySide, Step},
     world::World,
 };
 
@@ -29,9 +27,15 @@ pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backen
     let (mut allowed, mut denied, mut errors) = (0, 0, 0);
     for _ in 0..operations {
         side.step(|n| random.below(n));
-        let (which, operation) = (usize::from(random.below(4) == 0), random.below(20));
+        let which = usize::from(random.below(4) == 0);
+        let step = match random.below(20) {
+            0..12 => Step::Spend,
+            12..16 => Step::Check,
+            16..19 => Step::Refund,
+            _ => Step::Reset,
+        };
         let batch = batch(&mut random, &ids);
-        match compare(&side, which, operation, &batch).await {
+        match side.run(which, step, &batch).await {
             Ok((true, ..)) => allowed += 1,
             Ok(_) => denied += 1,
             Err(_) => errors += 1,
@@ -70,25 +74,6 @@ const PACE: Pace = Pace {
     back: 500_000,
 };
 
-async fn compare(
-    side: &SideBySide,
-    which: usize,
-    operation: u64,
-    batch: &[Transaction<'_>],
-) -> Seen {
-    let (map, others) = side.limiters(which);
-    let expected = seen(decide(map, operation, batch).await);
-    for other in others {
-        let found = seen(decide(other, operation, batch).await);
-        let now = side.now();
-        assert_eq!(
-            found, expected,
-            "operation {operation} at {now:?}: {batch:?}"
-        );
-    }
-    expected
-}
-
 fn generous() -> Limits {
     Limits::builder()
         .limit("a", Limit::per_second(7).burst(20))
@@ -114,43 +99,6 @@ fn strict() -> Limits {
         .name("off")
         .build()
         .unwrap()
-}
-
-async fn decide(
-    limiter: &Limiter,
-    operation: u64,
-    batch: &[Transaction<'_>],
-) -> Result<BatchDecision, LimiterError> {
-    match operation {
-        0..12 => limiter.spend_batch(batch).await,
-        12..16 => limiter.check_batch(batch).await,
-        16..19 => limiter.refund_batch(batch).await,
-        _ => {
-            limiter.reset(&batch[..1]).await?;
-            limiter.check_batch(batch).await
-        }
-    }
-}
-
-/// Everything that a caller can see, with errors as text. The raw state is left out, because a backend may forget a
-/// full bucket.
-type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
-
-type SeenMember = (bool, Option<u32>, [Option<Duration>; 4]);
-
-fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
-    let batch = answer.map_err(|error| error.to_string())?;
-    let member = |decision: &Decision| {
-        let spans = [
-            Some(decision.retry_after()),
-            Some(decision.next_after()),
-            Some(decision.reset_after()),
-            decision.next_token_after(),
-        ];
-        (decision.allowed(), decision.remaining(), spans)
-    };
-    let members = batch.members().iter().map(member).collect();
-    Ok((batch.allowed(), batch.strictest(), members))
 }
 
 fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {

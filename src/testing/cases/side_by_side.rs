@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     backend::Backend,
     clock::{Clock, ManualClock, Timestamp},
+    decision::{BatchDecision, Decision},
     limit::Limits,
-    limiter::Limiter,
+    limiter::{Limiter, LimiterError},
     testing::map_backend::MapBackend,
-    transaction::Algorithm,
+    tiers::Tier,
+    transaction::{Algorithm, Transaction},
 };
 
 /// A map as the reference, and the backends that are compared with it.
@@ -72,14 +74,94 @@ impl SideBySide {
         self.latest = self.latest.max(self.clock.now());
     }
 
-    pub(super) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// Returns the limiter on the map, and those on the other backends.
-    pub(super) fn limiters(&self, which: usize) -> (&Limiter, &[Limiter]) {
+    /// Runs a step under one of the two sets of limits. Each backend must give the map's answer, to the microsecond.
+    pub(super) async fn run(&self, which: usize, step: Step, batch: &[Transaction<'_>]) -> Seen {
         let (map, others) = &self.limiters[which];
-        (map, others)
+        let expected = seen(step.run(map, batch).await);
+        for other in others {
+            let found = seen(step.run(other, batch).await);
+            let now = self.clock.now();
+            assert_eq!(
+                found,
+                expected,
+                "{step:?} at {now:?}: {batch:?} of {:?}",
+                map.limits()
+            );
+        }
+        expected
+    }
+}
+
+/// One step of a history.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Spend,
+    Check,
+    Refund,
+    /// Resets the first bucket, and looks at all.
+    Reset,
+}
+
+impl Step {
+    async fn run(
+        self,
+        limiter: &Limiter,
+        batch: &[Transaction<'_>],
+    ) -> Result<BatchDecision, LimiterError> {
+        match self {
+            Self::Spend => limiter.spend_batch(batch).await,
+            Self::Check => limiter.check_batch(batch).await,
+            Self::Refund => limiter.refund_batch(batch).await,
+            Self::Reset => {
+                limiter.reset(&batch[..1]).await?;
+                limiter.check_batch(batch).await
+            }
+        }
+    }
+}
+
+/// Everything that a caller can see, with errors as text. The raw state is left out, because a backend may forget a
+/// full bucket.
+pub(super) type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
+
+#[derive(Debug, PartialEq)]
+pub(super) struct SeenMember {
+    allowed: bool,
+    granted: u32,
+    tier: Option<usize>,
+    split: Vec<(usize, u32)>,
+    remaining: Option<u32>,
+    waits: [Option<Duration>; 4],
+}
+
+fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
+    let batch = answer.map_err(|error| error.to_string())?;
+    let member = |decision: &Decision| SeenMember {
+        allowed: decision.allowed(),
+        granted: decision.granted(),
+        tier: decision.tier(),
+        split: decision.split().collect(),
+        remaining: decision.remaining(),
+        waits: [
+            Some(decision.retry_after()),
+            Some(decision.next_after()),
+            Some(decision.reset_after()).filter(|_| !begins_for_ever(decision)),
+            decision.next_token_after(),
+        ],
+    };
+    let members = batch.members().iter().map(member).collect();
+    Ok((batch.allowed(), batch.strictest(), members))
+}
+
+/// Returns whether the lowest tier never ends. A store may forget such a bucket once its window is empty, although the
+/// tier has been entered. Only the time until a reset depends on that.
+fn begins_for_ever(decision: &Decision) -> bool {
+    match decision.algorithm() {
+        Some(Algorithm::Tiers(tiers)) => {
+            let lowest = tiers.iter().next();
+            lowest.is_some_and(|lowest| lowest.active == Tier::FOREVER)
+        }
+        _ => false,
     }
 }
 

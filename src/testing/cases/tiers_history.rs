@@ -4,16 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     backend::Backend,
-    decision::{BatchDecision, Decision},
     limit::{Limit, Limits},
-    limiter::{Limiter, LimiterError},
     tiers::Tier,
-    transaction::{Algorithm, Mode, Transaction},
+    transaction::{Mode, Transaction},
 };
 
 use super::{
     history::Random,
-    side_by_side::{Pace, SideBySide},
+    side_by_side::{Pace, SideBySide, Step},
     world::World,
 };
 
@@ -30,9 +28,15 @@ pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backen
     let (mut granted, mut denied) = (0, 0);
     for _ in 0..operations {
         side.step(|n| random.below(n));
-        let (which, operation) = (usize::from(random.below(8) == 0), random.below(40));
+        let which = usize::from(random.below(8) == 0);
+        let step = match random.below(40) {
+            0..30 => Step::Spend,
+            30..38 => Step::Check,
+            38 => Step::Refund,
+            _ => Step::Reset,
+        };
         let batch = batch(&mut random, &ids);
-        match compare(&side, which, operation, &batch).await {
+        match side.run(which, step, &batch).await {
             Ok((true, ..)) => granted += 1,
             Ok(_) => denied += 1,
             Err(_) => {}
@@ -53,27 +57,6 @@ const PACE: Pace = Pace {
     ahead: [1, 4, 20, 100],
     back: 50,
 };
-
-async fn compare(
-    side: &SideBySide,
-    which: usize,
-    operation: u64,
-    batch: &[Transaction<'_>],
-) -> Seen {
-    let (map, others) = side.limiters(which);
-    let expected = seen(decide(map, operation, batch).await);
-    for other in others {
-        let found = seen(decide(other, operation, batch).await);
-        let now = side.now();
-        assert_eq!(
-            found,
-            expected,
-            "operation {operation} at {now:?}: {batch:?} of {:?}",
-            map.limits()
-        );
-    }
-    expected
-}
 
 /// Returns two sets of random tiers, between which a history may change. In both sets, each tier has the same total of
 /// active period and cooldown, and the lowest windows are equal. So a bucket can be forgotten at the same time under
@@ -124,66 +107,6 @@ fn span(random: &mut Random, least: u64, most: u64) -> Duration {
     match random.below(20) {
         0 => Tier::FOREVER,
         _ => Duration::from_micros(least + random.below(most)),
-    }
-}
-
-async fn decide(
-    limiter: &Limiter,
-    operation: u64,
-    batch: &[Transaction<'_>],
-) -> Result<BatchDecision, LimiterError> {
-    match operation {
-        0..30 => limiter.spend_batch(batch).await,
-        30..38 => limiter.check_batch(batch).await,
-        38 => limiter.refund_batch(batch).await,
-        _ => {
-            limiter.reset(&batch[..1]).await?;
-            limiter.check_batch(batch).await
-        }
-    }
-}
-
-/// Everything that a caller can see.
-type Seen = Result<(bool, Option<usize>, Vec<SeenMember>), String>;
-
-#[derive(Clone, Debug, PartialEq)]
-struct SeenMember {
-    allowed: bool,
-    granted: u32,
-    tier: Option<usize>,
-    split: Vec<(usize, u32)>,
-    remaining: Option<u32>,
-    waits: [Option<Duration>; 4],
-}
-
-fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
-    let batch = answer.map_err(|error| format!("{error:?}"))?;
-    let member = |decision: &Decision| SeenMember {
-        allowed: decision.allowed(),
-        granted: decision.granted(),
-        tier: decision.tier(),
-        split: decision.split().collect(),
-        remaining: decision.remaining(),
-        waits: [
-            Some(decision.retry_after()),
-            Some(decision.next_after()),
-            Some(decision.reset_after()).filter(|_| !begins_for_ever(decision)),
-            decision.next_token_after(),
-        ],
-    };
-    let members = batch.members().iter().map(member).collect();
-    Ok((batch.allowed(), batch.strictest(), members))
-}
-
-/// Returns whether the lowest tier never ends. A store may forget such a bucket once its window is empty, although the
-/// tier has been entered. Only the time until a reset depends on that.
-fn begins_for_ever(decision: &Decision) -> bool {
-    match decision.algorithm() {
-        Some(Algorithm::Tiers(tiers)) => {
-            let lowest = tiers.iter().next();
-            lowest.is_some_and(|lowest| lowest.active == Tier::FOREVER)
-        }
-        _ => false,
     }
 }
 

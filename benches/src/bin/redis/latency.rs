@@ -22,16 +22,24 @@ const SIDES: [Side; 8] = [
     Side::Quota,
 ];
 
-/// The median time of one caller. The sides alternate with each call.
+/// The strides of the rounds of calls. Each is coprime to the number of sides, so every round calls each side once.
+const STRIDES: [usize; 4] = [1, 3, 5, 7];
+
+/// The median time of one caller. The sides alternate with each call. A call benefits from what the previous one has
+/// left in the caches of the processor and of the server, so over the rounds, each side follows the others equally often in
+/// both directions.
 pub(crate) async fn latency(sides: &Sides) {
     let mut p50 = [const { Vec::new() }; SIDES.len()];
     for turn in 0..TURNS as u32 {
         let mut durations = [const { Vec::new() }; SIDES.len()];
         for call in 0..CALLS {
-            for (side, durations) in SIDES.into_iter().zip(&mut durations) {
+            let round = call as usize;
+            let stride = STRIDES[round % STRIDES.len()];
+            for step in 0..SIDES.len() {
+                let place = (round / STRIDES.len() + step * stride) % SIDES.len();
                 let begun = Instant::now();
-                sides.call(side, turn * CALLS + call).await;
-                durations.push(begun.elapsed().as_secs_f64() * 1e6);
+                sides.call(SIDES[place], turn * CALLS + call).await;
+                durations[place].push(begun.elapsed().as_secs_f64() * 1e6);
             }
         }
         for (p50, durations) in p50.iter_mut().zip(&durations) {

@@ -5,6 +5,7 @@
 //! sides use one client with one connection, and take turns. Last, it starts three masters of a cluster. With names of
 //! sides, as in `redis Tollgate Wrapped`, it only measures their throughput.
 
+mod callers;
 mod latency;
 mod server;
 mod sides;
@@ -12,10 +13,7 @@ mod statistics;
 mod throughput;
 mod wrappers;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 use tollgate::{
@@ -27,9 +25,10 @@ use tollgate::{
 use tollgate_benches::load;
 
 use self::{
+    callers::CALLERS,
     latency::latency,
     server::{Cluster, Server},
-    sides::{CALLERS, PATIENCE, Sides, bare, limiter, spend},
+    sides::{PATIENCE, Sides, bare, limiter, spend},
     statistics::median,
     throughput::{CALLS, TURNS, tail, throughput},
     wrappers::{flood, leased, open_breaker},
@@ -97,25 +96,17 @@ async fn three_masters() {
     }
     let mut rates = Vec::new();
     for _ in 0..TURNS {
-        let begun = Instant::now();
-        let callers = (0..CALLERS).map(|caller| {
+        let rate = callers::rate(CALLS, |caller| {
             let limiter = limiter.clone();
-            tokio::spawn(async move {
-                for call in 0..CALLS / CALLERS {
+            async move {
+                for call in 0..callers::each(CALLS) {
                     let id = (caller + call * CALLERS * 7) % sides::KEYS;
-                    spend(
-                        &limiter,
-                        "requests",
-                        &format!("10.0.{}.{}", id / 256, id % 256),
-                    )
-                    .await;
+                    let id = format!("10.0.{}.{}", id / 256, id % 256);
+                    spend(&limiter, "requests", &id).await;
                 }
-            })
+            }
         });
-        for caller in callers.collect::<Vec<_>>() {
-            caller.await.expect("no call fails");
-        }
-        rates.push(f64::from(CALLS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+        rates.push(rate.await);
     }
     println!(
         "three masters on this machine, {CALLERS} callers: {:.0} decisions per second",

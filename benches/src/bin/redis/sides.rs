@@ -20,7 +20,8 @@ use tollgate::{
 };
 use tollgate_benches::penalties;
 
-pub(crate) const CALLERS: u32 = 256;
+use crate::callers::{self, CALLERS};
+
 pub(crate) const KEYS: u32 = 10_000;
 
 /// No decision takes this long.
@@ -144,40 +145,32 @@ impl Sides {
 
     /// Returns the number of calls per second that all callers make together on one side.
     pub(crate) async fn rate(self: &Arc<Self>, side: Side, calls: u32) -> f64 {
-        let begun = Instant::now();
-        let callers = (0..CALLERS).map(|caller| {
+        callers::rate(calls, |caller| {
             let sides = Arc::clone(self);
-            tokio::spawn(async move {
-                for call in 0..calls / CALLERS {
+            async move {
+                for call in 0..callers::each(calls) {
                     sides.call(side, caller + call * CALLERS * 7).await;
                 }
-            })
-        });
-        for caller in callers.collect::<Vec<_>>() {
-            caller.await.expect("no call fails");
-        }
-        f64::from(calls / CALLERS * CALLERS) / begun.elapsed().as_secs_f64()
+            }
+        })
+        .await
     }
 
     /// Returns the durations of calls that all callers make together on one side, in microseconds.
     pub(crate) async fn durations(self: &Arc<Self>, side: Side, calls: u32) -> Vec<f64> {
-        let callers = (0..CALLERS).map(|caller| {
+        let durations = callers::all(|caller| {
             let sides = Arc::clone(self);
-            tokio::spawn(async move {
+            async move {
                 let mut durations = Vec::new();
-                for call in 0..calls / CALLERS {
+                for call in 0..callers::each(calls) {
                     let begun = Instant::now();
                     sides.call(side, caller + call * CALLERS * 7).await;
                     durations.push(begun.elapsed().as_secs_f64() * 1e6);
                 }
                 durations
-            })
+            }
         });
-        let mut durations = Vec::new();
-        for caller in callers.collect::<Vec<_>>() {
-            durations.extend(caller.await.expect("no call fails"));
-        }
-        durations
+        durations.await.concat()
     }
 
     /// Returns the processor time that the server has used since its start, in microseconds.

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
-    sides::{CALLERS, KEYS, Side, Sides},
+    callers::CALLERS,
+    sides::{KEYS, Side, Sides},
     statistics::{median, percentile, ratio},
 };
 

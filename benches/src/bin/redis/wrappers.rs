@@ -17,7 +17,8 @@ use tollgate::{
 };
 
 use crate::{
-    sides::{CALLERS, PATIENCE, limiter, spend},
+    callers::{self, CALLERS},
+    sides::{PATIENCE, limiter, spend},
     statistics::{median, ratio},
     throughput::{CALLS, TURNS},
 };
@@ -46,20 +47,16 @@ pub(crate) async fn leased(store: impl Backend, get: f64) {
     let limiter = Limiter::new(limits.expect("the limit is one"), policy);
     let (mut rates, mut decisions) = (Vec::new(), 0);
     for _ in 0..TURNS {
-        let begun = Instant::now();
-        let callers = (0..CALLERS).map(|_| {
+        let rate = callers::rate(DECISIONS, |_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move {
-                for _ in 0..DECISIONS / CALLERS {
+            async move {
+                for _ in 0..callers::each(DECISIONS) {
                     spend(&limiter, "leased", "everyone").await;
                 }
-            })
+            }
         });
-        for caller in callers.collect::<Vec<_>>() {
-            caller.await.expect("no call fails");
-        }
-        decisions += u64::from(DECISIONS / CALLERS * CALLERS);
-        rates.push(f64::from(DECISIONS / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+        rates.push(rate.await);
+        decisions += u64::from(callers::each(DECISIONS) * CALLERS);
     }
     let (rate, calls) = (median(&rates), store.1.load(Ordering::Relaxed));
     println!("one leased limit, {CALLERS} callers, decisions per second:");
@@ -82,21 +79,17 @@ pub(crate) async fn flood(bare: impl Fn() -> RedisBackend) {
     let mut rates = [const { Vec::new() }; 2];
     for _ in 0..TURNS {
         for ((limiter, rates), calls) in sides.iter().zip(&mut rates).zip([CALLS, CALLS * 20]) {
-            let begun = Instant::now();
-            let callers = (0..CALLERS).map(|caller| {
+            let rate = callers::rate(calls, |caller| {
                 let (limiter, ids) = (limiter.clone(), Arc::clone(&ids));
-                tokio::spawn(async move {
-                    for call in 0..calls / CALLERS {
+                async move {
+                    for call in 0..callers::each(calls) {
                         let id = &ids[((caller + call * 7) % CLIENTS) as usize];
                         let denied = limiter.spend(&Transaction::new("denied", id)).await;
                         assert!(!denied.expect("Redis answers").allowed());
                     }
-                })
+                }
             });
-            for caller in callers.collect::<Vec<_>>() {
-                caller.await.expect("no call fails");
-            }
-            rates.push(f64::from(calls / CALLERS * CALLERS) / begun.elapsed().as_secs_f64());
+            rates.push(rate.await);
         }
     }
     let [bare, cached] = rates.map(|rates| median(&rates));

@@ -165,13 +165,13 @@ end
 
 -- Keeps the grants of tiers until no decision depends on them. A large value is written immediately, and loaded again
 -- if a later batch needs it.
-local function keep_tiers(bucket, view)
-  local fits, last = settle(view), lapses(view)
+local function keep_tiers(bucket, tiers, state)
+  local last = lapses(tiers, state)
   local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
-  if not fits or bucket.changed then
-    return change(bucket, 0, 0, write_anew(view), ttl)
+  if bucket.changed or not fits(tiers, state, bucket.text) then
+    return change(bucket, 0, 0, write_tiers(tiers, take(tiers, state, {})), ttl)
   end
-  local fault = write_into(bucket.key, view)
+  local fault = write_into(bucket.key, tiers, state)
   if fault then
     return fault
   elseif ttl then
@@ -211,11 +211,13 @@ end
 local ask = {}
 
 function ask.T(verb, bucket, at)
-  local view, most, least = new_tiers(at + 3), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  read_tiers(view, text_of(bucket, 'T'))
-  local granted = verb ~= 'look' and plan(view, most, least) or 0
+  local tiers, most, least = new_tiers(at + 3), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local state = read_tiers(tiers, text_of(bucket, 'T'))
+  local granted = plan(tiers, state, most, least)
+  granted = verb == 'look' and 0 or granted
+  local seen, passes = report(tiers, state, least, {tiers.at}, 1), granted > 0 or verb == 'look'
   local takes = granted > 0 and verb ~= 'vote'
-  return report(view, least, {view.now}, 1), granted, granted > 0 or verb == 'look', 4 + 5 * #view, takes and keep_tiers, view
+  return seen, granted, passes, 4 + 5 * #tiers, takes and keep_tiers, tiers, state
 end
 
 function ask.W(verb, bucket, at)
@@ -288,7 +290,7 @@ local function decide(at, nth)
   end
   -- Large values come first: if the server refuses writes, the first large write fails before anything has changed.
   for i = 1, has_large and members or 0 do
-    local fault = changes[i] and at_once[changes[i]] and changes[i](found[i], first[i])
+    local fault = changes[i] and at_once[changes[i]] and changes[i](found[i], first[i], second[i])
     if fault then
       return fault
     end

@@ -4,14 +4,18 @@
 -- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls.
 -- ARGV: as in `spends.lua`, but a kind is the most and the fewest units to grant, the number of tiers, and five
 -- arguments for each tier, as in `batch.lua`.
--- Answers the time, and for each spend the number of granted units, followed by the report by `tiers.lua`. The text of an
--- error replaces the answer to a spend that cannot read or write its bucket.
+-- Answers the time, and for each bucket the value as stored before, which is empty if there is no bucket. If not all
+-- units were granted, the answer is an array of the value and the number of granted units. If the bucket cannot be
+-- written, the text of the error replaces the number. If it cannot be read, the array only has the text.
+-- A large value is not part of the answer. Instead, the array has 0 and, for each spend, the number of granted units,
+-- followed by the report by `tiers.lua`, or the text of an error.
 
 if not set_clock(ARGV[1]) then
   return {now}
 end
 
-local try, pcall, ceil, floor, format, byte = pcall, redis.pcall, math.ceil, math.floor, string.format, string.byte
+local KEYS, ARGV = KEYS, ARGV
+local try, pcall, ceil, format = pcall, redis.pcall, math.ceil, string.format
 -- `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough for the time.
 local whole = format('%d', now) == format('%.0f', now) and '%d' or '%.0f'
 
@@ -45,76 +49,109 @@ local function load(key)
   return '', fault
 end
 
+-- The start of the current millisecond, less the grace, and the last lifetime that was written, as a number and as text.
+local since, lifetime, ttl = floor(now / 1000) - grace, -1, ''
+
+-- Returns the lifetime in milliseconds of a bucket that can be forgotten at `last`.
+local function ttl_until(last)
+  local ms = ceil(last / 1000) - since
+  if ms ~= lifetime then
+    lifetime, ttl = ms, format(whole, ms)
+  end
+  return ttl
+end
+
 -- Writes a value. Returns an error if the server refuses that.
 local function store(key, value, last)
-  if last == math.huge then
+  if last == huge then
     return pcall('SET', key, value).err
   end
-  local ttl = ceil(last / 1000) - floor(now / 1000) + grace
-  return pcall('SET', key, value, 'PX', format(whole, ttl)).err
+  return pcall('SET', key, value, 'PX', ttl_until(last)).err
 end
 
 -- Writes the grant from a large value in place. Returns an error if the server refuses that.
-local function store_in_place(key, bucket)
-  local fault, last = write_into(key, bucket), lapses(bucket)
-  if fault then
-    return fault
-  elseif last == math.huge then
+local function store_in_place(key, tiers, state)
+  local refused, last = write_into(key, tiers, state), lapses(tiers, state)
+  if refused then
+    return refused
+  elseif last == huge then
     redis.call('PERSIST', key)
   else
-    redis.call('PEXPIRE', key, format(whole, ceil(last / 1000) - floor(now / 1000) + grace))
+    redis.call('PEXPIRE', key, ttl_until(last))
   end
 end
 
-local reply, nth, key = {now}, 1, KEYS[1]
--- The kind and the place of each spend from the current bucket.
-local spends, places = {}, {}
+-- The kind of each spend from the current bucket, and two tables for its states, which take turns.
+local spends, one, two = {}, {}, {}
 
--- Answers a spend from a bucket with this value. Returns the bucket if it changes.
-local function decide(spend, value)
-  local kind = spends[spend]
-  local bucket = kind.tiers
-  read_tiers(bucket, value)
-  local granted, seen = plan(bucket, kind.most, kind.least), nil
-  if #bucket == 2 then
-    -- A table that is created with enough room does not have to grow.
-    seen = {granted, bucket.now, 0, 0, 0, 0, 0, 0, 0, 0}
-  else
-    seen = {granted, bucket.now, 0, 0, 0, 0}
-  end
-  reply[places[spend]] = report(bucket, kind.least, seen, 2)
-  return granted > 0 and bucket
-end
-
--- Decides the spends from one bucket, in order.
-local function decide_all(key, count)
-  local stored, fault = load(key)
-  local value, last, changed, first = stored, 0, false, 1
+-- Decides the spends from a small value, in order. Writes the bucket once. Returns the answer.
+local function decide_small(key, stored, count)
+  local value, filled, last, granted, asked = stored, 0, 0, 0, 0
+  local tiers, state, denied, width = nil, nil, nil, 0
   for spend = 1, count do
-    local bucket = not fault and decide(spend, value)
-    if fault then
-      reply[places[spend]] = fault
-    elseif bucket and settle(bucket) and not changed then
-      local refused = store_in_place(key, bucket)
-      if refused then
-        reply[places[spend]] = refused
+    local kind = spends[spend]
+    if #kind.tiers ~= width then
+      if filled > 0 then
+        value, filled = write_tiers(tiers, state, filled), 0
       end
-      value, fault = load(key)
-      stored, first = value, spend + 1
-    elseif bucket then
-      value, last, changed = write_anew(bucket), lapses(bucket), true
+      width, state = #kind.tiers, read_tiers(kind.tiers, value)
+    end
+    tiers, asked = kind.tiers, asked + kind.most
+    -- A denial changes nothing, so an equal spend does not fit either.
+    local units = kind ~= denied and plan(tiers, state, kind.most, kind.least) or 0
+    if units > 0 then
+      last, granted, denied = lapses(tiers, state), granted + units, nil
+      state, filled = take(tiers, state, state == one and two or one)
+    else
+      denied = kind
     end
   end
-  local refused = changed and store(key, value, last)
-  for spend = first, refused and count or 0 do
-    -- Nothing was stored, so each of these spends finds the stored value. Those that would change it get the error.
-    if decide(spend, stored) then
-      reply[places[spend]] = refused
-    end
+  local refused = nil
+  if granted > 0 then
+    refused = store(key, filled > 0 and write_tiers(tiers, state, filled) or value, last)
   end
+  if granted == asked and not refused then
+    return stored
+  end
+  return {stored, refused or granted}
 end
 
-local place = 2
+-- Decides a spend from a large value, and writes the bucket. Returns the answer, and whether the bucket has changed.
+local function decide_large(key, stored, kind)
+  local tiers = kind.tiers
+  local state, refused = read_tiers(tiers, stored), nil
+  local granted = plan(tiers, state, kind.most, kind.least)
+  local answer = report(tiers, state, kind.least, {granted, tiers.at, 0, 0, 0, 0}, 2)
+  if granted == 0 then
+    return answer, false
+  elseif fits(tiers, state, stored) then
+    refused = store_in_place(key, tiers, state)
+  else
+    local last = lapses(tiers, state)
+    refused = store(key, write_tiers(tiers, take(tiers, state, one)), last)
+  end
+  return refused or answer, not refused
+end
+
+-- Decides the spends from a bucket, in order. Returns the answer.
+local function decide(key, count)
+  local stored, fault = load(key)
+  if fault then
+    return {fault}
+  elseif #stored <= SMALL then
+    return decide_small(key, stored, count)
+  end
+  local answers, has_changed = {0}, false
+  for spend = 1, count do
+    if has_changed then
+      stored = load(key)
+    end
+    answers[spend + 1], has_changed = decide_large(key, stored, spends[spend])
+  end
+  return answers
+end
+
+local reply, nth, at, key = {now}, 1, 2, KEYS[1]
 while key do
   local bucket, count = key, 0
   repeat
@@ -122,15 +159,16 @@ while key do
     local kind = kinds[run % all]
     for _ = 0, floor(run / all) do
       count = count + 1
-      spends[count], places[count], place = kind, place, place + 1
+      spends[count] = kind
     end
     nth = nth + 1
     key = KEYS[nth]
   until key ~= bucket
   -- A broken value must not fail the spends of other clients in the same call.
-  local done, fault = try(decide_all, bucket, count)
-  for spend = 1, done and 0 or count do
-    reply[places[spend]] = type(fault) == 'table' and fault.err or 'ERR ' .. fault
+  local done, answer = try(decide, bucket, count)
+  if not done then
+    answer = {type(answer) == 'table' and answer.err or 'ERR ' .. answer}
   end
+  reply[at], at = answer, at + 1
 end
 return reply

@@ -4,250 +4,319 @@
 -- entry (-1 if it was never entered), the number of kept units, the place of the oldest unit, and the number of places.
 -- The places of all tiers follow, tier after tier, each with the time of one unit. A tier without places only counts
 -- its units. Times are doubles, which hold them exactly.
+--
+-- A state is a value as a table of numbers: the code of `T`, the number of tiers, the time of the last grant, then four
+-- numbers for each tier, of which those of tier `i` begin at `4 * i`, and then the places. One call reads it from a
+-- value, and one call writes it. The places of a large value stay in its text, which is in the field `value`.
 
 -- Locals are faster than the fields of global tables.
-local floor, max, min, huge = math.floor, math.max, math.min, math.huge
-local pack, unpack, rep, sub = struct.pack, struct.unpack, string.rep, string.sub
+local floor, max, min, huge, byte = math.floor, math.max, math.min, math.huge, string.byte
+local pack, unpack, rep, sub, list = struct.pack, struct.unpack, string.rep, string.sub, unpack
 
 -- The bytes before the records, and the bytes of a record.
 local HEAD, TIER = 10, 20
 -- The largest value, in bytes, that is rewritten as a whole. One command replaces three, and all decisions of a call on
 -- the bucket share it.
 local SMALL = 256
+-- The most places of a tier.
+local MOST_PLACES = 4096
+-- The most numbers that are written in one step. Lua's stack is bounded.
+local MOST_NUMBERS = 1000
+
+local INACTIVE, ACTIVE, COOLDOWN = 0, 1, 2
 
 local function span(text)
   local us = tonumber(text)
   return us < 0 and huge or us
 end
 
-local function phase(tier, at)
-  local age = at - tier.entry
-  if tier.entry < 0 or age > tier.active + tier.cooldown then
-    return 'inactive'
-  end
-  return age <= tier.active and 'active' or 'cooldown'
-end
-
--- Returns the time of a unit. The oldest kept unit is number 0.
-local function unit(bucket, tier, nth)
-  if tier.places == 0 then
-    return tier.entry
-  end
-  return (unpack('<d', bucket.value, tier.area + 8 * ((tier.oldest + nth) % tier.places)))
-end
-
--- Returns how many of the kept units have left the window. The oldest leave first, so a binary search finds the number:
--- a window of 4096 units takes twelve comparisons.
-local function outdated(bucket, tier)
-  local low, high = 0, tier.kept
-  if tier.places == 0 then
-    -- All units count from the entry.
-    return bucket.now - tier.entry > tier.window and high or 0
-  end
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if bucket.now - unit(bucket, tier, middle) > tier.window then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
-end
-
--- Returns a bucket with the tiers of a limit, from the arguments that begin at `at`: the number of tiers, and five
--- arguments for each. `read_tiers` sets the fields of its state. Creating them here gives each table its final size:
--- growing it is the most expensive step.
+-- Returns the tiers of a limit, from the arguments that begin at `at`: the number of tiers, and five arguments for each.
+-- The fields that begin with `phase` belong to the current decision. Creating them here gives each table its final
+-- size: growing it is the most expensive step.
 local function new_tiers(at)
-  local bucket = {now = 0, value = ''}
+  local tiers = {formats = {}, unused = '', at = 0}
   for i = 1, tonumber(ARGV[at]) do
     local a = at + 5 * i - 4
-    bucket[i] = {
-      limit = tonumber(ARGV[a]), window = span(ARGV[a + 1]), active = span(ARGV[a + 2]),
-      cooldown = span(ARGV[a + 3]), kind = tonumber(ARGV[a + 4]),
-      entry = -1, kept = 0, oldest = 0, places = 0, area = 0, phase = '', old = 0, used = 0, draws = false, takes = false,
-      wants = 0, stay = 0, enters = false,
+    local active, kind = span(ARGV[a + 2]), tonumber(ARGV[a + 4])
+    tiers[i] = {
+      limit = tonumber(ARGV[a]), window = span(ARGV[a + 1]), active = active, ends = active + span(ARGV[a + 3]),
+      is_skippable = kind % 2 == 1, slides = kind >= 2, phase = INACTIVE, area = 0, old = 0, used = 0, takes = false,
     }
   end
-  return bucket
+  tiers.unused = 'T' .. string.char(#tiers) .. pack('<d', 0) .. rep(pack('<dI4I4I4', -1, 0, 0, 0), #tiers)
+  return tiers
 end
 
--- Reads the stored value. It is empty if there is no bucket, or if the limit had another algorithm before.
-local function read_tiers(bucket, value)
-  local stored, at = 0, now
-  if value ~= '' then
-    stored = string.byte(value, 2)
-    -- If the clock has stepped back, decide at the time of the last grant. Otherwise, grants would lie in the future.
-    at = max(now, (unpack('<d', value, 3)))
+-- Returns the format of states with this number of places.
+local function format_of(tiers, places)
+  local format = tiers.formats[places]
+  if not format then
+    format = '<BBd' .. rep('dI4I4I4', #tiers) .. rep('d', places)
+    tiers.formats[places] = format
   end
-  bucket.now, bucket.value = at, value
-  local area = 1 + HEAD + TIER * stored
-  for i = 1, #bucket do
-    local tier = bucket[i]
-    if i <= stored then
-      tier.entry, tier.kept, tier.oldest, tier.places = unpack('<dI4I4I4', value, 1 + HEAD + TIER * (i - 1))
-    else
-      tier.entry, tier.kept, tier.oldest, tier.places = -1, 0, 0, 0
+  return format
+end
+
+-- Returns a value with the records of as many tiers as the limit has.
+local function resize(tiers, value)
+  local stored = byte(value, 2)
+  local kept = HEAD + TIER * min(stored, #tiers)
+  return 'T' .. string.char(#tiers) .. sub(value, 3, kept) .. sub(tiers.unused, kept + 1)
+    .. sub(value, 1 + HEAD + TIER * stored)
+end
+
+-- Reads a value. It is empty if there is no bucket, or if the limit had another algorithm before.
+local function read_tiers(tiers, value)
+  if value == '' then
+    value = tiers.unused
+  elseif byte(value, 2) ~= #tiers then
+    value = resize(tiers, value)
+  end
+  local places, state = (#value - HEAD - TIER * #tiers) / 8, nil
+  if places < 0 or places % 1 > 0 then
+    error('not a bucket', 0)
+  elseif #value <= SMALL then
+    state = {unpack(format_of(tiers, places), value)}
+  else
+    state = {unpack(format_of(tiers, 0), value)}
+    state.value = value
+  end
+  for record = 4, 4 * #tiers, 4 do
+    -- Loops run over the units, so a broken value must not have more of them than places.
+    local ring = state[record + 3]
+    if ring > 0 and state[record + 1] > ring or ring > MOST_PLACES then
+      error('not a bucket', 0)
     end
-    tier.draws, tier.takes, tier.enters, tier.area = false, false, false, area
-    area = area + 8 * tier.places
-    tier.phase = phase(tier, at)
+  end
+  return state
+end
+
+-- Returns the time of a unit of tier `i`. The oldest kept unit is number 0.
+local function unit(tiers, state, i, nth)
+  local places = state[4 * i + 3]
+  if places == 0 then
+    return state[4 * i]
+  end
+  local place = tiers[i].area + (state[4 * i + 2] + nth) % places
+  if state.value then
+    local from = HEAD + TIER * #tiers - 32 * #tiers - 31
+    return (unpack('<d', state.value, from + 8 * place))
+  end
+  return state[place]
+end
+
+-- Returns the number of units that count, and sets how many of the kept units have left the window (`old`). The oldest
+-- leave first, so a binary search finds the number: a window of 4096 units takes twelve comparisons.
+local function count(tiers, state, i)
+  local tier, kept = tiers[i], state[4 * i + 1]
+  -- Units that were granted before this have left.
+  local low, high, since = 0, kept, tiers.at - tier.window
+  if i > 1 and tier.phase == INACTIVE then
     -- A tier above the lowest starts empty each time it is entered.
-    if i > 1 and tier.phase == 'inactive' then
-      tier.old = tier.kept
-    else
-      tier.old = outdated(bucket, tier)
+    low = kept
+  elseif kept > 0 and unit(tiers, state, i, 0) < since then
+    -- Often, all have left, as those of a tier without places do.
+    low = unit(tiers, state, i, kept - 1) < since and kept or 1
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if unit(tiers, state, i, middle) < since then
+        low = middle + 1
+      else
+        high = middle
+      end
     end
-    tier.used = tier.kept - tier.old
   end
+  tier.old, tier.used = low, kept - low
+  return kept - low
 end
 
--- Returns the number of units to grant, and sets `takes` of each tier that the grant enters or draws from.
-local function plan(bucket, most, least)
-  local from, last, granted = 1, 0, 0
-  for i = #bucket, 1, -1 do
-    if bucket[i].phase == 'active' then
-      from = i
+-- Finds the phases of all tiers. Returns the tier in force.
+local function look(tiers, state)
+  local at, area, from = state[3], 4 * #tiers + 4, 1
+  if at < now then
+    -- If the clock has stepped back, decide at the time of the last grant. Otherwise, grants would lie in the future.
+    at = now
+  end
+  for i = 1, #tiers do
+    local tier, entry = tiers[i], state[4 * i]
+    local age = at - entry
+    if entry < 0 or age > tier.ends then
+      tier.phase = INACTIVE
+    elseif age > tier.active then
+      tier.phase = COOLDOWN
+    else
+      tier.phase, from = ACTIVE, i
+    end
+    tier.area, tier.takes = area, false
+    area = area + state[4 * i + 3]
+  end
+  tiers.at = at
+  return from
+end
+
+-- Returns the number of units to grant, and sets `takes` of each tier that the grant enters or draws from. Nothing else
+-- changes yet, so a rejection leaves no trace.
+local function plan(tiers, state, most, least)
+  local granted = 0
+  for i = look(tiers, state), #tiers do
+    local tier = tiers[i]
+    if tier.phase ~= COOLDOWN then
+      local units = tier.limit - count(tiers, state, i)
+      if units > most - granted then
+        units = most - granted
+      elseif units < 0 then
+        units = 0
+      end
+      -- A full tier that is passed on the way up is also entered.
+      tier.takes, granted = units, granted + units
+    elseif not tier.is_skippable then
+      -- The tiers above it are out of reach.
+      break
+    end
+    if granted == most then
       break
     end
   end
-  for i = from, #bucket do
-    local tier = bucket[i]
-    if tier.phase ~= 'cooldown' and granted < most then
-      local units = min(max(tier.limit - tier.used, 0), most - granted)
-      granted = granted + units
-      tier.draws = units
-      last = units > 0 and i or last
-    elseif tier.phase == 'cooldown' and tier.kind % 2 == 0 then
-      -- This tier cannot be skipped, so the tiers above it are out of reach.
-      break
-    end
-  end
-  -- No tier has changed yet, so a rejection leaves no trace.
-  if granted < least then
-    return 0
-  end
-  for i = from, last do
-    bucket[i].takes = bucket[i].draws
-  end
-  return granted
+  return granted < least and 0 or granted
 end
 
 -- Reports the state on which the figures for a request of `least` units depend: for each tier, its oldest units,
 -- `least` of them and one more for each unit above a limit that was lowered. Appends the report to `seen`, which has `at`
 -- values.
-local function report(bucket, least, seen, at)
-  for i = 1, #bucket do
-    local tier = bucket[i]
-    local over = max(tier.used - tier.limit, 0)
-    local shown = tier.places > 0 and min(least + over, tier.used) or 0
-    local newest = tier.used > 0 and unit(bucket, tier, tier.kept - 1) or 0
-    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4] = tier.entry, tier.used, newest, shown
+local function report(tiers, state, least, seen, at)
+  for i = 1, #tiers do
+    local tier, kept, used = tiers[i], state[4 * i + 1], count(tiers, state, i)
+    local over = max(used - tier.limit, 0)
+    local shown = state[4 * i + 3] > 0 and min(least + over, used) or 0
+    local newest = used > 0 and unit(tiers, state, i, kept - 1) or 0
+    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4] = state[4 * i], used, newest, shown
     at = at + 4
-    for nth = 0, shown - 1 do
-      seen[at + 1] = unit(bucket, tier, tier.old + nth)
+    for nth = tier.old, tier.old + shown - 1 do
       at = at + 1
+      seen[at] = unit(tiers, state, i, nth)
     end
   end
   return seen
 end
 
--- Returns the stored times of consecutive units. The places are a ring, so the units can be in two parts.
-local function times(bucket, tier, nth, units)
-  if tier.places == 0 then
-    return rep(pack('<d', tier.entry), units)
+-- Takes the planned units. Returns the new state, in the table `new`, and the number of its numbers. Unused places at
+-- the end are left out.
+local function take(tiers, state, new)
+  local at, filled, area = tiers.at, 4 * #tiers + 3, 4 * #tiers + 3
+  new[1], new[2], new[3] = 84, #tiers, at
+  for i = 1, #tiers do
+    local tier, record = tiers[i], 4 * i
+    local entry, kept, places, takes = state[record], state[record + 1], state[record + 3], tier.takes
+    local first, units = 0, kept
+    if takes then
+      places = tier.slides and tier.limit or 0
+      -- The places of a tier are a ring with as many places as its limit. A lowered limit drops the oldest units.
+      first = tier.old
+      if places > 0 and kept + takes - places > first then
+        first = kept + takes - places
+      end
+      units = kept - first + takes
+    end
+    new[record], new[record + 1], new[record + 2] = takes and tier.phase == INACTIVE and at or entry, units, 0
+    new[record + 3] = places
+    if places > 0 then
+      for place = filled + 1, units > 0 and area or 0 do
+        new[place] = 0
+      end
+      local oldest, ring = state[record + 2], state[record + 3]
+      if oldest + kept <= ring and not state.value then
+        -- The units are next to each other, as almost always.
+        local from, to = tier.area + oldest + first, area + 1
+        for nth = 0, kept - first - 1 do
+          new[to + nth] = state[from + nth]
+        end
+      else
+        for nth = first, kept - 1 do
+          new[area + 1 + nth - first] = unit(tiers, state, i, nth)
+        end
+      end
+      for place = area + 1 + kept - first, area + units do
+        new[place] = at
+      end
+      filled = units > 0 and area + units or filled
+      area = area + places
+    end
   end
-  local place = (tier.oldest + nth) % tier.places
-  local straight = min(units, tier.places - place)
-  local from = tier.area + 8 * place
-  return sub(bucket.value, from, from + 8 * straight - 1)
-    .. sub(bucket.value, tier.area, tier.area + 8 * (units - straight) - 1)
+  return new, filled
 end
 
--- Returns the whole value. Unused places at the end are left out.
-local function write_anew(bucket)
-  local head, areas, before = '', '', 0
-  for i = 1, #bucket do
-    local tier = bucket[i]
-    local kept, oldest, area = tier.kept, tier.oldest, ''
-    if tier.takes then
-      kept, oldest = tier.stay + tier.takes, 0
-      if tier.wants > 0 then
-        area = times(bucket, tier, tier.kept - tier.stay, tier.stay)
-          .. rep(pack('<d', bucket.now), tier.takes)
-      end
-    elseif tier.places > 0 then
-      area = sub(bucket.value, tier.area, tier.area + 8 * tier.places - 1)
-    end
-    head = head .. pack('<dI4I4I4', tier.enters and bucket.now or tier.entry, kept, oldest, tier.wants)
-    if #area > 0 then
-      areas = areas .. rep('\0', before - #areas) .. area
-    end
-    before = before + 8 * tier.wants
+-- Returns the value of a state without a text.
+local function write_tiers(tiers, state, filled)
+  local places = filled - 4 * #tiers - 3
+  if places <= MOST_NUMBERS then
+    return pack(format_of(tiers, places), list(state, 1, filled))
   end
-  return 'T' .. string.char(#bucket) .. pack('<d', bucket.now) .. head .. areas
+  local value = pack(format_of(tiers, 0), list(state, 1, filled - places))
+  for from = filled - places + 1, filled, MOST_NUMBERS do
+    local to = min(from + MOST_NUMBERS - 1, filled)
+    value = value .. pack('<' .. rep('d', to - from + 1), list(state, from, to))
+  end
+  return value
+end
+
+-- Returns whether the stored value is large and has the places of the tiers that take units, so that it can be changed
+-- in place.
+local function fits(tiers, state, stored)
+  if not state.value or byte(stored, 2) ~= #tiers then
+    return false
+  end
+  for i = 1, #tiers do
+    local tier = tiers[i]
+    if tier.takes and state[4 * i + 3] ~= (tier.slides and tier.limit or 0) then
+      return false
+    end
+  end
+  return true
 end
 
 -- Writes the head and the new units, however large the value is. If the server refuses writes, it refuses the first
 -- command, so the value never changes halfway.
-local function write_into(key, bucket)
-  local first = redis.pcall('SETRANGE', key, 2, pack('<d', bucket.now))
-  if type(first) == 'table' then
-    return first.err
+local function write_into(key, tiers, state)
+  local at = tiers.at
+  local refused = redis.pcall('SETRANGE', key, 2, pack('<d', at))
+  if type(refused) == 'table' then
+    return refused.err
   end
-  for i = 1, #bucket do
-    local tier = bucket[i]
+  for i = 1, #tiers do
+    local tier, kept, places = tiers[i], state[4 * i + 1], state[4 * i + 3]
     if tier.takes then
-      local places = max(tier.places, 1)
-      local oldest = (tier.oldest + tier.kept - tier.stay) % places
-      local place, left = (oldest + tier.stay) % places, tier.places > 0 and tier.takes or 0
+      local ring = max(places, 1)
+      local first = places > 0 and max(tier.old, kept + tier.takes - places) or tier.old
+      local oldest, units = (state[4 * i + 2] + first) % ring, kept - first + tier.takes
+      local place, left = (oldest + kept - first) % ring, places > 0 and tier.takes or 0
       while left > 0 do
-        local units = min(left, places - place)
-        local new = rep(pack('<d', bucket.now), units)
-        redis.call('SETRANGE', key, tier.area - 1 + 8 * place, new)
-        place, left = 0, left - units
+        local straight = min(left, places - place)
+        local from = HEAD + TIER * #tiers + 8 * (tier.area - 4 * #tiers - 4 + place)
+        redis.call('SETRANGE', key, from, rep(pack('<d', at), straight))
+        place, left = 0, left - straight
       end
-      local entry = tier.enters and bucket.now or tier.entry
-      local part = pack('<dI4I4I4', entry, tier.stay + tier.takes, oldest, tier.places)
-      redis.call('SETRANGE', key, HEAD + TIER * (i - 1), part)
+      local entry = tier.phase == INACTIVE and at or state[4 * i]
+      redis.call('SETRANGE', key, HEAD + TIER * (i - 1), pack('<dI4I4I4', entry, units, oldest, places))
     end
   end
 end
 
--- Returns the instant from which no decision depends on the bucket.
-local function lapses(bucket)
-  local last, lowest = 0, bucket[1]
-  for i = 1, #bucket do
-    local tier = bucket[i]
-    local entry = tier.enters and bucket.now or tier.entry
-    if entry >= 0 and (i > 1 or tier.active < huge) then
-      last = max(last, entry + tier.active + tier.cooldown + 1)
-    end
-  end
+-- Returns the instant from which no decision depends on the bucket, once the planned units are taken.
+local function lapses(tiers, state)
+  local at, last, lowest, kept = tiers.at, 0, tiers[1], state[5]
   if lowest.takes and lowest.takes > 0 then
-    last = max(last, bucket.now + lowest.window + 1)
-  elseif lowest.used > 0 then
-    last = max(last, unit(bucket, lowest, lowest.kept - 1) + lowest.window + 1)
+    last = at + lowest.window + 1
+  elseif kept > 0 then
+    last = unit(tiers, state, 1, kept - 1) + lowest.window + 1
+  end
+  for i = 1, #tiers do
+    local tier, entry = tiers[i], state[4 * i]
+    if tier.takes and tier.phase == INACTIVE then
+      entry = at
+    end
+    if entry >= 0 and entry + tier.ends >= last and (i > 1 or tier.active < huge) then
+      last = entry + tier.ends + 1
+    end
   end
   return last
-end
-
--- Sets how many units each tier keeps (`stay`) and how many places it needs (`wants`). Returns whether the stored value
--- has these places already, so that it can be changed in place.
-local function settle(bucket)
-  -- The places of a tier are a ring with as many places as its limit. A changed limit needs a ring of another size.
-  local fits = #bucket.value > SMALL and string.byte(bucket.value, 2) == #bucket
-  for i = 1, #bucket do
-    local tier = bucket[i]
-    tier.wants, tier.stay = tier.places, tier.kept
-    if tier.takes then
-      tier.wants, tier.stay = tier.kind >= 2 and tier.limit or 0, tier.used
-      tier.enters = tier.phase == 'inactive'
-    end
-    if tier.takes and tier.wants > 0 then
-      tier.stay = min(tier.used, tier.wants - tier.takes)
-    end
-    fits = fits and tier.wants == tier.places
-  end
-  return fits
 end

@@ -1,0 +1,214 @@
+//! What the store has answered, before it is stored in memory.
+//!
+//! Only local decisions need the states of the store, and as long as the store answers, there are none. So a state is
+//! first written to a short list of its thread, which is cheap. Most states have expired by the time the list is full.
+//! The others are then stored in memory. Before a local decision, all lists are stored.
+
+use std::{
+    fmt,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::super::per_thread::PerThread;
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Tat},
+    transaction::Fingerprint,
+};
+
+/// The number of lists. Threads can share one.
+const LISTS: usize = 16;
+
+/// The most states in a list.
+const MOST: usize = 64;
+
+/// The least time for which states are stored at once, in microseconds. Emptying all lists takes longer than a
+/// decision, so it must not happen for each one.
+const AT_ONCE: u64 = 1_000_000;
+
+/// The state of a GCRA bucket, as the store has answered.
+#[derive(Clone, Copy)]
+pub(super) struct SeenState {
+    pub(super) bucket: Fingerprint,
+    pub(super) gcra: Gcra,
+    pub(super) tat: Tat,
+    /// The time of the answer, by the clock of this process.
+    pub(super) now: Timestamp,
+}
+
+/// The states that are yet to be stored.
+pub(super) struct Pending {
+    lists: PerThread<Mutex<Vec<SeenState>>>,
+    /// States of instants up to this one are stored at once, in microseconds since the epoch.
+    at_once_until: AtomicU64,
+    /// No list has a state of an instant up to this one.
+    empty_until: AtomicU64,
+    emptying: Mutex<()>,
+}
+
+impl Pending {
+    pub(super) fn new() -> Self {
+        Self {
+            lists: PerThread::new(LISTS, |_| Mutex::default()),
+            at_once_until: AtomicU64::new(0),
+            empty_until: AtomicU64::new(0),
+            emptying: Mutex::default(),
+        }
+    }
+
+    /// Keeps a state for later, and passes the states of a full list to `store`. Returns false if the state has to be
+    /// stored at once.
+    #[inline]
+    pub(super) fn keep(&self, state: SeenState, store: impl Fn(&SeenState)) -> bool {
+        let mut list = lock(self.lists.own());
+        // This is read under the lock of the list, so no state of such an instant is added to a list after `empty` has
+        // emptied it.
+        if self.are_at_once(state.now.as_micros()) {
+            return false;
+        }
+        list.push(state);
+        if list.len() >= MOST {
+            let live = |kept: &SeenState| kept.tat.us >= state.now.as_micros();
+            list.drain(..).filter(live).for_each(|kept| store(&kept));
+        }
+        true
+    }
+
+    /// Passes all states of instants up to `until` to `store`, and lets later ones of such instants be stored at once.
+    #[inline]
+    pub(super) fn store_until(&self, until: u64, store: impl Fn(&SeenState)) {
+        if self.empty_until.load(Ordering::Acquire) < until {
+            self.empty(until.saturating_add(AT_ONCE), store);
+        }
+    }
+
+    /// Returns whether states of an instant are stored at once.
+    #[inline]
+    pub(super) fn are_at_once(&self, now: u64) -> bool {
+        now <= self.at_once_until.load(Ordering::Relaxed)
+    }
+
+    /// Lets states of instants up to `until` be stored at once.
+    #[inline]
+    pub(super) fn extend(&self, until: u64) {
+        if self.at_once_until.load(Ordering::Relaxed) < until {
+            self.at_once_until.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn empty(&self, until: u64, store: impl Fn(&SeenState)) {
+        // Another thread that sees the new instant must also see the states.
+        let _emptying = lock(&self.emptying);
+        self.extend(until);
+        self.store_all(store);
+        self.empty_until.fetch_max(until, Ordering::Release);
+    }
+
+    /// Passes all states to `store`.
+    pub(super) fn store_all(&self, store: impl Fn(&SeenState)) {
+        for list in self.lists.iter() {
+            lock(list).drain(..).for_each(|kept| store(&kept));
+        }
+    }
+}
+
+/// Prints no states, because there can be many.
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("at_once_until", &self.at_once_until)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, sync::atomic::AtomicBool, thread};
+
+    use super::*;
+
+    fn state(now: u64, tat: u64) -> SeenState {
+        SeenState {
+            bucket: Fingerprint::default(),
+            gcra: Gcra::new(1, 1, std::time::Duration::from_secs(1)).unwrap(),
+            tat: Tat::from_micros(tat),
+            now: Timestamp::from_micros(now),
+        }
+    }
+
+    #[test]
+    fn full_list_is_stored_without_expired_states() {
+        let (pending, stored) = (Pending::new(), RefCell::new(Vec::new()));
+        let store = |state: &SeenState| stored.borrow_mut().push(state.tat.us);
+        let most = MOST as u64;
+        for now in 1..=most {
+            assert!(stored.borrow().is_empty());
+            // Every other state has expired by the end.
+            assert!(pending.keep(state(now, now + now % 2 * most), store));
+        }
+        let expected: Vec<_> = (1..most)
+            .step_by(2)
+            .map(|now| now + most)
+            .chain([most])
+            .collect();
+        assert_eq!(*stored.borrow(), expected);
+    }
+
+    #[test]
+    fn states_up_to_an_instant_are_stored_at_once_and_later_ones_are_kept() {
+        let (pending, stored) = (Pending::new(), RefCell::new(Vec::new()));
+        let store = |state: &SeenState| stored.borrow_mut().push(state.now.as_micros());
+        assert!(pending.keep(state(5, 9), store));
+        pending.store_until(10, store);
+        assert_eq!(*stored.borrow(), [5]);
+        for now in [5, 10, 10 + AT_ONCE] {
+            assert!(!pending.keep(state(now, now), store));
+        }
+        let later = 11 + AT_ONCE;
+        assert!(pending.keep(state(later, later), store));
+        pending.store_until(10 + AT_ONCE, store);
+        assert_eq!(*stored.borrow(), [5], "none is that early");
+        pending.store_until(later, store);
+        assert_eq!(*stored.borrow(), [5, later]);
+        pending.extend(10 * AT_ONCE);
+        assert!(!pending.keep(state(10 * AT_ONCE, 0), store));
+    }
+
+    #[test]
+    fn whoever_needs_the_states_sees_all_that_were_kept_before() {
+        for round in 0..2_000 {
+            let (pending, stored) = (Pending::new(), AtomicU64::new(0));
+            let (kept, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+            let store = |state: &SeenState| {
+                stored.fetch_max(state.tat.us, Ordering::Relaxed);
+            };
+            let needs = || {
+                while !is_over.load(Ordering::Acquire) {
+                    let before = kept.load(Ordering::Acquire);
+                    pending.store_until(round, store);
+                    assert!(stored.load(Ordering::Relaxed) >= before);
+                }
+            };
+            thread::scope(|scope| {
+                scope.spawn(needs);
+                scope.spawn(needs);
+                for tat in 1..=100 {
+                    let state = state(round, tat);
+                    if !pending.keep(state, store) {
+                        store(&state);
+                    }
+                    kept.store(tat, Ordering::Release);
+                }
+                is_over.store(true, Ordering::Release);
+            });
+        }
+    }
+}
