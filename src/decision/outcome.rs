@@ -75,6 +75,7 @@ impl Outcome {
     }
 
     /// Sets the source of the decision, if it is not the store.
+    #[inline(always)]
     #[must_use]
     pub(crate) fn by(mut self, source: Source) -> Self {
         self.source = source;

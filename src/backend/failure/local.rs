@@ -1,6 +1,6 @@
 //! Local decisions: a bounded memory that follows the decisions of the store.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
 
@@ -264,8 +264,13 @@ impl Local {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         now.validate()?;
         self.store_pending(batch, now.as_micros());
-        if let Some(decided) = self.decide_own(batch, now, &is_meant) {
-            return Ok(self.decided(batch, decided, certain));
+        if let Some(answer) = self.decide_own(batch, now, &is_meant) {
+            // The outcome is large, so it is only created where it is returned.
+            let mut members = batch.members.iter();
+            if members.all(|member| answer.passed || !batch.votes(member)) {
+                self.note(batch, now, slice::from_ref(&answer), certain);
+            }
+            return Ok(Outcome::of_one(now, answer).by(Source::Local));
         }
         let meant = batch.members.iter().filter(|member| is_meant(member));
         meant.for_each(|member| self.catch_up(member, now));
@@ -274,7 +279,10 @@ impl Local {
             true => self.own.decide(&batch.at(Some(now)))?,
             false => self.decide_shares(batch, now, is_meant)?,
         };
-        Ok(self.decided(batch, decided, certain))
+        if decided.passes(batch) {
+            self.note(batch, decided.now, decided.answers(), certain);
+        }
+        Ok(decided.by(Source::Local))
     }
 
     /// Decides a GCRA bucket without a share, in one step.
@@ -284,7 +292,7 @@ impl Local {
         batch: &Batch<'_>,
         now: Timestamp,
         is_meant: impl Fn(&Member<'_>) -> bool,
-    ) -> Option<Outcome> {
+    ) -> Option<Answer> {
         let [member] = batch.members else {
             return None;
         };
@@ -303,18 +311,18 @@ impl Local {
         Some(self.own.decide_from(batch, member, gcra, now, catch_up))
     }
 
-    /// Records the charges of a local decision.
+    /// Records the charges of a local decision that passes.
     #[inline]
-    fn decided(&self, batch: &Batch<'_>, decided: Outcome, certain: bool) -> Outcome {
-        if batch.operation == Operation::Spend && decided.passes(batch) {
-            for answer in decided.answers() {
-                if let State::Gcra(tat) = answer.state {
-                    self.pending.extend(tat.us);
-                }
-            }
-            self.note_charges(batch, &decided, certain);
+    fn note(&self, batch: &Batch<'_>, now: Timestamp, answers: &[Answer], certain: bool) {
+        if batch.operation != Operation::Spend {
+            return;
         }
-        decided.by(Source::Local)
+        for answer in answers {
+            if let State::Gcra(tat) = answer.state {
+                self.pending.extend(tat.us);
+            }
+        }
+        self.note_charges(batch, now, answers, certain);
     }
 
     /// Refunds charges that were made locally, by receipt. The store is never involved. Returns `None` for other batches.

@@ -4,7 +4,7 @@ use super::{debts::Debtor, local::Local};
 use crate::{
     backend::MemoryBackend,
     clock::Timestamp,
-    decision::Outcome,
+    decision::{Answer, Outcome},
     gcra::{Gcra, Tat},
     quota::Quota,
     transaction::{Action, Algorithm, Batch, Member, Receipt, StoredCharge},
@@ -32,13 +32,19 @@ enum OwingBucket {
 impl Local {
     /// Records local charges, to pay them back later. Unless it is `certain` that the store has charged nothing, they
     /// are treated as already charged at the store.
-    pub(super) fn note_charges(&self, batch: &Batch<'_>, decided: &Outcome, certain: bool) {
-        for (member, answer) in batch.members.iter().zip(decided.answers()) {
+    pub(super) fn note_charges(
+        &self,
+        batch: &Batch<'_>,
+        now: Timestamp,
+        answers: &[Answer],
+        certain: bool,
+    ) {
+        for (member, answer) in batch.members.iter().zip(answers) {
             let takes = matches!(batch.action(member), Action::Spend | Action::Debit);
             if !(answer.known && answer.passed && takes) {
                 continue;
             }
-            let (now, cost) = (decided.now, member.cost);
+            let cost = member.cost;
             match member.algorithm {
                 // Memory has the amount, so a bucket that is already in the table need not be looked up again.
                 Algorithm::Gcra(_)

@@ -41,8 +41,8 @@ impl MemoryBackend {
         gcra: &Gcra,
         now: Timestamp,
         tat: impl FnOnce(Tat) -> Tat,
-    ) -> Outcome {
-        Outcome::of_one(now, self.decide_gcra(batch, member, gcra, now, tat))
+    ) -> Answer {
+        self.decide_gcra(batch, member, gcra, now, tat)
     }
 
     /// Decides the less common cases. It is separate, to keep the common case small.
