@@ -87,28 +87,34 @@ local spends, one, two = {}, {}, {}
 -- Decides the spends from a small value, in order. Writes the bucket once. Returns the answer.
 local function decide_small(key, stored, count)
   local value, filled, last, granted, asked = stored, 0, 0, 0, 0
-  local tiers, state, denied, width = nil, nil, nil, 0
+  local tiers, state, denied, width, is_changed = nil, nil, nil, 0, false
   for spend = 1, count do
     local kind = spends[spend]
     if #kind.tiers ~= width then
-      if filled > 0 then
-        value, filled = write_tiers(tiers, state, filled), 0
+      if is_changed then
+        value, is_changed = write_tiers(tiers, state, filled), false
       end
-      width, state = #kind.tiers, read_tiers(kind.tiers, value)
+      width, state, filled = #kind.tiers, read_tiers(kind.tiers, value)
     end
     tiers, asked = kind.tiers, asked + kind.most
     -- A denial changes nothing, so an equal spend does not fit either.
     local units = kind ~= denied and plan(tiers, state, kind.most, kind.least) or 0
     if units > 0 then
       last, granted, denied = lapses(tiers, state), granted + units, nil
-      state, filled = take(tiers, state, state == one and two or one)
+      local within = not state.value and take_within(tiers, state, filled)
+      if within then
+        filled = within
+      else
+        state, filled = take(tiers, state, state == one and two or one)
+      end
+      is_changed = true
     else
       denied = kind
     end
   end
   local refused = nil
   if granted > 0 then
-    refused = store(key, filled > 0 and write_tiers(tiers, state, filled) or value, last)
+    refused = store(key, is_changed and write_tiers(tiers, state, filled) or value, last)
   end
   if granted == asked and not refused then
     return stored

@@ -65,7 +65,8 @@ local function resize(tiers, value)
     .. sub(value, 1 + HEAD + TIER * stored)
 end
 
--- Reads a value. It is empty if there is no bucket, or if the limit had another algorithm before.
+-- Reads a value. It is empty if there is no bucket, or if the limit had another algorithm before. Returns the state, and
+-- the number of its numbers.
 local function read_tiers(tiers, value)
   if value == '' then
     value = tiers.unused
@@ -88,7 +89,7 @@ local function read_tiers(tiers, value)
       error('not a bucket', 0)
     end
   end
-  return state
+  return state, 4 * #tiers + 3 + places
 end
 
 -- Returns the time of a unit of tier `i`. The oldest kept unit is number 0.
@@ -197,6 +198,51 @@ local function report(tiers, state, least, seen, at)
     end
   end
   return seen
+end
+
+-- Takes the planned units within a state of `filled` numbers that has no text. Returns the number of its numbers after
+-- that. Returns nil, and changes nothing, if a tier needs other places.
+local function take_within(tiers, state, filled)
+  for i = 1, #tiers do
+    local tier = tiers[i]
+    if tier.takes and (state[4 * i + 3] ~= (tier.slides and tier.limit or 0) or state[4 * i + 2] > 0) then
+      return nil
+    end
+  end
+  local at = tiers.at
+  state[3] = at
+  for i = 1, #tiers do
+    local tier = tiers[i]
+    local takes = tier.takes
+    if takes then
+      local record, first = 4 * i, tier.old
+      local kept, places, area = state[record + 1], state[record + 3], tier.area
+      if tier.phase == INACTIVE then
+        state[record] = at
+      end
+      if places > 0 then
+        if kept + takes - places > first then
+          first = kept + takes - places
+        end
+        if first > 0 then
+          for place = area + first, area + kept - 1 do
+            state[place - first] = state[place]
+          end
+        end
+        local stop = area + kept - first
+        for place = filled + 1, stop - 1 do
+          state[place] = 0
+        end
+        for place = stop, stop + takes - 1 do
+          state[place] = at
+        end
+        -- Only the last stored units can be followed by places that are no longer used.
+        filled = filled < area + places and stop + takes - 1 or filled
+      end
+      state[record + 1] = kept - first + takes
+    end
+  end
+  return filled
 end
 
 -- Takes the planned units. Returns the new state, in the table `new`, and the number of its numbers. Unused places at
