@@ -165,7 +165,11 @@ mod tests {
     #[test]
     fn states_up_to_an_instant_are_stored_at_once_and_later_ones_are_kept() {
         let (pending, stored) = (Pending::new(), RefCell::new(Vec::new()));
-        let store = |state: &SeenState| stored.borrow_mut().push(state.now.as_micros());
+        let store = |state: &SeenState| {
+            let empty_until = pending.empty_until.load(Ordering::Relaxed);
+            assert!(empty_until < state.now.as_micros(), "announced too early");
+            stored.borrow_mut().push(state.now.as_micros());
+        };
         assert!(pending.keep(state(5, 9), store));
         pending.store_until(10, store);
         assert_eq!(*stored.borrow(), [5]);
