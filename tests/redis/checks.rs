@@ -2,11 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use fred::{
     clients::Client,
@@ -14,12 +10,11 @@ use fred::{
     types::config::{Config, ConnectionConfig, ReconnectPolicy},
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{self, AsyncReadExt, AsyncWriteExt},
     net::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::Mutex,
 };
 use tollgate::{
     RedisBackend,
@@ -119,49 +114,27 @@ async fn with_clock(server: SocketAddr, skew: i64) -> SocketAddr {
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let server = TcpStream::connect(server).await.unwrap();
-            let (from_client, to_client) = client.into_split();
-            let (mut from_server, to_server) = server.into_split();
-            let to_client = Arc::new(Mutex::new(to_client));
-            let answers = Arc::clone(&to_client);
-            tokio::spawn(async move {
-                let mut buffer = vec![0; 65_536];
-                while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
-                    let mut client = answers.lock().await;
-                    client.write_all(&buffer[..read]).await.unwrap();
-                }
-            });
-            tokio::spawn(relay(from_client, to_server, to_client, skew));
+            let (mut from_client, to_client) = client.into_split();
+            let (from_server, mut to_server) = server.into_split();
+            tokio::spawn(async move { io::copy(&mut from_client, &mut to_server).await });
+            tokio::spawn(relay(from_server, to_client, skew));
         }
     });
     address
 }
 
-/// Passes commands on, but answers `TIME` itself.
-async fn relay(
-    mut from_client: OwnedReadHalf,
-    mut to_server: OwnedWriteHalf,
-    to_client: Arc<Mutex<OwnedWriteHalf>>,
-    skew: i64,
-) {
+/// Passes answers on, and adds `skew` to the seconds of `TIME`. They have ten digits, before and after.
+async fn relay(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, skew: i64) {
+    const TIME: &[u8] = b"*2\r\n$10\r\n";
     let mut buffer = vec![0; 65_536];
-    while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
-        let sent = &buffer[..read];
-        if sent != b"*1\r\n$4\r\nTIME\r\n" {
-            to_server.write_all(sent).await.unwrap();
-            continue;
+    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+        let answers = &mut buffer[..read];
+        if let Some(at) = answers.windows(TIME.len()).position(|part| part == TIME) {
+            let secs = &mut answers[at + TIME.len()..][..10];
+            let told: i64 = str::from_utf8(secs).unwrap().parse().unwrap();
+            secs.copy_from_slice((told + skew).to_string().as_bytes());
         }
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
-        let time = now.checked_add_signed(skew).unwrap().to_string();
-        let reply = format!("*2\r\n${}\r\n{time}\r\n$1\r\n0\r\n", time.len());
-        to_client
-            .lock()
-            .await
-            .write_all(reply.as_bytes())
-            .await
-            .unwrap();
+        to_client.write_all(answers).await.unwrap();
     }
 }
 

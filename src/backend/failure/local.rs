@@ -263,7 +263,9 @@ impl Local {
     ) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         now.validate()?;
-        self.store_pending(batch, now.as_micros());
+        // No charge of the store may be missing in local charges that still count.
+        let lapse = now.as_micros().saturating_add(longest_charge(batch));
+        self.store_pending(batch, lapse);
         if let Some(answer) = self.decide_own(batch, now, &is_meant) {
             // The outcome is large, so it is only created where it is returned.
             let mut members = batch.members.iter();
@@ -434,6 +436,16 @@ struct Bucket<'a> {
     member: &'a Member<'a>,
     gcra: &'a Gcra,
     now: Timestamp,
+}
+
+/// Returns the longest time, in microseconds, for which a charge of this batch counts, unless it is a debit.
+fn longest_charge(batch: &Batch<'_>) -> u64 {
+    let members = batch.members.iter();
+    let spans = members.filter_map(|member| match member.algorithm {
+        Algorithm::Gcra(gcra) => Some(gcra.tolerance().us.saturating_add(gcra.max_wait_us())),
+        _ => None,
+    });
+    spans.max().unwrap_or_default()
 }
 
 impl Bucket<'_> {
