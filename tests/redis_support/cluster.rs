@@ -45,19 +45,30 @@ impl Cluster {
         cluster
     }
 
-    /// Lets each node meet each other one, for gossip is slow.
+    /// Lets each node meet each other one, for gossip is slow. On a busy machine, a handshake can take too long, and is
+    /// then given up, so they meet again from time to time.
     fn introduce(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
             // Distinct epochs, so that the nodes have nothing to resolve.
             node.expect(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+        let mut looks = 0;
+        wait_for("all nodes know each other", || {
+            if looks % 400 == 0 {
+                self.meet();
+            }
+            looks += 1;
+            self.nodes.iter().all(|node| self.view(node).is_some())
+        });
+    }
+
+    fn meet(&self) {
+        for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[..index] {
                 let (port, bus) = (other.port().to_string(), other.bus.to_string());
                 node.expect(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
             }
         }
-        wait_for("all nodes know each other", || {
-            self.nodes.iter().all(|node| self.view(node).is_some())
-        });
     }
 
     /// Gives the first three the slots, and each of these one of the others as its replica.

@@ -115,7 +115,8 @@ fn sixty_four_connections_to_two_services_on_one_redis_get_the_burst_and_no_more
     // By the clock of Redis and by that of the callers.
     for (args, now) in [(vec![], None), (vec!["--manual-clock"], Some(T0))] {
         let url = redis.url();
-        let args: Vec<_> = ["--redis", &url].into_iter().chain(args).collect();
+        let patient = ["--redis", &url, "--deadline-ms", "120000"];
+        let args: Vec<_> = patient.into_iter().chain(args).collect();
         let services = [(); 2].map(|()| Service::start_on(HUNDRED_A_DAY, &args));
         let mut body = json!({"op": "spend", "transactions": [one("Daily", "a")]});
         if let Some(now) = now {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::process::{Service, T0};
-use crate::redis_support::{Reply, Server};
+use crate::redis_support::{Reply, Server, wait_for};
 
 const LIMITS: &str = "
 Logins: {number: 5, limit: 5, window: 15m}
@@ -17,8 +17,11 @@ Line: {number: 8, burst: 5, count: 1, period: 1h, max_wait: 1h}
 /// All of them have five units, which do not come back within a minute.
 const NAMES: [&str; 4] = ["Logins", "Trial", "Orders", "Line"];
 
+/// For a service that does not give up on Redis while the machine is busy.
+const PATIENT: [&str; 2] = ["--deadline-ms", "120000"];
+
 fn on(redis: &Server) -> Service {
-    start(LIMITS, redis, &[])
+    start(LIMITS, redis, &PATIENT)
 }
 
 fn start(limits: &str, redis: &Server, more: &[&str]) -> Service {
@@ -53,6 +56,13 @@ fn refund(service: &Service, limit: &str, id: &str, receipt: &Value) -> (bool, u
         answer["refunded"].as_bool().unwrap(),
         answer["remaining"].as_u64().unwrap(),
     )
+}
+
+/// Whether a service gets answers from Redis.
+fn answers(service: &Service) -> bool {
+    let probe = json!({"limit": NAMES[0], "id": "nobody", "cost": 0});
+    let body = json!({"op": "check", "transactions": [probe]});
+    service.post(&body).status == 200
 }
 
 fn left(service: &Service, limit: &str, id: &str) -> u64 {
@@ -103,7 +113,7 @@ fn receipts_survive_restarts_of_the_service_and_other_names_of_the_limits() {
     };
     // The bucket has the limit's number; the name is for people.
     let renamed = LIMITS.replace("Logins", "SignIns");
-    let service = start(&renamed, &redis, &[]);
+    let service = start(&renamed, &redis, &PATIENT);
     let names = ["SignIns", "Trial", "Orders", "Line"];
     for (limit, receipt) in names.iter().zip(&receipts) {
         assert_eq!(left(&service, limit, "a"), 1, "{limit}");
@@ -114,7 +124,13 @@ fn receipts_survive_restarts_of_the_service_and_other_names_of_the_limits() {
 #[test]
 fn receipts_of_a_clock_that_callers_set_are_the_same_everywhere() {
     let redis = Server::start();
-    let services = [(); 2].map(|()| start(LIMITS, &redis, &["--manual-clock"]));
+    let services = [(); 2].map(|()| {
+        start(
+            LIMITS,
+            &redis,
+            &[&PATIENT[..], &["--manual-clock"]].concat(),
+        )
+    });
     for limit in NAMES {
         let asked = json!([{"limit": limit, "id": "a", "cost": 2}]);
         let spent = services[0].decide("spend", T0, &asked);
@@ -228,6 +244,8 @@ fn receipt_of_a_local_decision_gives_nothing_back_at_another_service() {
     // It is refunded where it was decided, though the store does not answer.
     assert_eq!(refund(&ours, "Orders", "a", &receipts[2]), (true, 5));
     redis.resume();
+    // The other service may have lost its connection meanwhile.
+    wait_for("the other service decides again", || answers(&theirs));
     for (limit, receipt) in NAMES.iter().zip(&receipts) {
         let before = left(&theirs, limit, "a");
         let there = refund(&theirs, limit, "a", receipt);
