@@ -94,13 +94,14 @@ fn taken(floods: &[(&str, u32, usize)]) -> [u64; 2] {
 fn no_flood_takes_more_than_its_budget() {
     let most = BUCKET * CAP as u64;
     // (floods; what they may take at most, and at last, in parts of one budget). The map of a shard is copied as it
-    // grows, and here there is only one.
+    // grows, and here there is only one. At the cap, evicted histories leave marks in its index, more or less by chance,
+    // and when they fill it, the map grows by an eighth once more.
     let floods: [(&[_], [f64; 2]); 7] = [
-        (&[("window", 1, 8000)], [1.3, 1.0]),
-        (&[("window", 5, 8000)], [1.3, 1.0]),
-        (&[("prison", 2, 8000)], [1.3, 1.0]),
-        (&[("sixteen", 16, 5000)], [1.3, 1.0]),
-        (&[("high", 4096, 200)], [1.3, 1.0]),
+        (&[("window", 1, 8000)], [1.45, 1.0]),
+        (&[("window", 5, 8000)], [1.45, 1.0]),
+        (&[("prison", 2, 8000)], [1.45, 1.0]),
+        (&[("sixteen", 16, 5000)], [1.45, 1.0]),
+        (&[("high", 4096, 200)], [1.45, 1.0]),
         // Rows are copied as they are spread over more of them.
         (&[("gcra", 1, 8000), ("window", 5, 8000)], [2.0, 1.95]),
         (
