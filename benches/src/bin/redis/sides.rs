@@ -44,18 +44,24 @@ redis.call('SET', KEYS[1], tostring(new_tat), 'EX', math.ceil(new_tat - now))
 return {1, math.floor(room / interval), tostring(-1), tostring(new_tat - now)}
 ";
 
-/// Limits. `requests`, `open`, `second` and `third` deny nothing here, and `denied`, which allows one request.
+/// Limits. `requests`, `open`, `second` and `third` deny nothing here, and `denied` allows one request. The buckets of most
+/// are not full again before the next decision, as in an application that limits anybody.
 pub(crate) fn limiter(backend: impl Backend) -> Limiter {
     let limits = Limits::builder()
-        .limit("requests", Limit::per_second(1_000_000).burst(1_000_000))
+        .limit("requests", slow())
         .limit("open", Limit::per_second(u32::MAX))
-        .limit("second", Limit::per_second(1_000_000).burst(1_000_000))
-        .limit("third", Limit::per_second(1_000_000).burst(1_000_000))
+        .limit("second", slow())
+        .limit("third", slow())
         .limit("denied", Limit::per_day(1))
         .limit("tiers", penalties())
         .limit("window", Limit::window(5, Duration::from_millis(100)))
         .limit("quota", Limit::quota(u32::MAX, Per::Month));
     Limiter::new(limits.build().expect("the limits are some"), backend)
+}
+
+/// The limit of [`PLAIN`].
+fn slow() -> Limit {
+    Limit::per_day(100_000).burst(1_000_000)
 }
 
 /// A backend on a client that is connected.
@@ -121,7 +127,7 @@ impl Sides {
             }
             Side::Plain => {
                 let key = format!("plain:{id}");
-                let arguments = [&*self.sha, "1", &key, "1000000", "1000000", "1", "1"];
+                let arguments = [&*self.sha, "1", &key, "1000000", "100000", "86400", "1"];
                 let arguments = arguments.map(str::to_owned).to_vec();
                 let spent: Result<Value, _> =
                     self.client.custom(command("EVALSHA"), arguments).await;
