@@ -120,8 +120,10 @@ impl History {
     #[cfg(feature = "redis")]
     pub(crate) fn push_logged(&mut self, entry: Option<u64>, times: VecDeque<u64>) -> Option<()> {
         let is_past = times.back().is_none_or(|newest| *newest <= self.last);
-        let in_order = times.iter().is_sorted() && is_past;
-        self.push(entry.filter(|_| in_order), TierUnits::Logged(times))
+        if !is_past || !times.iter().is_sorted() {
+            return None;
+        }
+        self.push(entry, TierUnits::Logged(times))
     }
 
     #[cfg(feature = "redis")]

@@ -16,7 +16,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(20);
 /// What chromedriver prints before its port.
 const LISTENS: &str = "started successfully on port ";
 
-/// What it prints if it does not listen.
+/// The words in its output when it cannot listen on its port.
 const ENDS: &str = "Exiting...";
 
 /// The program that drives browsers. It is killed when dropped, and at the latest with the process of the test.

@@ -50,7 +50,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the page has complained about since this was asked last.
+    /// Returns the warnings and errors of the page since the last call.
     pub(crate) fn complaints(&self) -> Result<Value, Value> {
         self.send("POST", "se/log", &json!({"type": "browser"}).to_string())
     }

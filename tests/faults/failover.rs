@@ -36,7 +36,7 @@ pub(crate) fn replicated(master: &Server) -> Instant {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_in_a_cluster_loses_what_was_not_replicated() {
     let cluster = Cluster::start();
-    // What is decided locally on a slow machine, before the failover and after it, would come on top.
+    // With a short deadline, a slow machine would also admit some requests locally, before and after the failover.
     let load = Load::start(Stack::with_deadline(cluster.url(), LONG).await);
     load.more(2000).await;
     let master = cluster.masters()[0];

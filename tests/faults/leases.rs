@@ -316,7 +316,7 @@ async fn reload_that_shrinks_a_leased_limit_leaves_processes_no_more_than_their_
         }
     };
     timeout(PATIENCE, shrinking).await.unwrap();
-    // What is given back on its way to a server that has forgotten its charge would come on top.
+    // A refund that reaches the server after it has forgotten the charge would admit more than the limit.
     until("the rest is given back", || {
         let hours = ahead(&server, "hot", "id").div_ceil(HOUR.unsigned_abs());
         hours <= u64::from(admitted + FEWER_HELD)

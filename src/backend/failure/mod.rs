@@ -5,6 +5,7 @@ mod breaker;
 mod breakers;
 mod circuit;
 mod debts;
+mod learn;
 mod local;
 mod owed;
 mod payback;

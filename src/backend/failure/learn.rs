@@ -1,0 +1,180 @@
+//! What the local memories learn from the answers of the store.
+
+use super::{local::Local, pending::SeenState};
+use crate::{
+    clock::Timestamp,
+    decision::{Answer, Outcome, State},
+    gcra::{Gcra, MAX_TICKS_US, Tat},
+    quota::{Quota, Usage},
+    transaction::{Algorithm, Batch, Member, Mode, Operation},
+    window::Change,
+};
+
+impl Local {
+    /// Remembers the decisions of the store.
+    pub(super) fn learn(&self, batch: &Batch<'_>, outcome: &Outcome) {
+        let now = batch.now.unwrap_or_else(|| self.own.now());
+        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
+            // An older state must not be stored after these.
+            self.store_pending(batch, now.as_micros());
+        }
+        if batch.operation == Operation::Reset {
+            // Reset the bucket under every kind of limit: a reload can change the kind, and a later reload can bring
+            // the old charges back.
+            let reset = batch.at(Some(now));
+            let _ = (self.seen.decide(&reset), self.own.decide(&reset));
+            return;
+        }
+        let passes = outcome.passes(batch);
+        for (member, answer) in batch.members.iter().zip(outcome.answers()) {
+            if !answer.known || answer.leased {
+                continue;
+            }
+            let state = answer.state.by_clock(outcome.now, now);
+            let answer = Answer { state, ..*answer };
+            match (member.algorithm, state) {
+                (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+                    let bucket = Bucket { member, gcra, now };
+                    let is_given_back = batch.operation == Operation::Refund && answer.passed;
+                    match is_given_back {
+                        true => self.learn_refund(bucket, tat),
+                        false => self.learn_state(bucket, tat, batch.now.is_none()),
+                    }
+                }
+                (Algorithm::Quota(quota), State::Quota(usage)) => {
+                    let is_given_back = batch.operation == Operation::Refund && answer.passed;
+                    self.learn_usage(member, quota, now, usage, is_given_back);
+                }
+                (Algorithm::Window(_), State::Window(figures)) => {
+                    if passes && batch.action(member).writes() {
+                        self.learn_units(member, figures.change, now);
+                    }
+                }
+                _ => self
+                    .own
+                    .learn_history(batch.action(member), member, &answer, now),
+            }
+        }
+    }
+
+    /// Records a state that the store has answered. It can be stored later if its instant is by this process's clock.
+    #[inline]
+    fn learn_state(&self, bucket: Bucket<'_>, tat: Tat, is_by_own_clock: bool) {
+        let tat = bucket.bounded(tat);
+        if tat.us < bucket.now.as_micros() {
+            // The bucket is full again, and a full bucket is not stored.
+            return;
+        }
+        let state = SeenState {
+            bucket: bucket.member.fingerprint,
+            gcra: *bucket.gcra,
+            tat,
+            now: bucket.now,
+        };
+        if !(is_by_own_clock && self.pending.keep(state, |kept| self.store_state(kept))) {
+            self.store_state(&state);
+        }
+    }
+
+    /// Raises the TAT seen at the store, and never lowers it: answers can arrive out of order, and a store can lose its
+    /// data. If local charges of this bucket still count, the store's charges are added to them as well.
+    pub(super) fn store_state(&self, state: &SeenState) {
+        let SeenState {
+            bucket,
+            gcra,
+            tat,
+            now,
+        } = state;
+        let now_us = now.as_micros();
+        let raise = |seen: Tat| seen.max(*tat);
+        let (before, after) = self.seen.change_row(bucket, gcra, *now, raise);
+        if !self.pending.are_at_once(now_us) {
+            // No local charges count at that instant.
+            return;
+        }
+        let charge = |own: Tat| match own.us >= now_us {
+            true => gcra.charge_as(own, before, after, now_us),
+            false => own,
+        };
+        let (_, own) = self.own.change_row(bucket, gcra, *now, charge);
+        self.pending.extend(own.us);
+    }
+
+    /// Stores the states that the store has answered up to an instant, by this process's clock.
+    #[inline]
+    pub(super) fn store_pending(&self, batch: &Batch<'_>, until: u64) {
+        // By a client's clock, nothing is known about instants, and nothing may be kept.
+        let until = batch.now.map_or(until, |_| u64::MAX);
+        self.pending
+            .store_until(until, |state| self.store_state(state));
+    }
+
+    /// Repeats a refund of the store, which is at most what the store had charged.
+    fn learn_refund(&self, bucket: Bucket<'_>, tat: Tat) {
+        let Bucket { member, gcra, now } = bucket;
+        let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
+        let span = member.refund(gcra);
+        let refund = |seen| gcra.refund_span(seen, now_us, span).unwrap_or(seen);
+        let (before, after) = self
+            .seen
+            .change(member, gcra, now, |seen| refund(seen).max(tat));
+        let refund_as = |own| gcra.refund_as(own, before, after, now_us);
+        self.own.change(member, gcra, now, refund_as);
+    }
+
+    /// Raises the usage seen at the store. It is only lowered if the store has refunded something.
+    fn learn_usage(
+        &self,
+        member: &Member<'_>,
+        quota: &Quota,
+        now: Timestamp,
+        usage: Usage,
+        is_given_back: bool,
+    ) {
+        self.seen.change_usage(member, quota, now, |seen| {
+            let grows = (usage.start_us, usage.used) > (seen.start_us, seen.used);
+            if grows || is_given_back { usage } else { seen }
+        });
+        if is_given_back {
+            let now_us = now.as_micros();
+            let refund = |own| quota.refund(own, now_us, member.cost).unwrap_or(own);
+            self.own.change_usage(member, quota, now, refund);
+        }
+    }
+
+    /// Takes or gives back the same number of units as the store.
+    fn learn_units(&self, member: &Member<'_>, change: Change, now: Timestamp) {
+        let (operation, cost) = match change {
+            Change::Nothing => return,
+            Change::Take { units, .. } => (Operation::Spend, units),
+            Change::GiveBack { units, .. } => (Operation::Refund, units),
+        };
+        let members = [Member {
+            cost,
+            mode: Mode::Debit,
+            receipt: None,
+            saturates: true,
+            ..*member
+        }];
+        // This cannot fail: the store has decided at this instant.
+        let _ = self
+            .own
+            .decide(&Batch::new(operation, &members).at(Some(now)));
+    }
+}
+
+/// A bucket without tiers, at an instant.
+#[derive(Clone, Copy)]
+struct Bucket<'a> {
+    member: &'a Member<'a>,
+    gcra: &'a Gcra,
+    now: Timestamp,
+}
+
+impl Bucket<'_> {
+    /// Returns a TAT within the range of the arithmetic, for any answer of the store.
+    fn bounded(&self, tat: Tat) -> Tat {
+        let deepest = self.now.as_micros().saturating_add(MAX_TICKS_US);
+        tat.min(Tat::from_micros(deepest))
+    }
+}
