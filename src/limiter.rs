@@ -8,6 +8,7 @@ mod in_force;
 mod limiter_error;
 #[cfg(feature = "tokio")]
 mod line;
+mod plain;
 mod prepare;
 mod rebuilt;
 mod receipts;
@@ -15,6 +16,7 @@ mod recorder;
 mod reload;
 mod reload_error;
 mod requirement;
+mod store;
 
 use std::{fmt, sync::Arc};
 
@@ -25,6 +27,7 @@ use self::{
     in_force::{DecisionLimits, LimitsInForce},
     rebuilt::RebuildDetector,
     requirement::Claims,
+    store::Store,
 };
 use crate::{
     backend::{Backend, Stats},
@@ -78,7 +81,7 @@ struct LimiterState {
     claims: Claims,
     durations: Durations,
     rebuilt: RebuildDetector,
-    backend: Box<dyn Backend>,
+    backend: Store,
 }
 
 impl Limiter {
@@ -102,7 +105,7 @@ impl Limiter {
             claims: Claims::default(),
             durations: Durations::default(),
             rebuilt: RebuildDetector::default(),
-            backend: Box::new(backend),
+            backend: Store::of(backend),
         };
         Self {
             shared: Arc::new(shared),
@@ -208,7 +211,10 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        self.try_decide_inlined(Operation::Spend, transaction)
+        match self.try_plain(transaction) {
+            Some(decision) => Some(Ok(decision)),
+            None => self.try_decide_one(Operation::Spend, transaction),
+        }
     }
 
     /// Like [`spend_batch`](Self::spend_batch), but never waits. Returns `None`, without charging, if the backend has

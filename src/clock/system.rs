@@ -132,16 +132,16 @@ impl<C: Clocks> Corrected<C> {
     #[inline]
     fn elapsed(&self) -> u64 {
         let counter = self.clocks.counter();
-        let line = self.line.load();
-        match line.at(counter) {
+        match self.line.load().at(counter) {
             Some(time) => time,
-            None => self.correct(line, counter),
+            None => self.correct(counter),
         }
     }
 
     /// Replaces a line that is over, by a new reading of the monotonic clock.
     #[cold]
-    fn correct(&self, line: Line, counter: u64) -> u64 {
+    fn correct(&self, counter: u64) -> u64 {
+        let line = self.line.load();
         let _correcting = match self.correcting.try_lock() {
             Ok(guard) => guard,
             // Another thread makes the correction. Its line will begin here or later, so this time cannot step back.

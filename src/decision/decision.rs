@@ -67,19 +67,37 @@ impl Decision {
         Self::on(bucket, member, answer, circumstances)
     }
 
-    /// Creates the decision on a member by GCRA.
+    /// Creates the decision on the charge of a bucket by GCRA that may vote and cannot wait. `charged` is the TAT
+    /// afterwards; in an error, the unchanged one.
     #[inline(always)]
-    pub(super) fn by_gcra(
+    pub(crate) fn plain(
         gcra: &Gcra,
-        tat: Tat,
-        member: &Member<'_>,
-        answer: &Answer,
-        circumstances: Circumstances,
+        fingerprint: Fingerprint,
+        cost: u32,
+        charged: Result<Tat, Tat>,
+        now: Timestamp,
     ) -> Self {
-        let action = circumstances.shown(answer);
-        let Circumstances { now, passes, .. } = circumstances;
-        let bucket = ShownBucket::gcra(gcra, member, tat, now, passes, action);
-        Self::on(Some(bucket), member, answer, circumstances)
+        let passed = charged.is_ok();
+        let (Ok(tat) | Err(tat)) = charged;
+        Self {
+            verdict: match passed {
+                true => Verdict::Allowed,
+                false => Verdict::Denied,
+            },
+            source: Source::Store,
+            shadow: false,
+            is_charged: passed,
+            votes: true,
+            fingerprint,
+            bucket: Some(ShownBucket::Gcra {
+                gcra: *gcra,
+                tat,
+                now,
+                cost,
+                is_taken: passed,
+                may_wait: false,
+            }),
+        }
     }
 
     #[inline(always)]

@@ -208,24 +208,6 @@ impl Outcome {
             })
     }
 
-    /// Returns the decision on the only member of a batch, if it is by GCRA and has no exceptions.
-    #[inline(always)]
-    pub(crate) fn plain_decision(&self, batch: &Batch<'_>) -> Option<Decision> {
-        let (OneOrMany::One(answer), [member], None) =
-            (&self.answers, batch.members, &self.exceptions)
-        else {
-            return None;
-        };
-        let (Algorithm::Gcra(gcra), State::Gcra(tat), true) =
-            (member.algorithm, answer.state, answer.known)
-        else {
-            return None;
-        };
-        let passes = answer.passed || !batch.votes(member);
-        let circumstances = self.circumstances(batch, member, passes);
-        Some(Decision::by_gcra(gcra, tat, member, answer, circumstances))
-    }
-
     /// Returns the decision on the member at this index.
     #[inline(never)]
     pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {

@@ -209,6 +209,15 @@ impl Limit {
         }))
     }
 
+    /// Returns the parameters of a limit by GCRA without a line and without leases.
+    #[inline(always)]
+    pub(crate) fn plain(&self) -> Option<&Gcra> {
+        match &self.0 {
+            LimitKind::By(Algorithm::Gcra(gcra)) if gcra.max_wait_us() == 0 => Some(gcra),
+            _ => None,
+        }
+    }
+
     /// Returns the algorithm, and the most unspent units of a bucket that a process can hold: 0 without leases.
     #[inline(always)]
     pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, u32)> {

@@ -52,8 +52,8 @@ pub(crate) trait Capacity: Sized + 'static {
         members: &'m mut Self::Members<'a>,
     ) -> Result<Prepared<'m, 'a, Self>, Box<LimiterError>>;
 
-    /// Gathers the decision in the most common case, where it is small enough for registers.
-    fn gather_plain(batch: &Batch<'_>, outcome: &Outcome) -> Option<Self::Decided>;
+    /// Returns the decision of the only transaction.
+    fn of_one(decision: Decision) -> Self::Decided;
 
     /// Gathers the decisions in the order of the transactions, from the outcome and from those decided without the
     /// backend.
@@ -87,13 +87,12 @@ impl Capacity for One {
     }
 
     #[inline(always)]
-    fn gather_plain(batch: &Batch<'_>, outcome: &Outcome) -> Option<Decision> {
-        outcome.plain_decision(batch)
+    fn of_one(decision: Decision) -> Decision {
+        decision
     }
 
     fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &()) -> Decision {
-        let plain = outcome.plain_decision(batch);
-        plain.unwrap_or_else(|| outcome.decision(batch, 0, outcome.passes(batch)))
+        outcome.decision(batch, 0, outcome.passes(batch))
     }
 }
 
@@ -134,9 +133,10 @@ impl Capacity for Many {
         Ok(Prepared::Decided(decided))
     }
 
-    #[inline(always)]
-    fn gather_plain(_: &Batch<'_>, _: &Outcome) -> Option<BatchDecision> {
-        None
+    fn of_one(decision: Decision) -> BatchDecision {
+        let mut decided = BatchDecision::default();
+        decided.push(decision);
+        decided
     }
 
     fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others) -> BatchDecision {
@@ -173,11 +173,19 @@ fn in_order(
 
 /// Transactions that are decided together.
 pub(crate) trait Transactions<'a>: Copy {
+    /// The transaction, if there is only one.
+    fn only(self) -> Option<&'a Transaction<'a>>;
+
     /// The recorded parts of the transactions.
     fn recorded(self) -> impl Iterator<Item = Recorded<'a>>;
 }
 
-impl<'a> Transactions<'a> for &Transaction<'a> {
+impl<'a> Transactions<'a> for &'a Transaction<'a> {
+    #[inline(always)]
+    fn only(self) -> Option<&'a Transaction<'a>> {
+        Some(self)
+    }
+
     #[inline(always)]
     fn recorded(self) -> impl Iterator<Item = Recorded<'a>> {
         iter::once(Recorded::from(self))
@@ -185,6 +193,14 @@ impl<'a> Transactions<'a> for &Transaction<'a> {
 }
 
 impl<'a> Transactions<'a> for &'a [Transaction<'a>] {
+    #[inline]
+    fn only(self) -> Option<&'a Transaction<'a>> {
+        match self {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn recorded(self) -> impl Iterator<Item = Recorded<'a>> {
         self.iter().map(Recorded::from)

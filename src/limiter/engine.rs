@@ -3,6 +3,7 @@
 use super::{
     Limiter,
     capacity::{Capacity, Many, One, Prepared},
+    in_force::DecisionLimits,
     limiter_error::LimiterError,
     prepare::Lookups,
     recorder::DecisionRecorder,
@@ -17,22 +18,20 @@ use crate::{
 
 impl Limiter {
     /// Decides a single transaction as a batch of one, with room for no more.
-    #[inline(always)]
-    pub(super) fn try_decide_inlined(
-        &self,
-        operation: Operation,
-        transaction: &Transaction<'_>,
-    ) -> Option<Result<Decision, LimiterError>> {
-        let limits = self.in_force();
-        self.try_decide::<One>(&limits, operation, transaction)
-    }
-
+    #[inline(never)]
     pub(crate) fn try_decide_one(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        self.try_decide_inlined(operation, transaction)
+        match self.in_force() {
+            DecisionLimits::First(limits) => {
+                self.try_decide_any::<One>(limits, operation, transaction)
+            }
+            DecisionLimits::Latest(limits) => {
+                self.try_decide::<One>(&limits, operation, transaction)
+            }
+        }
     }
 
     pub(crate) async fn decide_one(
@@ -81,6 +80,19 @@ impl Limiter {
         operation: Operation,
         transactions: C::Transactions<'_>,
     ) -> Option<Result<C::Decided, LimiterError>> {
+        match self.decide_plain::<C>(limits, operation, transactions) {
+            Some(decided) => Some(Ok(decided)),
+            None => self.try_decide_any::<C>(limits, operation, transactions),
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn try_decide_any<C: Capacity>(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: C::Transactions<'_>,
+    ) -> Option<Result<C::Decided, LimiterError>> {
         let recorder = self.recorder(limits, operation);
         let (mut ids, mut members) = (C::Ids::default(), C::Members::default());
         let lookups = Lookups { limits, operation };
@@ -96,12 +108,6 @@ impl Limiter {
             None => None,
             Some(Ok(ref outcome)) => {
                 recorder.applied();
-                // Nobody else may see this decision, or the compiler has to put it into memory and to copy it from there.
-                if !recorder.listens()
-                    && let Some(decided) = C::gather_plain(&batch, outcome)
-                {
-                    return Some(Ok(decided));
-                }
                 Some(finish::<C>(
                     &recorder,
                     transactions,
@@ -124,6 +130,9 @@ impl Limiter {
         operation: Operation,
         transactions: C::Transactions<'_>,
     ) -> Result<C::Decided, LimiterError> {
+        if let Some(decided) = self.decide_plain::<C>(limits, operation, transactions) {
+            return Ok(decided);
+        }
         let recorder = self.recorder(limits, operation);
         let (mut ids, mut members) = (C::Ids::default(), C::Members::default());
         let lookups = Lookups { limits, operation };
@@ -158,7 +167,7 @@ impl Limiter {
         DecisionRecorder::start(&self.shared.durations, limits, operation)
     }
 
-    fn now(&self) -> Option<Timestamp> {
+    pub(super) fn now(&self) -> Option<Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
     }
 }

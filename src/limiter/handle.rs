@@ -205,8 +205,18 @@ impl LimitHandle {
     /// As [`Limiter::spend`].
     #[must_use = "`None` means that nothing has been decided"]
     pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
+        // A transaction of its own: the compiler has to assemble only what is lent.
+        if let Some(decision) = self.limiter().try_plain(&self.transaction(id)) {
+            return Some(Ok(decision));
+        }
+        self.try_spend_any(id)
+    }
+
+    #[inline(never)]
+    fn try_spend_any(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
+        let transaction = self.transaction(id);
         self.limiter()
-            .try_decide_inlined(Operation::Spend, &self.transaction(id))
+            .try_decide_one(Operation::Spend, &transaction)
     }
 }
 

@@ -51,10 +51,17 @@ impl LimitsInForce {
     /// Borrows the limits for the time of one decision.
     #[inline(always)]
     pub(super) fn read(&self) -> DecisionLimits<'_> {
-        match self.is_replaced.load(Ordering::Acquire) {
-            false => DecisionLimits::First(&self.first),
-            true => DecisionLimits::Latest(self.latest.load()),
+        match self.first() {
+            Some(first) => DecisionLimits::First(first),
+            None => DecisionLimits::Latest(self.latest.load()),
         }
+    }
+
+    /// Returns the first limits until they are replaced.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<&Limits> {
+        let is_replaced = self.is_replaced.load(Ordering::Acquire);
+        (!is_replaced).then_some(&self.first)
     }
 
     pub(super) fn share(&self) -> Arc<Limits> {

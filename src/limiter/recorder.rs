@@ -72,9 +72,15 @@ impl<'a> DecisionRecorder<'a> {
     /// Returns whether there is anything to record.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {
-        let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
-        listens && self.operation == Operation::Spend
+        listens(self.operation)
     }
+}
+
+/// Returns whether decisions of this operation are recorded.
+#[inline(always)]
+pub(super) fn listens(operation: Operation) -> bool {
+    let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
+    listens && operation == Operation::Spend
 }
 
 /// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.

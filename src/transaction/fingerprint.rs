@@ -60,8 +60,22 @@ impl LimitSeed {
     }
 
     /// Returns the fingerprint of the bucket of the client with this canonical id.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn bucket(&self, id: &str) -> Fingerprint {
+        // Addresses and most numbers are short. A loop for long ids would make this function save more registers.
+        match id.len() <= 16 {
+            true => self.hash(id),
+            false => self.hash_long(id),
+        }
+    }
+
+    #[inline(never)]
+    fn hash_long(&self, id: &str) -> Fingerprint {
+        self.hash(id)
+    }
+
+    #[inline(always)]
+    fn hash(&self, id: &str) -> Fingerprint {
         let hash = |begun: &AHasher| {
             let mut hasher = begun.clone();
             hasher.write(id.as_bytes());

@@ -83,9 +83,10 @@ impl<'a> LockedBuckets<'a> {
             Algorithm::Gcra(_) | Algorithm::Quota(_) => {
                 let shard = position(&self.rows, self.all_rows.of(print));
                 let rows = &mut self.rows[shard].1;
-                rows.update(print, now, |stored| {
-                    ((), changed(stored, action, member, answer, now))
-                });
+                let (value, place) = rows.look(print);
+                if let Some(value) = changed(value, action, member, answer, now) {
+                    rows.put(place, print, value, now);
+                }
             }
             Algorithm::Tiers(_) | Algorithm::Window(_) => {
                 let shard = position(&self.histories, self.all_histories.of(print));

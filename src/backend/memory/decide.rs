@@ -13,7 +13,7 @@ use crate::{
     decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
     gcra::{Gcra, Tat},
     quota::Quota,
-    transaction::{Algorithm, Batch, Member, Operation},
+    transaction::{Action, Algorithm, Batch, Fingerprint, Member, Operation},
 };
 
 impl MemoryBackend {
@@ -23,12 +23,38 @@ impl MemoryBackend {
         now.validate()?;
         if let [member] = batch.members
             && let Algorithm::Gcra(gcra) = member.algorithm
-            && batch.operation != Operation::Reset
+            && batch.action(member) == Action::Spend
+            && gcra.max_wait_us() == 0
         {
-            let answer = self.decide_gcra(batch, member, gcra, now, |tat| tat);
+            let charged = self.spend(member.fingerprint, gcra, member.cost, now);
+            let (Ok(tat) | Err(tat)) = charged;
+            let answer = Answer::new(State::Gcra(tat), charged.is_ok());
             return Ok(Outcome::of_one(now, answer));
         }
         Ok(self.decide_others(batch, now))
+    }
+
+    /// Charges a bucket by GCRA without a line if the cost, which is not 0, fits. Returns the TAT afterwards; if the cost
+    /// does not fit, that is the stored one, as an error.
+    #[inline(never)]
+    pub(crate) fn spend(
+        &self,
+        print: Fingerprint,
+        gcra: &Gcra,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Tat, Tat> {
+        let print = &print;
+        let mut rows = self.rows.lock(self.rows.of(print));
+        let (value, place) = rows.look(print);
+        let stored = value.tat();
+        let Some(tat) = gcra.spend(stored, now.as_micros(), cost) else {
+            return Err(stored);
+        };
+        rows.put(place, print, Value::gcra(tat, gcra.tolerance()), now);
+        drop(rows);
+        self.begun_in_row(stored.us == 0, print);
+        Ok(tat)
     }
 
     /// Decides one GCRA bucket from another TAT than the stored one. A denial does not change it.
@@ -59,7 +85,10 @@ impl MemoryBackend {
                 Algorithm::Window(_) | Algorithm::Tiers(_) => {
                     return self.decide_history(batch, member, now);
                 }
-                Algorithm::Gcra(_) => {}
+                Algorithm::Gcra(gcra) => {
+                    let answer = self.decide_gcra(batch, member, gcra, now, |tat| tat);
+                    return Outcome::of_one(now, answer);
+                }
             }
         }
         self.decide_all(batch, now)
@@ -75,29 +104,26 @@ impl MemoryBackend {
         now: Timestamp,
         from: impl FnOnce(Tat) -> Tat,
     ) -> Answer {
-        let (print, mut begins) = (&member.fingerprint, false);
+        let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
-        let answer = rows.update(print, now, |stored| {
-            let stored = stored.tat();
-            let before = from(stored);
-            let answer = judge_gcra(batch.action(member), member, gcra, before, now);
-            let State::Gcra(tat) = answer.state else {
-                return (answer, None);
-            };
-            if tat == before {
-                return (answer, None);
-            }
-            begins = stored.us == 0;
-            let changed = match tat.us >= now.as_micros() {
-                true => Value::gcra(tat, gcra.tolerance()),
-                false => Value::FULL,
-            };
-            (answer, Some(changed))
-        });
-        drop(rows);
-        if begins && !self.histories.is_empty() {
-            self.forget_other_kind(member, now);
+        let (value, place) = rows.look(print);
+        let stored = value.tat();
+        let before = from(stored);
+        let answer = judge_gcra(batch.action(member), member, gcra, before, now);
+        // A denial changes nothing, and an attack is mostly denials.
+        let State::Gcra(tat) = answer.state else {
+            return answer;
+        };
+        if tat == before {
+            return answer;
         }
+        let value = match tat.us >= now.as_micros() {
+            true => Value::gcra(tat, gcra.tolerance()),
+            false => Value::FULL,
+        };
+        rows.put(place, print, value, now);
+        drop(rows);
+        self.begun_in_row(stored.us == 0, print);
         answer
     }
 
@@ -110,19 +136,17 @@ impl MemoryBackend {
         now: Timestamp,
     ) -> Answer {
         let action = batch.action(member);
-        let (print, mut begins) = (&member.fingerprint, false);
+        let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
-        let answer = rows.update(print, now, |stored| {
-            let before = stored.usage();
-            let answer = judge_quota(action, member, quota, before, now);
-            let changed = changed(stored, action, member, &answer, now);
-            begins = before.used == 0 && changed.is_some();
-            (answer, changed)
-        });
+        let (value, place) = rows.look(print);
+        let stored = value;
+        let answer = judge_quota(action, member, quota, stored.usage(), now);
+        let Some(value) = changed(stored, action, member, &answer, now) else {
+            return answer;
+        };
+        rows.put(place, print, value, now);
         drop(rows);
-        if begins && !self.histories.is_empty() {
-            self.forget_other_kind(member, now);
-        }
+        self.begun_in_row(stored.usage().used == 0, print);
         answer
     }
 
@@ -177,13 +201,24 @@ impl MemoryBackend {
     fn forget_other_kind(&self, member: &Member<'_>, now: Timestamp) {
         let print = &member.fingerprint;
         match member.algorithm {
-            Algorithm::Gcra(_) | Algorithm::Quota(_) => {
-                self.histories.lock(self.histories.of(print)).forget(print);
-            }
+            Algorithm::Gcra(_) | Algorithm::Quota(_) => self.forget_history(print),
             Algorithm::Tiers(_) | Algorithm::Window(_) => {
                 let mut rows = self.rows.lock(self.rows.of(print));
                 rows.set(print, Value::FULL, now);
             }
         }
+    }
+
+    /// Forgets the history of a bucket that has begun in a row.
+    #[inline(always)]
+    fn begun_in_row(&self, has_begun: bool, print: &Fingerprint) {
+        if has_begun && !self.histories.is_empty() {
+            self.forget_history(print);
+        }
+    }
+
+    #[cold]
+    fn forget_history(&self, print: &Fingerprint) {
+        self.histories.lock(self.histories.of(print)).forget(print);
     }
 }

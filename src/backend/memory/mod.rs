@@ -22,14 +22,13 @@ use self::value::Value;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
 use crate::{
-    clock::SystemClock,
+    clock::{Clock, SystemClock, Timestamp},
     decision::Outcome,
     transaction::{Algorithm, Batch},
     window::Units,
 };
 #[cfg(feature = "failure-policy")]
 use crate::{
-    clock::{Clock, Timestamp},
     decision::Answer,
     gcra::{Gcra, Tat},
     quota::{Quota, Usage},
@@ -164,12 +163,14 @@ impl MemoryBackend {
         change: impl FnOnce(Tat) -> Tat,
     ) -> (Tat, Tat) {
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, now, |stored| {
-            let before = stored.tat();
-            let after = change(before);
-            let changed = Value::gcra(after, gcra.tolerance()).unless_full(now);
-            ((before, after), (after != before).then_some(changed))
-        })
+        let (value, place) = rows.look(print);
+        let before = value.tat();
+        let after = change(before);
+        if after != before {
+            let value = Value::gcra(after, gcra.tolerance());
+            rows.put(place, print, value.unless_full(now), now);
+        }
+        (before, after)
     }
 
     /// Changes a bucket with a quota in one step, and returns its usage before and after.
@@ -183,12 +184,14 @@ impl MemoryBackend {
     ) -> (Usage, Usage) {
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
-        rows.update(print, now, |stored| {
-            let before = quota.current(stored.usage(), now.as_micros());
-            let after = change(before);
-            let changed = Value::quota(quota, after).unless_full(now);
-            ((before, after), (after != before).then_some(changed))
-        })
+        let (value, place) = rows.look(print);
+        let before = quota.current(value.usage(), now.as_micros());
+        let after = change(before);
+        if after != before {
+            let value = Value::quota(quota, after);
+            rows.put(place, print, value.unless_full(now), now);
+        }
+        (before, after)
     }
 
     /// Repeats another backend's grant from a bucket with tiers, or its reset of a bucket with tiers or a window.
@@ -212,8 +215,8 @@ impl MemoryBackend {
     }
 
     /// Returns the current time of this backend.
-    #[cfg(feature = "failure-policy")]
-    pub(super) fn now(&self) -> Timestamp {
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 }

@@ -10,10 +10,11 @@ pub(super) const SLOTS: usize = 5;
 pub(super) struct Row(pub(super) [RowBucket; SLOTS]);
 
 impl Row {
-    /// Returns the slot of a bucket.
+    /// Returns a bucket and its slot.
     #[inline(always)]
-    pub(super) fn find(&self, print: &Fingerprint) -> Option<usize> {
-        self.0.iter().position(|bucket| bucket.is_of(print))
+    pub(super) fn find(&self, print: &Fingerprint) -> Option<(usize, &RowBucket)> {
+        let mut slots = self.0.iter().enumerate();
+        slots.find(|(_, bucket)| bucket.is_of(print))
     }
 
     /// Returns the number of empty slots.

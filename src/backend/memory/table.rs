@@ -66,58 +66,52 @@ impl Table {
 
     /// Returns the stored value of a bucket.
     pub(super) fn get(&self, print: &Fingerprint) -> Value {
-        let bucket = self.find(print).map(|place| self.bucket(place));
-        bucket.map_or(Value::FULL, RowBucket::value)
+        self.look(print).0
     }
 
-    /// Passes the stored value of a bucket to `decide`, and stores the value that it returns, if there is one. For a bucket
-    /// that is full again, `decide` returns [`Value::FULL`], which is not stored.
+    /// Returns the stored value of a bucket, and its place, to [put](Self::put) another value there.
     #[inline(always)]
-    pub(super) fn update<T>(
-        &mut self,
-        print: &Fingerprint,
-        now: Timestamp,
-        decide: impl FnOnce(Value) -> (T, Option<Value>),
-    ) -> T {
-        let place = self.find(print);
-        let mut missing = RowBucket::default();
-        let bucket = match place {
-            Some(place) => self.bucket_mut(place),
-            None => &mut missing,
+    pub(super) fn look(&self, print: &Fingerprint) -> (Value, Option<BucketSlot>) {
+        let first = self.first_row(print.low);
+        let Some(row) = self.rows.get(first) else {
+            return (Value::FULL, None);
         };
-        let (decided, changed) = decide(bucket.value());
-        // A denial changes nothing, and an attack is mostly denials. They return before anything is written.
-        let Some(value) = changed else {
-            return decided;
-        };
-        // The common case stays small enough to inline. The rare ones are in a separate function.
-        match place.is_some() && value != Value::FULL {
-            true => bucket.set(value),
-            false => self.add_or_forget(place, print, value, now),
-        }
-        decided
-    }
-
-    /// Stores a bucket. If there is no room, a new one replaces another.
-    pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
-        self.update(print, now, |_| ((), Some(value.unless_full(now))));
-    }
-
-    /// Returns the place of a bucket.
-    #[inline(always)]
-    fn find(&self, print: &Fingerprint) -> Option<BucketSlot> {
-        let row = self.first_row(print.low);
-        match self.rows.get(row)?.find(print) {
-            Some(slot) => Some(BucketSlot { row, slot }),
-            None => self.find_in_second(print, row),
+        match row.find(print) {
+            Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row: first, slot })),
+            None => self.look_in_second(print, first),
         }
     }
 
     #[inline]
-    fn find_in_second(&self, print: &Fingerprint, first: usize) -> Option<BucketSlot> {
+    fn look_in_second(&self, print: &Fingerprint, first: usize) -> (Value, Option<BucketSlot>) {
         let row = self.second_row(print.low, first);
-        let slot = self.rows[row].find(print)?;
-        Some(BucketSlot { row, slot })
+        match self.rows[row].find(print) {
+            Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row, slot })),
+            None => (Value::FULL, None),
+        }
+    }
+
+    /// Stores the value of a bucket that was found at `place`. A bucket that is full again has [`Value::FULL`], which is not
+    /// stored.
+    #[inline(always)]
+    pub(super) fn put(
+        &mut self,
+        place: Option<BucketSlot>,
+        print: &Fingerprint,
+        value: Value,
+        now: Timestamp,
+    ) {
+        match place {
+            // The common case stays small enough to inline. The rare ones are in a separate function.
+            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
+            place => self.add_or_forget(place, print, value, now),
+        }
+    }
+
+    /// Stores a bucket. If there is no room, a new one replaces another.
+    pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
+        let (_, place) = self.look(print);
+        self.put(place, print, value.unless_full(now), now);
     }
 
     /// Stores a new bucket, or forgets one that is full.
