@@ -67,11 +67,11 @@ impl Timestamp {
         self.0
     }
 
+    #[inline(always)]
     pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
-        if self.0 < Self::END.0 {
-            Ok(())
-        } else {
-            Err(InvalidNow(self))
+        match self.0 < Self::END.0 {
+            true => Ok(()),
+            false => Err(InvalidNow(self)),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},
+    quota::{Quota, Usage},
     tiers::{TierSnapshot, Tiers},
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
@@ -67,19 +68,53 @@ impl Decision {
         Self::on(bucket, member, answer, circumstances)
     }
 
-    /// Creates the decision on the charge of a bucket by GCRA that may vote and cannot wait. `charged` is the TAT
-    /// afterwards; in an error, the unchanged one.
+    /// Creates the decision on a charge by GCRA that votes and cannot wait. `charged` is the TAT afterwards; in an
+    /// error, the unchanged one.
     #[inline(always)]
-    pub(crate) fn plain(
+    pub(crate) fn plain_gcra(
         gcra: &Gcra,
         fingerprint: Fingerprint,
         cost: u32,
         charged: Result<Tat, Tat>,
         now: Timestamp,
     ) -> Self {
-        let passed = charged.is_ok();
         let (Ok(tat) | Err(tat)) = charged;
+        let bucket = ShownBucket::Gcra {
+            gcra: *gcra,
+            tat,
+            now,
+            cost,
+            is_taken: charged.is_ok(),
+            may_wait: false,
+        };
+        Self::plain(fingerprint, charged.is_ok(), bucket)
+    }
+
+    /// Creates the decision on a charge with a quota that votes. `charged` is the usage afterwards; in an error, the
+    /// current one.
+    #[inline(always)]
+    pub(crate) fn plain_quota(
+        quota: &Quota,
+        fingerprint: Fingerprint,
+        cost: u32,
+        charged: Result<Usage, Usage>,
+        now: Timestamp,
+    ) -> Self {
+        let (Ok(usage) | Err(usage)) = charged;
+        let bucket = ShownBucket::Quota {
+            quota: *quota,
+            usage,
+            now,
+            cost,
+            is_taken: charged.is_ok(),
+        };
+        Self::plain(fingerprint, charged.is_ok(), bucket)
+    }
+
+    #[inline(always)]
+    fn plain(fingerprint: Fingerprint, passed: bool, bucket: ShownBucket) -> Self {
         Self {
+            bucket: Some(bucket),
             verdict: match passed {
                 true => Verdict::Allowed,
                 false => Verdict::Denied,
@@ -89,14 +124,6 @@ impl Decision {
             is_charged: passed,
             votes: true,
             fingerprint,
-            bucket: Some(ShownBucket::Gcra {
-                gcra: *gcra,
-                tat,
-                now,
-                cost,
-                is_taken: passed,
-                may_wait: false,
-            }),
         }
     }
 

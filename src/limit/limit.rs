@@ -209,11 +209,11 @@ impl Limit {
         }))
     }
 
-    /// Returns the parameters of a limit by GCRA without a line and without leases.
+    /// Returns the algorithm, unless the limit has leases.
     #[inline(always)]
-    pub(crate) fn plain(&self) -> Option<&Gcra> {
+    pub(crate) fn unleased(&self) -> Option<&Algorithm> {
         match &self.0 {
-            LimitKind::By(Algorithm::Gcra(gcra)) if gcra.max_wait_us() == 0 => Some(gcra),
+            LimitKind::By(algorithm) => Some(algorithm),
             _ => None,
         }
     }

@@ -135,7 +135,7 @@ impl LimitName {
     #[must_use]
     #[inline]
     pub fn is_shadow(&self) -> bool {
-        self.shadow.unwrap_or(false)
+        self.shadow == Some(true)
     }
 
     /// The part of the burst that each process may charge in advance, if it is set.

@@ -87,7 +87,19 @@ impl Limiter {
     }
 
     #[inline(never)]
-    pub(super) fn try_decide_any<C: Capacity>(
+    fn try_decide_any<C: Capacity>(
+        &self,
+        limits: &Limits,
+        operation: Operation,
+        transactions: C::Transactions<'_>,
+    ) -> Option<Result<C::Decided, LimiterError>> {
+        match self.decide_plain_quota::<C>(limits, operation, transactions) {
+            Some(decided) => Some(Ok(decided)),
+            None => self.try_decide_in_full::<C>(limits, operation, transactions),
+        }
+    }
+
+    pub(super) fn try_decide_in_full<C: Capacity>(
         &self,
         limits: &Limits,
         operation: Operation,
@@ -130,7 +142,9 @@ impl Limiter {
         operation: Operation,
         transactions: C::Transactions<'_>,
     ) -> Result<C::Decided, LimiterError> {
-        if let Some(decided) = self.decide_plain::<C>(limits, operation, transactions) {
+        let plain = self.decide_plain::<C>(limits, operation, transactions);
+        let plain = plain.or_else(|| self.decide_plain_quota::<C>(limits, operation, transactions));
+        if let Some(decided) = plain {
             return Ok(decided);
         }
         let recorder = self.recorder(limits, operation);

@@ -341,11 +341,16 @@ impl<'a> TierView<'a> {
                 over.min(end(window.unit(0), span.window))
             }
         };
+        let remaining = self.remaining(tiers);
         TierSnapshot {
             grant,
-            remaining: self.remaining(tiers),
+            remaining,
             free: self.free(tiers, in_force),
-            next_after: self.wait(tiers, least),
+            // What could be granted now does not wait.
+            next_after: match remaining >= least {
+                true => 0,
+                false => self.wait(tiers, least),
+            },
             reset_after: self.reset(tiers),
             turn_after: self.until(turn),
             in_force: u8::try_from(in_force + 1)

@@ -12,7 +12,7 @@ use crate::{
     clock::{Clock, Timestamp},
     decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
     gcra::{Gcra, Tat},
-    quota::Quota,
+    quota::{Quota, Usage},
     transaction::{Action, Algorithm, Batch, Fingerprint, Member, Operation},
 };
 
@@ -44,17 +44,38 @@ impl MemoryBackend {
         cost: u32,
         now: Timestamp,
     ) -> Result<Tat, Tat> {
-        let print = &print;
-        let mut rows = self.rows.lock(self.rows.of(print));
-        let (value, place) = rows.look(print);
+        let mut rows = self.rows.lock(self.rows.of(&print));
+        let (value, place) = rows.look(&print);
         let stored = value.tat();
         let Some(tat) = gcra.spend(stored, now.as_micros(), cost) else {
             return Err(stored);
         };
-        rows.put(place, print, Value::gcra(tat, gcra.tolerance()), now);
+        rows.put_used(place, &print, Value::gcra(tat, gcra.tolerance()), now);
         drop(rows);
-        self.begun_in_row(stored.us == 0, print);
+        self.begun_in_row(stored.us == 0, &print);
         Ok(tat)
+    }
+
+    /// Charges a bucket with a quota if the cost, which is not 0, fits. Returns its usage afterwards; if the cost does not
+    /// fit, that is the current one, as an error.
+    #[inline(never)]
+    pub(crate) fn spend_quota(
+        &self,
+        print: Fingerprint,
+        quota: &Quota,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Usage, Usage> {
+        let mut rows = self.rows.lock(self.rows.of(&print));
+        let (value, place) = rows.look(&print);
+        let stored = value.usage();
+        let Some(usage) = quota.spend(stored, now.as_micros(), cost) else {
+            return Err(quota.current(stored, now.as_micros()));
+        };
+        rows.put_used(place, &print, Value::quota(quota, usage), now);
+        drop(rows);
+        self.begun_in_row(stored.used == 0, &print);
+        Ok(usage)
     }
 
     /// Decides one GCRA bucket from another TAT than the stored one. A denial does not change it.
@@ -138,8 +159,7 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
-        let (value, place) = rows.look(print);
-        let stored = value;
+        let (stored, place) = rows.look(print);
         let answer = judge_quota(action, member, quota, stored.usage(), now);
         let Some(value) = changed(stored, action, member, &answer, now) else {
             return answer;

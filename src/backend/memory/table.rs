@@ -101,10 +101,25 @@ impl Table {
         value: Value,
         now: Timestamp,
     ) {
+        match value == Value::FULL {
+            true => self.forget(place),
+            false => self.put_used(place, print, value, now),
+        }
+    }
+
+    /// Stores the value of a bucket that is not full.
+    #[inline(always)]
+    pub(super) fn put_used(
+        &mut self,
+        place: Option<BucketSlot>,
+        print: &Fingerprint,
+        value: Value,
+        now: Timestamp,
+    ) {
+        // The common case stays small enough to inline. The rare ones are in separate functions.
         match place {
-            // The common case stays small enough to inline. The rare ones are in a separate function.
-            Some(place) if value != Value::FULL => self.bucket_mut(place).set(value),
-            place => self.add_or_forget(place, print, value, now),
+            Some(place) => self.bucket_mut(place).set(value),
+            None => self.add(print, value, now),
         }
     }
 
@@ -114,27 +129,20 @@ impl Table {
         self.put(place, print, value.unless_full(now), now);
     }
 
-    /// Stores a new bucket, or forgets one that is full.
+    /// Stores a new bucket.
     #[inline(never)]
-    fn add_or_forget(
-        &mut self,
-        place: Option<BucketSlot>,
-        print: &Fingerprint,
-        value: Value,
-        now: Timestamp,
-    ) {
-        match place {
-            // A refund or a reset has filled the bucket. A full bucket is not stored, so its place is free immediately.
-            Some(place) => {
-                *self.bucket_mut(place) = RowBucket::default();
-                self.occupied -= 1;
-            }
-            // Making room may move buckets, so the place is only known afterwards.
-            None if value != Value::FULL => {
-                let place = self.vacate(print.low, now);
-                *self.bucket_mut(place) = RowBucket::new(print, value);
-            }
-            None => {}
+    fn add(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
+        // Making room may move buckets, so the place is only known afterwards.
+        let place = self.vacate(print.low, now);
+        *self.bucket_mut(place) = RowBucket::new(print, value);
+    }
+
+    /// Forgets a bucket that is full again, after a refund or a reset. It is not stored, so its place is free immediately.
+    #[inline(never)]
+    fn forget(&mut self, place: Option<BucketSlot>) {
+        if let Some(place) = place {
+            *self.bucket_mut(place) = RowBucket::default();
+            self.occupied -= 1;
         }
     }
 

@@ -26,26 +26,26 @@ struct Row {
 const ROWS: [Row; 11] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(455)
+        .at_most(450)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
-        .at_most(515)
+        .at_most(510)
         .goal(550),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
-        .at_most(318)
+        .at_most(312)
         .goal(320),
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1690)
+        .at_most(1480)
         .goal(900),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3540)
+        .at_most(3330)
         .goal(2300),
     row(
         "layer, headers and request extension (the default)",
@@ -53,7 +53,7 @@ const ROWS: [Row; 11] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4490)
+    .at_most(4290)
     .goal(3000),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -63,7 +63,7 @@ const ROWS: [Row; 11] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6780)
+        .at_most(6550)
         .goal(5000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
     row("a bare service", Case::Bare),
