@@ -1,4 +1,4 @@
-//! The one path of all decisions: prepare a batch, apply it, and finish.
+//! The path of all decisions that are not plain: prepare a batch, apply it, and finish.
 
 use super::{
     Limiter,
@@ -86,6 +86,7 @@ impl Limiter {
         }
     }
 
+    /// Decides transactions that are no plain charge by GCRA.
     #[inline(never)]
     fn try_decide_any<C: Capacity>(
         &self,
@@ -99,6 +100,7 @@ impl Limiter {
         }
     }
 
+    /// Decides transactions in a batch.
     pub(super) fn try_decide_in_full<C: Capacity>(
         &self,
         limits: &Limits,

@@ -1,7 +1,7 @@
 //! The most common decision: one charge of one bucket in memory, by GCRA without a line or with a quota.
 //!
 //! It could take the path of all decisions, with the same result. Here, the compiler knows that nothing else can happen, which
-//! saves a third of the instructions.
+//! saves a third of the instructions. A test compares both.
 
 use super::{
     Limiter,
