@@ -12,6 +12,7 @@ mod client_figures;
 mod decision;
 mod judge;
 mod outcome;
+mod plain;
 mod result_label;
 mod source;
 mod stored;

@@ -5,6 +5,7 @@ mod capacity;
 mod engine;
 mod handle;
 mod in_force;
+mod known_backend;
 mod limiter_error;
 #[cfg(feature = "tokio")]
 mod line;
@@ -16,7 +17,6 @@ mod recorder;
 mod reload;
 mod reload_error;
 mod requirement;
-mod store;
 
 use std::{fmt, sync::Arc};
 
@@ -25,9 +25,9 @@ pub(crate) use self::requirement::RuleRequirement;
 pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 use self::{
     in_force::{DecisionLimits, LimitsInForce},
+    known_backend::KnownBackend,
     rebuilt::RebuildDetector,
     requirement::Claims,
-    store::Store,
 };
 use crate::{
     backend::{Backend, Stats},
@@ -81,7 +81,7 @@ struct LimiterState {
     claims: Claims,
     durations: Durations,
     rebuilt: RebuildDetector,
-    backend: Store,
+    backend: KnownBackend,
 }
 
 impl Limiter {
@@ -105,7 +105,7 @@ impl Limiter {
             claims: Claims::default(),
             durations: Durations::default(),
             rebuilt: RebuildDetector::default(),
-            backend: Store::of(backend),
+            backend: KnownBackend::of(backend),
         };
         Self {
             shared: Arc::new(shared),

@@ -8,8 +8,6 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat},
-    quota::{Quota, Usage},
     tiers::{TierSnapshot, Tiers},
     transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
 };
@@ -23,10 +21,10 @@ pub struct Decision {
     /// Whether the limit is in shadow mode, which clients do not see.
     pub(super) shadow: bool,
     /// Whether the cost is charged.
-    is_charged: bool,
+    pub(super) is_charged: bool,
     /// Whether a denial denies the whole batch.
     pub(super) votes: bool,
-    fingerprint: Fingerprint,
+    pub(super) fingerprint: Fingerprint,
     pub(super) bucket: Option<ShownBucket>,
 }
 
@@ -66,65 +64,6 @@ impl Decision {
         let Circumstances { now, passes, .. } = circumstances;
         let bucket = ShownBucket::new(algorithm, member, answer.state, now, passes, action);
         Self::on(bucket, member, answer, circumstances)
-    }
-
-    /// Creates the decision on a charge by GCRA that votes and cannot wait. `charged` is the TAT afterwards; in an
-    /// error, the unchanged one.
-    #[inline(always)]
-    pub(crate) fn plain_gcra(
-        gcra: &Gcra,
-        fingerprint: Fingerprint,
-        cost: u32,
-        charged: Result<Tat, Tat>,
-        now: Timestamp,
-    ) -> Self {
-        let (Ok(tat) | Err(tat)) = charged;
-        let bucket = ShownBucket::Gcra {
-            gcra: *gcra,
-            tat,
-            now,
-            cost,
-            is_taken: charged.is_ok(),
-            may_wait: false,
-        };
-        Self::plain(fingerprint, charged.is_ok(), bucket)
-    }
-
-    /// Creates the decision on a charge with a quota that votes. `charged` is the usage afterwards; in an error, the
-    /// current one.
-    #[inline(always)]
-    pub(crate) fn plain_quota(
-        quota: &Quota,
-        fingerprint: Fingerprint,
-        cost: u32,
-        charged: Result<Usage, Usage>,
-        now: Timestamp,
-    ) -> Self {
-        let (Ok(usage) | Err(usage)) = charged;
-        let bucket = ShownBucket::Quota {
-            quota: *quota,
-            usage,
-            now,
-            cost,
-            is_taken: charged.is_ok(),
-        };
-        Self::plain(fingerprint, charged.is_ok(), bucket)
-    }
-
-    #[inline(always)]
-    fn plain(fingerprint: Fingerprint, passed: bool, bucket: ShownBucket) -> Self {
-        Self {
-            bucket: Some(bucket),
-            verdict: match passed {
-                true => Verdict::Allowed,
-                false => Verdict::Denied,
-            },
-            source: Source::Store,
-            shadow: false,
-            is_charged: passed,
-            votes: true,
-            fingerprint,
-        }
     }
 
     #[inline(always)]

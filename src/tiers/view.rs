@@ -346,7 +346,7 @@ impl<'a> TierView<'a> {
             grant,
             remaining,
             free: self.free(tiers, in_force),
-            // What could be granted now does not wait.
+            // A request that could be granted now has no wait.
             next_after: match remaining >= least {
                 true => 0,
                 false => self.wait(tiers, least),

@@ -87,8 +87,8 @@ impl Report {
         println!("    the most that an id was admitted: {most} of {BURST}");
     }
 
-    /// Whoever was denied by `local` had spent all: nobody is denied wrongly. A call that was given up can count twice, for
-    /// the store and for the process.
+    /// Nobody was denied by `local` before all was spent. A call that was given up at the deadline may have been counted
+    /// twice: by the store, and by the process.
     #[track_caller]
     pub(crate) fn assert_none_denied_wrongly(&self) {
         for ((limit, id), sum) in self.sums(Instant::now()) {

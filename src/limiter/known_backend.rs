@@ -6,12 +6,12 @@ use crate::backend::{Backend, MemoryBackend};
 
 /// The backend of a limiter. The one in memory is known by its type, so that the compiler sees through a decision from the
 /// transaction to the bucket and back.
-pub(super) enum Store {
+pub(super) enum KnownBackend {
     Memory(Arc<MemoryBackend>),
     Other(Box<dyn Backend>),
 }
 
-impl Store {
+impl KnownBackend {
     pub(super) fn of(backend: impl Backend) -> Self {
         let mut backend = Some(backend);
         let any: &mut dyn Any = &mut backend;
@@ -35,7 +35,7 @@ impl Store {
     }
 }
 
-impl Deref for Store {
+impl Deref for KnownBackend {
     type Target = dyn Backend;
 
     #[inline]
@@ -47,7 +47,7 @@ impl Deref for Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for KnownBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

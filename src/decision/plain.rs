@@ -1,0 +1,74 @@
+//! The decisions on plain charges: of one bucket in memory, with a vote, without a line.
+
+use super::{
+    bucket::ShownBucket,
+    decision::{Decision, Verdict},
+    source::Source,
+};
+use crate::{
+    clock::Timestamp,
+    gcra::{Gcra, Tat},
+    quota::{Quota, Usage},
+    transaction::Fingerprint,
+};
+
+impl Decision {
+    /// Creates the decision on a charge by GCRA that votes and cannot wait. `charged` is the TAT afterwards; in an
+    /// error, the unchanged one.
+    #[inline(always)]
+    pub(crate) fn plain_gcra(
+        gcra: &Gcra,
+        fingerprint: Fingerprint,
+        cost: u32,
+        charged: Result<Tat, Tat>,
+        now: Timestamp,
+    ) -> Self {
+        let (Ok(tat) | Err(tat)) = charged;
+        let bucket = ShownBucket::Gcra {
+            gcra: *gcra,
+            tat,
+            now,
+            cost,
+            is_taken: charged.is_ok(),
+            may_wait: false,
+        };
+        Self::plain(fingerprint, charged.is_ok(), bucket)
+    }
+
+    /// Creates the decision on a charge with a quota that votes. `charged` is the usage afterwards; in an error, the
+    /// current one.
+    #[inline(always)]
+    pub(crate) fn plain_quota(
+        quota: &Quota,
+        fingerprint: Fingerprint,
+        cost: u32,
+        charged: Result<Usage, Usage>,
+        now: Timestamp,
+    ) -> Self {
+        let (Ok(usage) | Err(usage)) = charged;
+        let bucket = ShownBucket::Quota {
+            quota: *quota,
+            usage,
+            now,
+            cost,
+            is_taken: charged.is_ok(),
+        };
+        Self::plain(fingerprint, charged.is_ok(), bucket)
+    }
+
+    #[inline(always)]
+    fn plain(fingerprint: Fingerprint, passed: bool, bucket: ShownBucket) -> Self {
+        Self {
+            bucket: Some(bucket),
+            verdict: match passed {
+                true => Verdict::Allowed,
+                false => Verdict::Denied,
+            },
+            source: Source::Store,
+            shadow: false,
+            is_charged: passed,
+            votes: true,
+            fingerprint,
+        }
+    }
+}
