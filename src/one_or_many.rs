@@ -26,13 +26,6 @@ impl<T> OneOrMany<T> {
         }
     }
 
-    /// Replaces all items by one, which is created where it stays, and returns it.
-    #[inline(always)]
-    pub(crate) fn only(&mut self, new: impl FnOnce() -> T) -> &mut T {
-        *self = Self::One(new());
-        self.last_mut().expect("there is one now")
-    }
-
     #[inline(never)]
     fn push_another(&mut self, item: T) {
         if let Self::Many(many) = self {
@@ -93,9 +86,7 @@ mod tests {
             list.push(len);
         }
         list.iter_mut().for_each(|item| *item += 1);
-        let mut copied: OneOrMany<_> = list.iter().copied().collect();
+        let copied: OneOrMany<_> = list.iter().copied().collect();
         assert_eq!(*copied, [1, 2, 3, 4, 5, 6, 7]);
-        *copied.only(|| 8) += 1;
-        assert_eq!(*copied, [9]);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     key::Missing,
     limit::Limits,
     limiter::LimiterError,
-    response::{Denial, Shown},
+    response::{Denial, Headers, Shown},
     rule::{Charge, EndingKind},
     task::{Closing, detached},
 };
@@ -58,6 +58,16 @@ impl Conclusion {
 }
 
 impl LayerConfig {
+    /// Returns whether an allowed request simply proceeds: nothing is added to it or to its response, nobody is told,
+    /// and nothing is settled later.
+    #[inline(always)]
+    pub(super) fn is_quiet(&self, limits: &Limits) -> bool {
+        let extends = self.request_extension || self.response_extension;
+        let adds = extends || self.headers != Headers::None;
+        let tells = dispatcher::has_been_set() || self.health.is_failing();
+        !(adds || tells || self.settles || limits.has_lines())
+    }
+
     /// Concludes a request whose charges are decided.
     #[inline(always)]
     pub(super) fn conclude(

@@ -16,6 +16,7 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
+    decision::Decisions,
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
@@ -42,21 +43,68 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
-        let (mut charges, mut missing) = (Charges::default(), None);
-        self.rules
-            .charge(request, &self.limiter, &mut charges, &mut missing);
+        match self.rules.are_one_chain() {
+            true => self.assess_one(request, additions),
+            false => self.assess_many(request, additions),
+        }
+    }
+
+    /// Decides a request that is charged at most once.
+    fn assess_one(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
+        let (rules, mut charge) = (&self.rules, Charge::empty());
+        let charged = rules.charge_once(request, &self.limiter, &mut charge);
+        let Ok(true) = charged else {
+            self.traffic.look(request, &self.limiter, rules, &[]);
+            let missing = charged.err();
+            return Progress::Decided(self.without_charge(request, missing.as_ref()));
+        };
+        self.traffic
+            .look(request, &self.limiter, rules, slice::from_ref(&charge));
+        // With a charge, nothing is missing.
+        match self.try_spend_one(request, &charge, None, additions) {
+            Some(progress) => progress,
+            None => self.begin(request, Charges::from_iter([charge]), None),
+        }
+    }
+
+    #[inline(never)]
+    fn assess_many(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
+        let mut missing = None;
+        let charges = self.rules.charge(request, &self.limiter, &mut missing);
         self.traffic
             .look(request, &self.limiter, &self.rules, &charges);
         if charges.is_empty() {
             return Progress::Decided(self.without_charge(request, missing.as_ref()));
         }
-        match self.try_spend(request, &charges, missing.as_ref(), additions) {
-            Some(progress) => progress,
-            None => {
-                let waiting = Undecided::new(self, request, charges, missing);
-                Progress::Waiting(Box::new(Waiting::ForStore(waiting)))
+        let missed = missing.as_ref();
+        let progress = match &*charges {
+            [charge] => self.try_spend_one(request, charge, missed, additions),
+            charges => {
+                let transactions = self.rules.transactions(charges);
+                self.try_spend::<Many>(request, charges, &transactions, missed, additions)
             }
-        }
+        };
+        progress.unwrap_or_else(|| self.begin(request, charges, missing))
+    }
+
+    /// Begins a decision for which the backend has to wait.
+    #[inline(never)]
+    fn begin(
+        self: &Arc<Self>,
+        request: &Parts,
+        charges: Charges,
+        missing: Option<Missing>,
+    ) -> Progress {
+        let waiting = Undecided::new(self, request, charges, missing);
+        Progress::Waiting(Box::new(Waiting::ForStore(waiting)))
     }
 
     /// Returns the deny list that a request is on, by its path as sent, or as a router may resolve it.
@@ -71,25 +119,21 @@ impl LayerConfig {
         self.listed.iter().find(holds)
     }
 
-    /// Decides at once, if the backend does not have to wait.
-    #[inline]
-    fn try_spend(
+    #[inline(always)]
+    fn try_spend_one(
         self: &Arc<Self>,
         request: &mut Parts,
-        charges: &Charges,
+        charge: &Charge,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
-        if let Charges::One(charge) = charges {
-            let (charges, transaction) = (slice::from_ref(charge), self.rules.transaction(charge));
-            return self.try_spend_as::<One>(request, charges, &transaction, missing, additions);
-        }
-        let transactions = self.rules.transactions(charges);
-        self.try_spend_as::<Many>(request, charges, &transactions, missing, additions)
+        let (charges, transaction) = (slice::from_ref(charge), self.rules.transaction(charge));
+        self.try_spend::<One>(request, charges, &transaction, missing, additions)
     }
 
+    /// Decides at once, if the backend does not have to wait.
     #[inline(always)]
-    fn try_spend_as<C: Capacity>(
+    fn try_spend<C: Capacity>(
         self: &Arc<Self>,
         request: &mut Parts,
         charges: &[Charge],
@@ -101,6 +145,11 @@ impl LayerConfig {
         let spend = Operation::Spend;
         let progress = match self.limiter.try_decide::<C>(&limits, spend, transactions) {
             None => return None,
+            Some(Ok(ref decided))
+                if decided.allowed() && missing.is_none() && self.is_quiet(&limits) =>
+            {
+                Progress::Decided(Conclusion::Proceed)
+            }
             // Decisions are large, so they are borrowed here and not moved.
             Some(Ok(ref decided)) => {
                 let spent = Verdicts::of(charges, decided);

@@ -29,8 +29,13 @@ impl Health {
     }
 
     #[inline]
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    #[inline]
     pub(super) fn decided(&self) {
-        if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
+        if self.is_failing() && self.failing.swap(false, Ordering::Relaxed) {
             self.log(None);
         }
     }
@@ -53,9 +58,10 @@ impl Health {
     }
 
     fn log(&self, error: Option<&BackendError>) {
-        let is_failing = || self.failing.load(Ordering::Relaxed);
-        self.log
-            .update(Instant::now(), is_failing, |transition| match transition {
+        self.log.update(
+            Instant::now(),
+            || self.is_failing(),
+            |transition| match transition {
                 Transition::Begins => {
                     let source = error.and_then(std::error::Error::source);
                     let source = source.map(tracing::field::display);
@@ -63,6 +69,7 @@ impl Health {
                     tracing::error!(error, source, "rate limits cannot be decided");
                 }
                 Transition::Ends => tracing::info!("rate limits can be decided again"),
-            });
+            },
+        );
     }
 }

@@ -1,13 +1,15 @@
 //! The charges of one request.
 
+use smallvec::SmallVec;
+
 use super::source::ClientId;
 use crate::{
     id::Id,
-    one_or_many::OneOrMany,
     transaction::{Fingerprint, OnFailure, Transaction},
 };
 
-pub(crate) type Charges = OneOrMany<Charge>;
+/// The charges of one request, at most one for each bucket.
+pub(crate) type Charges = SmallVec<[Charge; 4]>;
 
 /// The charge of one request to one bucket.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub(crate) struct Charge {
 impl Charge {
     /// Creates a charge to fill in.
     #[inline(always)]
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             rule: 0,
             target: 0,

@@ -145,49 +145,64 @@ impl Rules {
         })
     }
 
+    /// Returns whether there is only one chain, so that a request has at most one charge.
+    #[inline]
+    pub(crate) fn are_one_chain(&self) -> bool {
+        self.chains.len() == 1
+    }
+
     /// Finds the charges of a request. If a rule finds no id, `refused` gets the reason of the first such rule. Rules
     /// that meet in one bucket are one charge.
-    #[inline]
     pub(crate) fn charge(
         &self,
         parts: &Parts,
         limiter: &Limiter,
-        charges: &mut Charges,
         refused: &mut Option<Missing>,
-    ) {
+    ) -> Charges {
+        let mut charges = Charges::new();
         for chain in &self.chains {
-            let Err(unknown) = self.charge_chain(chain, parts, charges) else {
-                continue;
-            };
-            // A limit in shadow mode never refuses a request.
-            if !self.are_shadow(&unknown.targets, limiter) {
-                refused.get_or_insert(unknown.missing);
+            let mut charge = Charge::empty();
+            match self.charge_by(chain, parts, limiter, &mut charge) {
+                Ok(true) => self.add(charge, &mut charges),
+                Ok(false) => {}
+                Err(missing) => {
+                    refused.get_or_insert(missing);
+                }
             }
+        }
+        charges
+    }
+
+    /// Fills in the charge of a request by the first chain, and returns whether it has one. If the request is refused
+    /// for want of an id, returns the reason.
+    #[inline(always)]
+    pub(crate) fn charge_once(
+        &self,
+        parts: &Parts,
+        limiter: &Limiter,
+        charge: &mut Charge,
+    ) -> Result<bool, Missing> {
+        match self.chains.first() {
+            Some(chain) => self.charge_by(chain, parts, limiter, charge),
+            None => Ok(false),
         }
     }
 
-    /// Adds the charge of a chain, if it has one.
     #[inline(always)]
-    fn charge_chain(
+    fn charge_by(
         &self,
         chain: &Range<usize>,
         parts: &Parts,
-        charges: &mut Charges,
-    ) -> Result<(), Unknown> {
-        let mut another = None;
-        let charge = match charges {
-            // A charge is large. The only one, as most requests have, is filled in where it stays.
-            Charges::None => charges.only(Charge::empty),
-            _ => another.insert(Charge::empty()),
-        };
-        let filled = self.fill(chain, parts, charge);
-        match (another, &filled) {
-            (None, Ok(true)) => {}
-            (None, _) => *charges = Charges::None,
-            (Some(another), Ok(true)) => self.add(another, charges),
-            (Some(_), _) => {}
-        }
-        filled.map(drop)
+        limiter: &Limiter,
+        charge: &mut Charge,
+    ) -> Result<bool, Missing> {
+        self.fill(chain, parts, charge).or_else(|unknown| {
+            // A limit in shadow mode never refuses a request.
+            match self.are_shadow(&unknown.targets, limiter) {
+                true => Ok(false),
+                false => Err(unknown.missing),
+            }
+        })
     }
 
     /// Fills in the charge of the first rule of a chain that finds an id, and returns whether there is one. If none

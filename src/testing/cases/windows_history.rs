@@ -26,7 +26,7 @@ pub async fn random_windows_and_quotas_are_decided_as_by_a_map(world: World) {
     let theirs = Limiter::new(limits(), world.backend()).with_clock(world.clock.clone());
     let (mut random, mut held, mut latest) = (Random(5), Vec::new(), world.now());
     let (mut allowed, mut denied, mut given_back, mut lost, mut back) = (0, 0, 0, 0, 0);
-    for step in 0..4000 {
+    for step in 0..2000 {
         back += u32::from(move_clock(&world, &map, &mut random, latest));
         latest = latest.max(world.now());
         if random.below(6) == 0
