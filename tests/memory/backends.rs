@@ -25,12 +25,12 @@ conformance!(deny_cache, DenyCache::new(MapBackend::default()), without: [figure
 
 #[tokio::test]
 async fn memory_and_map_agree_on_random_histories() {
-    history::live_through(scaled(20_000), 7, &[Arc::new(MemoryBackend::new())], "").await;
+    history::live_through(scaled(8_000), 7, &[Arc::new(MemoryBackend::new())], "").await;
 }
 
 #[tokio::test]
 async fn memory_and_map_agree_on_random_tiers() {
-    for seed in 0..scaled(6) {
+    for seed in 0..scaled(3) {
         let memory = Arc::new(MemoryBackend::with_max_buckets(4000));
         tiers_history::live_through(2000, seed, &[memory], "").await;
     }

@@ -57,7 +57,7 @@ async fn is_explained(setup: Setup, seed: u64) -> bool {
 #[tokio::test(start_paused = true)]
 async fn each_stack_is_linearizable() {
     for stack in Stack::ALL {
-        for seed in 0..scaled(400_u64) {
+        for seed in 0..scaled(150_u64) {
             let losses = [Losses::Nothing, Losses::Some][usize::from(seed % 4 > 1)];
             let setup = Setup {
                 stack,

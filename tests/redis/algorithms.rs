@@ -443,13 +443,13 @@ async fn histories(url: String, prefix: &'static str, operations: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_and_the_model_agree_on_random_windows_and_quotas() {
-    histories(SERVER.url(), "s", scaled(5_000)).await;
+    histories(SERVER.url(), "s", scaled(1_000)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_and_the_model_agree_on_random_windows_and_quotas() {
     // The scripts are the same. Batches over several slots are what differs.
-    histories(CLUSTER.url(), "c", scaled(1_000)).await;
+    histories(CLUSTER.url(), "c", scaled(500)).await;
 }
 
 /// The script's own arithmetic.

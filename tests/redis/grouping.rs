@@ -686,7 +686,7 @@ async fn calls_that_share_one_are_decided_as_by_a_map_in_their_order() {
         [limits(), other_limits()].map(|limits| with_clock(Limiter::new(limits, map.clone())));
     let (ids, mut random, mut decided) = (ids("id", 7), Random(20), 0);
     let spent = || calls(&server, "evalsha");
-    while decided < scaled(20_000) {
+    while decided < scaled(8_000) {
         let ask = [plain, of_quotas, of_tiers, any][usize::try_from(random.below(4)).unwrap()];
         let most = if random.below(4) == 0 { 150 } else { 20 };
         let size = 1 + random.below(most);

@@ -38,7 +38,7 @@ async fn memory_and_redis_agree_on_random_histories() {
         tokio::spawn(async move {
             let redis: Arc<dyn Backend> = Arc::new(connect(SERVER.url()).await);
             let backends = [Arc::new(MemoryBackend::new()), redis];
-            history::live_through(scaled(5_000), seed, &backends, &format!("history{seed}-")).await;
+            history::live_through(scaled(2_000), seed, &backends, &format!("history{seed}-")).await;
         })
     });
     for history in histories.collect::<Vec<_>>() {

@@ -57,7 +57,7 @@ async fn histories(url: String, name: &str, operations: u32, each: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_and_redis_agree_on_random_tiers() {
-    histories(SERVER.url(), "tiers", 1000, scaled(2)).await;
+    histories(SERVER.url(), "tiers", 1000, scaled(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
