@@ -82,7 +82,7 @@ async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() 
     }
     println!("{admitted} admitted and {dropped} dropped: {all} charged");
     assert!(dropped > 500, "{dropped}");
-    assert_eq!(stack.opened(), 0);
+    stack.assert_never_opened();
     wait_for("there is one connection", || connections(&server) == 1);
     stack.end([&server]);
 }

@@ -86,7 +86,7 @@ async fn slots_that_move_are_not_noticed() {
     }
     let report = load.stop().await;
     report.print("slots moved");
-    assert_eq!((report.without(), report.opened()), (0, 0));
+    report.assert_all_by_store();
     report.assert_admitted(Instant::now(), always);
     report.assert_none_denied_wrongly();
     let masters = cluster.masters();

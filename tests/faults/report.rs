@@ -42,8 +42,17 @@ impl Report {
         }
     }
 
-    pub(crate) fn opened(&self) -> usize {
-        self.stack.opened()
+    /// The breaker has opened for no other reason than this, if at all.
+    #[track_caller]
+    pub(crate) fn assert_opened_only_by(&self, reason: &str) {
+        self.stack.assert_opened_only_by(reason);
+    }
+
+    /// The store has decided all calls.
+    #[track_caller]
+    pub(crate) fn assert_all_by_store(&self) {
+        self.stack.assert_never_opened();
+        assert_eq!(self.without(), 0);
     }
 
     /// How many calls the store has not decided, of those whose answers show it.

@@ -29,6 +29,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The deadline where every answer has to be the store's while there is one, however slow the machine is.
 pub(crate) const LONG: Duration = PATIENCE;
 
+/// What the breaker logs when it opens, before the reason.
+const OPENED: &str = "the rate limit store does not answer: deciding without it";
+
 /// A limiter on a real store, what it logs, and what there was before it.
 #[derive(Debug)]
 pub(crate) struct Stack {
@@ -80,8 +83,20 @@ impl Stack {
 
     /// How often the breaker has opened.
     pub(crate) fn opened(&self) -> usize {
-        self.log
-            .count("the rate limit store does not answer: deciding without it")
+        self.log.count(OPENED)
+    }
+
+    /// The breaker has never opened. If it has, its log says why.
+    #[track_caller]
+    pub(crate) fn assert_never_opened(&self) {
+        assert_eq!(self.opened(), 0, "{:?}", self.log);
+    }
+
+    /// The breaker has opened for no other reason than this, if at all.
+    #[track_caller]
+    pub(crate) fn assert_opened_only_by(&self, reason: &str) {
+        let for_that = self.log.count(&format!("{OPENED} error={reason}"));
+        assert_eq!(self.opened(), for_that, "{:?}", self.log);
     }
 
     /// How often the breaker has closed.
