@@ -40,7 +40,7 @@
 //! | `inspect` | HTTP routes for administrators to show limits, and to look up and reset buckets |
 //! | `dashboard` | a live page with decisions, denied clients and the store, for the same administrators |
 //! | `observability` | metrics for Prometheus, traces, and a dashboard for Grafana |
-//! | `simulator` | a page on which you can watch burst tiers |
+//! | `simulator` | a page on which you can watch each algorithm |
 
 #[doc = include_str!("../docs/algorithms.md")]
 pub mod algorithms {}

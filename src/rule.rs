@@ -41,7 +41,7 @@ pub(crate) use self::{
     charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,
-    rules::Rules,
+    rules::{Chain, Rules},
 };
 use self::{charging::Charging, predicate::Not, source::Sources};
 pub use self::{

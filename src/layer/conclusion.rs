@@ -62,13 +62,14 @@ impl LayerConfig {
     /// and nothing is settled later.
     #[inline(always)]
     pub(super) fn is_quiet(&self, limits: &Limits) -> bool {
-        let extends = self.request_extension || self.response_extension;
-        let adds = extends || self.headers != Headers::None;
+        let extensions = self.request_extension || self.response_extension;
+        let adds = extensions || self.headers != Headers::None;
         let tells = dispatcher::has_been_set() || self.health.is_failing();
         !(adds || tells || self.settles || limits.has_lines())
     }
 
-    /// Concludes a request whose charges are decided.
+    /// Concludes a request whose charges are decided. What is done here for an allowed request has to be known to
+    /// [`is_quiet`](Self::is_quiet).
     #[inline(always)]
     pub(super) fn conclude(
         &self,

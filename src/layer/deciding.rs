@@ -21,7 +21,7 @@ use crate::{
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
-    rule::{Charge, Charges, undisguised},
+    rule::{Chain, Charge, Charges, undisguised},
     transaction::Operation,
 };
 
@@ -43,20 +43,21 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
-        match self.rules.are_one_chain() {
-            true => self.assess_one(request, additions),
-            false => self.assess_many(request, additions),
+        match self.rules.only_chain() {
+            Some(chain) => self.assess_one(chain, request, additions),
+            None => self.assess_many(request, additions),
         }
     }
 
-    /// Decides a request that is charged at most once.
+    /// Decides a request that is charged at most once. A charge is large, so it is filled in where it stays.
     fn assess_one(
         self: &Arc<Self>,
+        chain: &Chain,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let (rules, mut charge) = (&self.rules, Charge::empty());
-        let charged = rules.charge_once(request, &self.limiter, &mut charge);
+        let charged = rules.charge_by(chain, request, &self.limiter, &mut charge);
         let Ok(true) = charged else {
             self.traffic.look(request, &self.limiter, rules, &[]);
             let missing = charged.err();
@@ -67,7 +68,7 @@ impl LayerConfig {
         // With a charge, nothing is missing.
         match self.try_spend_one(request, &charge, None, additions) {
             Some(progress) => progress,
-            None => self.begin(request, Charges::from_iter([charge]), None),
+            None => self.wait_for_store(request, Charges::from_iter([charge]), None),
         }
     }
 
@@ -92,12 +93,12 @@ impl LayerConfig {
                 self.try_spend::<Many>(request, charges, &transactions, missed, additions)
             }
         };
-        progress.unwrap_or_else(|| self.begin(request, charges, missing))
+        progress.unwrap_or_else(|| self.wait_for_store(request, charges, missing))
     }
 
     /// Begins a decision for which the backend has to wait.
     #[inline(never)]
-    fn begin(
+    fn wait_for_store(
         self: &Arc<Self>,
         request: &Parts,
         charges: Charges,

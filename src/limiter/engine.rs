@@ -1,4 +1,4 @@
-//! The path of all decisions that are not plain: prepare a batch, apply it, and finish.
+//! From transactions to decisions: at once if they are plain, and otherwise prepare a batch, apply it, and finish.
 
 use super::{
     Limiter,
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Limiter {
-    /// Decides a single transaction as a batch of one, with room for no more.
+    /// Decides a single transaction. Whoever spends has tried [`try_plain`](Self::try_plain) before, which decides by the
+    /// first limits, so GCRA is not tried again by these.
     #[inline(never)]
     pub(crate) fn try_decide_one(
         &self,
@@ -26,7 +27,7 @@ impl Limiter {
     ) -> Option<Result<Decision, LimiterError>> {
         match self.in_force() {
             DecisionLimits::First(limits) => {
-                self.try_decide_any::<One>(limits, operation, transaction)
+                self.try_decide_after_gcra::<One>(limits, operation, transaction)
             }
             DecisionLimits::Latest(limits) => {
                 self.try_decide::<One>(&limits, operation, transaction)
@@ -80,15 +81,15 @@ impl Limiter {
         operation: Operation,
         transactions: C::Transactions<'_>,
     ) -> Option<Result<C::Decided, LimiterError>> {
-        match self.decide_plain::<C>(limits, operation, transactions) {
+        match self.decide_plain_gcra::<C>(limits, operation, transactions) {
             Some(decided) => Some(Ok(decided)),
-            None => self.try_decide_any::<C>(limits, operation, transactions),
+            None => self.try_decide_after_gcra::<C>(limits, operation, transactions),
         }
     }
 
     /// Decides transactions that are no plain charge by GCRA.
     #[inline(never)]
-    fn try_decide_any<C: Capacity>(
+    fn try_decide_after_gcra<C: Capacity>(
         &self,
         limits: &Limits,
         operation: Operation,
@@ -144,7 +145,7 @@ impl Limiter {
         operation: Operation,
         transactions: C::Transactions<'_>,
     ) -> Result<C::Decided, LimiterError> {
-        let plain = self.decide_plain::<C>(limits, operation, transactions);
+        let plain = self.decide_plain_gcra::<C>(limits, operation, transactions);
         let plain = plain.or_else(|| self.decide_plain_quota::<C>(limits, operation, transactions));
         if let Some(decided) = plain {
             return Ok(decided);
@@ -179,7 +180,11 @@ impl Limiter {
     }
 
     #[inline(always)]
-    fn recorder<'a>(&'a self, limits: &'a Limits, operation: Operation) -> DecisionRecorder<'a> {
+    pub(super) fn recorder<'a>(
+        &'a self,
+        limits: &'a Limits,
+        operation: Operation,
+    ) -> DecisionRecorder<'a> {
         DecisionRecorder::start(&self.shared.durations, limits, operation)
     }
 

@@ -56,6 +56,19 @@ impl<'a> DecisionRecorder<'a> {
         decisions
     }
 
+    /// Counts the decisions of a spend of which no events tell, and returns them.
+    #[inline(always)]
+    pub(super) fn counted<'t, D: Decisions>(
+        &self,
+        transactions: impl Transactions<'t>,
+        decisions: D,
+    ) -> D {
+        if cfg!(feature = "metrics") {
+            record_spend(self.limits, transactions.recorded(), &decisions);
+        }
+        decisions
+    }
+
     /// Records an error, and returns it.
     #[inline(always)]
     pub(super) fn failed<'t>(
@@ -72,15 +85,15 @@ impl<'a> DecisionRecorder<'a> {
     /// Returns whether there is anything to record.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {
-        listens(self.operation)
+        let listens = cfg!(feature = "metrics") || is_told();
+        listens && self.operation == Operation::Spend
     }
 }
 
-/// Returns whether decisions of this operation are recorded.
+/// Returns whether events tell of decisions.
 #[inline(always)]
-pub(super) fn listens(operation: Operation) -> bool {
-    let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
-    listens && operation == Operation::Spend
+pub(super) fn is_told() -> bool {
+    tracing::enabled!(Level::DEBUG)
 }
 
 /// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.

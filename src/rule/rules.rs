@@ -21,12 +21,15 @@ use crate::{
     transaction::{LimitKey, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
 
+/// The places of rules that are joined by [`Rule::or_else`]. At most one rule of a chain applies.
+pub(crate) type Chain = Range<usize>;
+
 /// The rules of a layer. Reloads that would break their assumptions are rejected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     bound: Vec<BoundRule>,
-    /// Chains of rules by [`Rule::or_else`]. At most one rule of a chain applies. Most chains have one rule.
-    chains: Vec<Range<usize>>,
+    /// All rules belong to chains. Most chains have one rule.
+    chains: Vec<Chain>,
     targets: Vec<Target>,
     /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
@@ -145,10 +148,13 @@ impl Rules {
         })
     }
 
-    /// Returns whether there is only one chain, so that a request has at most one charge.
+    /// Returns the only chain, if there are no others: then a request has at most one charge.
     #[inline]
-    pub(crate) fn are_one_chain(&self) -> bool {
-        self.chains.len() == 1
+    pub(crate) fn only_chain(&self) -> Option<&Chain> {
+        match &*self.chains {
+            [only] => Some(only),
+            _ => None,
+        }
     }
 
     /// Finds the charges of a request. If a rule finds no id, `refused` gets the reason of the first such rule. Rules
@@ -173,25 +179,12 @@ impl Rules {
         charges
     }
 
-    /// Fills in the charge of a request by the first chain, and returns whether it has one. If the request is refused
-    /// for want of an id, returns the reason.
+    /// Fills in the charge of a request by a chain, and returns whether it has one. If the request is refused for want
+    /// of an id, returns the reason.
     #[inline(always)]
-    pub(crate) fn charge_once(
+    pub(crate) fn charge_by(
         &self,
-        parts: &Parts,
-        limiter: &Limiter,
-        charge: &mut Charge,
-    ) -> Result<bool, Missing> {
-        match self.chains.first() {
-            Some(chain) => self.charge_by(chain, parts, limiter, charge),
-            None => Ok(false),
-        }
-    }
-
-    #[inline(always)]
-    fn charge_by(
-        &self,
-        chain: &Range<usize>,
+        chain: &Chain,
         parts: &Parts,
         limiter: &Limiter,
         charge: &mut Charge,
@@ -208,12 +201,7 @@ impl Rules {
     /// Fills in the charge of the first rule of a chain that finds an id, and returns whether there is one. If none
     /// finds an id, the last rule decides.
     #[inline(always)]
-    fn fill(
-        &self,
-        chain: &Range<usize>,
-        parts: &Parts,
-        charge: &mut Charge,
-    ) -> Result<bool, Unknown> {
+    fn fill(&self, chain: &Chain, parts: &Parts, charge: &mut Charge) -> Result<bool, Unknown> {
         for i in chain.clone() {
             let bound = &self.bound[i];
             let rule = &bound.rule;

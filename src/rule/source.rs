@@ -169,7 +169,10 @@ impl RuleExtractor {
     #[inline(always)]
     fn find(&self, parts: &Parts, format: IdFormat, room: &mut ClientId) -> Result<(), NoId> {
         match self.extractor.extract(parts) {
-            Extracted::Id(id) if format.keeps(id.as_str()) => room.id = id,
+            Extracted::Id(id) if format.keeps(id.as_str()) => {
+                debug_assert!(room.written.is_none(), "a room is used once");
+                room.id = id;
+            }
             Extracted::Id(id) => *room = self.canonical(id, format)?,
             Extracted::Skip => return Err(NoId::Skip),
             Extracted::Missing(missing) => return Err(NoId::Absent(missing)),

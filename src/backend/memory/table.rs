@@ -107,7 +107,7 @@ impl Table {
         }
     }
 
-    /// Stores the value of a bucket that is not full.
+    /// Stores the value of a bucket that is not full, because it has just been charged.
     #[inline(always)]
     pub(super) fn put_used(
         &mut self,
@@ -116,6 +116,7 @@ impl Table {
         value: Value,
         now: Timestamp,
     ) {
+        debug_assert!(value != Value::FULL, "a charge leaves less than all");
         // The common case stays small enough to inline. The rare ones are in separate functions.
         match place {
             Some(place) => self.bucket_mut(place).set(value),
