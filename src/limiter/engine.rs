@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Limiter {
-    /// Decides a single transaction. Whoever spends has tried [`try_plain`](Self::try_plain) before, which decides by the
-    /// first limits, so GCRA is not tried again by these.
+    /// Decides a single transaction. Spends have tried [`try_plain`](Self::try_plain) before, which decides by the first
+    /// limits, so GCRA is not tried again by these.
     #[inline(never)]
     pub(crate) fn try_decide_one(
         &self,
