@@ -58,8 +58,7 @@ impl Conclusion {
 }
 
 impl LayerConfig {
-    /// Returns whether an allowed request simply proceeds: nothing is added to it or to its response, nobody is told,
-    /// and nothing is settled later.
+    /// Returns whether an allowed request needs no further work: no extension, header, event or settlement.
     #[inline(always)]
     pub(super) fn is_quiet(&self, limits: &Limits) -> bool {
         let extensions = self.request_extension || self.response_extension;

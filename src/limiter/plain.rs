@@ -1,13 +1,13 @@
 //! The most common decision: one charge of one bucket in memory, by GCRA without a line or with a quota.
 //!
 //! It could take the path of all decisions, with the same result. Here, the compiler knows that nothing else can happen, which
-//! saves a third of the instructions. A test compares both. Metrics count such a charge here too; if events tell of decisions, it
-//! takes the other path.
+//! saves a third of the instructions. A test compares both. Metrics count such a charge here too; while a
+//! subscriber receives the events of decisions, it takes the other path.
 
 use super::{
     Limiter,
     capacity::{Capacity, One, Transactions},
-    recorder::is_told,
+    recorder::emits_events,
 };
 use crate::{
     backend::MemoryBackend,
@@ -51,7 +51,7 @@ impl Limiter {
         self.decide_plain_gcra::<One>(limits, Operation::Spend, transaction)
     }
 
-    /// Returns the only transaction, if it is a charge in memory, and no events tell of it.
+    /// Returns the only transaction, if it is a charge in memory without events.
     #[inline(always)]
     fn plain<'t, C: Capacity>(
         &self,
@@ -60,7 +60,7 @@ impl Limiter {
     ) -> Option<(&MemoryBackend, &'t Transaction<'t>)> {
         let transaction = transactions.only()?;
         let memory = self.shared.backend.memory()?;
-        let is_plain = operation == Operation::Spend && !is_told();
+        let is_plain = operation == Operation::Spend && !emits_events();
         is_plain.then_some((memory, transaction))
     }
 
@@ -191,7 +191,7 @@ mod tests {
         Limiter::new(limits(), MemoryBackend::new()).with_clock(clock.clone())
     }
 
-    /// Costs, of which the last is more than some limits hold.
+    /// The costs to try. The last one exceeds the capacity of some limits.
     const COSTS: [u32; 12] = [0, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 12];
 
     fn in_full(limiter: &Limiter, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {

@@ -56,7 +56,7 @@ impl<'a> DecisionRecorder<'a> {
         decisions
     }
 
-    /// Counts the decisions of a spend of which no events tell, and returns them.
+    /// Counts the decisions of a spend without events, and returns them.
     #[inline(always)]
     pub(super) fn counted<'t, D: Decisions>(
         &self,
@@ -85,14 +85,14 @@ impl<'a> DecisionRecorder<'a> {
     /// Returns whether there is anything to record.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {
-        let listens = cfg!(feature = "metrics") || is_told();
+        let listens = cfg!(feature = "metrics") || emits_events();
         listens && self.operation == Operation::Spend
     }
 }
 
-/// Returns whether events tell of decisions.
+/// Returns whether a subscriber receives the events of decisions.
 #[inline(always)]
-pub(super) fn is_told() -> bool {
+pub(super) fn emits_events() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 

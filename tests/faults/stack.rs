@@ -29,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The deadline where every answer has to be the store's while there is one, however slow the machine is.
 pub(crate) const LONG: Duration = PATIENCE;
 
-/// What the breaker logs when it opens, before the reason.
+/// The message that the breaker logs when it opens.
 const OPENED: &str = "the rate limit store does not answer: deciding without it";
 
 /// A limiter on a real store, what it logs, and what there was before it.
