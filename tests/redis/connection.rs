@@ -8,7 +8,7 @@ use std::{
 use tokio::{
     runtime::Handle,
     task::{JoinSet, yield_now},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tollgate::{
     Limiter, RedisBackend, Transaction,
@@ -187,6 +187,23 @@ async fn silent_server_is_left_and_found_again() {
     load.more(50).await;
     let tally = load.stop().await;
     assert!(tally.most() <= BURST);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_server_is_not_left_while_a_decision_may_still_wait_for_it() {
+    let server = Server::start();
+    let limiter = patient_limiter(server.url()).await;
+    server.pause();
+    let spends = ["a", "b"].map(|id| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.spend(&one(id)).await })
+    });
+    // Twice as long as a decision with a short timeout would wait for a silent server.
+    sleep(Duration::from_secs(5)).await;
+    server.resume();
+    for spend in spends {
+        assert!(spend.await.unwrap().unwrap().allowed());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

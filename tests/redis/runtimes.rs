@@ -3,10 +3,14 @@
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
-    backend::{Backend, DenyCache, FailurePolicy, redis::RedisError},
+    backend::{
+        Backend, BackendError, DenyCache, FailurePolicy,
+        redis::{RedisError, fred::error::ErrorKind},
+    },
+    limiter::LimiterError,
 };
 
-use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT};
+use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT, load::reason, support::patience::settle};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -22,16 +26,29 @@ fn limiter(backend: impl Backend) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend)
 }
 
-/// What is left for a client after some decisions in one runtime. Not one of them fails.
+/// What is left for a client after some decisions in one runtime. Not one of them fails, unless the machine is too slow to
+/// connect in time: that one is made again.
 fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
     runtime().block_on(async {
         let mut left = None;
         for _ in 0..decisions {
-            let decision = limiter.spend(&Transaction::new("runtimes", id)).await;
-            left = decision.unwrap().remaining();
+            let decision = loop {
+                let decision = limiter.spend(&Transaction::new("runtimes", id)).await;
+                match decision {
+                    Err(error) if is_slow_connection(&error) => settle().await,
+                    decision => break decision.unwrap(),
+                }
+            };
+            left = decision.remaining();
         }
         left.unwrap()
     })
+}
+
+fn is_slow_connection(error: &LimiterError) -> bool {
+    let is_unsent = matches!(error, LimiterError::Backend(BackendError::NotDone(_)));
+    let slow = |error: &RedisError| matches!(error, RedisError::Disconnected(error) if *error.kind() == ErrorKind::Timeout);
+    is_unsent && slow(&reason(error))
 }
 
 #[test]

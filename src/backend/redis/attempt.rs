@@ -4,11 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use fred::{
     clients::{Client, WithOptions},
+    error::Error,
     interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, FromValue, Value, config::Options},
 };
 
-use super::{connection::Connection, error::Failure};
+use super::{
+    connection::Connection,
+    error::{Failure, RedisError},
+};
 
 /// A client for one attempt, made immediately or not at all. It has no `Debug`, because a client holds the password.
 pub(super) struct Attempt {
@@ -39,7 +43,8 @@ impl Attempt {
         arguments: Vec<Value>,
     ) -> Result<T, Failure> {
         let reply = self.client.custom(custom(command), arguments);
-        Ok(self.outlives(reply).await??)
+        let reply = self.outlives(reply).await?;
+        reply.map_err(|error| self.failure(error))
     }
 
     /// Sends `ASKING` and a command, for a slot that the server is importing. No other command comes between the two.
@@ -55,7 +60,17 @@ impl Attempt {
         let _: Value = pipeline.custom(custom(command), arguments).await?;
         let mut replies = self.outlives(pipeline.try_all::<Value>()).await?;
         let last = replies.pop().unwrap_or(Ok(Value::Null));
-        Ok(last?)
+        last.map_err(|error| self.failure(error))
+    }
+
+    /// Returns the failure of a call. When a connection ends, fred drops its calls and does not say why.
+    fn failure(&self, error: Error) -> Failure {
+        let failure = Failure::from(error);
+        let ended = self.connection.as_ref().and_then(|line| line.problem());
+        match (&failure, ended) {
+            (Failure::Redis(RedisError::Disconnected(_)), Some(reason)) => reason.into(),
+            _ => failure,
+        }
     }
 
     async fn outlives<T>(&self, reply: impl Future<Output = T>) -> Result<T, Failure> {

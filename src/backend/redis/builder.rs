@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     RedisBackend,
     background::Background,
-    config::{self, ConnectionSource},
+    config::{self, ConnectionSource, LinkTerms},
     error::RedisError,
     keys::KeyForm,
     lanes::MOST_TOGETHER,
@@ -48,6 +48,8 @@ impl RedisBackendBuilder {
 
     /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
     /// answer by then is an error, and may have been charged. Durations above a year count as a year.
+    ///
+    /// A connection is replaced if its server is silent for twice this time, or for two seconds if that is longer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -114,6 +116,7 @@ impl RedisBackendBuilder {
     }
 
     fn servers(&self, reporter: &Reporter) -> Result<Servers, RedisError> {
+        let terms = LinkTerms::new(self.together, self.timeout);
         let is_borrowed = matches!(
             self.source,
             ConnectionSource::Client(_) | ConnectionSource::Pool(_)
@@ -128,12 +131,12 @@ impl RedisBackendBuilder {
                 ));
             }
             ConnectionSource::Client(client) => {
-                return Servers::borrow(vec![client.clone()], self.together, reporter);
+                return Servers::borrow(vec![client.clone()], terms, reporter);
             }
             ConnectionSource::Pool(pool) => {
-                return Servers::borrow(pool.clients().to_vec(), self.together, reporter);
+                return Servers::borrow(pool.clients().to_vec(), terms, reporter);
             }
         };
-        Servers::new(config, self.connections, self.together)
+        Servers::new(config, self.connections, terms)
     }
 }

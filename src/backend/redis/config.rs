@@ -18,7 +18,7 @@ use fred::{
     },
 };
 
-use super::error::RedisError;
+use super::{deadline, error::RedisError};
 
 /// The longest time for connecting, and for the client's own commands.
 pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -26,8 +26,28 @@ pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The least time between the starts of two attempts to connect. Up to half of it is added at random.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// The connection to a server is replaced if two answers in a row are late by this time.
-pub(super) const UNRESPONSIVE: Duration = Duration::from_secs(1);
+/// The shortest time after which a server is silent.
+const UNRESPONSIVE: Duration = Duration::from_secs(1);
+
+/// The settings of a link besides those of its client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkTerms {
+    /// The most decisions that share a call.
+    pub(super) together: usize,
+    /// The connection to a server is replaced if two answers in a row are late by this time.
+    pub(super) silence: Duration,
+}
+
+impl LinkTerms {
+    /// Returns the terms for decisions that take up to `timeout`. A server is not silent for as long as one of them may
+    /// still wait for its answer.
+    pub(super) fn new(together: usize, timeout: Duration) -> Self {
+        Self {
+            together,
+            silence: timeout.clamp(UNRESPONSIVE, deadline::LONGEST),
+        }
+    }
+}
 
 /// The source of the connections of a [`RedisBackend`](super::RedisBackend): a URL, a configuration, or an existing
 /// client or pool. [`RedisBackend::new`](super::RedisBackend::new) takes one. The [module docs](super) have an example.
@@ -39,8 +59,8 @@ pub enum ConnectionSource {
     /// A configuration that a URL cannot express. The backend replaces its `fail_fast` and connection options.
     Config(Box<Config>),
     /// A client that its owner connects. It does not notice a silent server while decisions are sent to it, and may
-    /// wait for minutes. The backend sends pings to its own clients: it replaces a client within three seconds if two
-    /// pings in a row get no answer within a second each.
+    /// wait for minutes. The backend sends pings to its own clients: it replaces a client if two pings in a row get no
+    /// answer within a second each, or within the backend's timeout if that is longer.
     Client(Client),
     /// Several clients that are used in turn.
     Pool(Pool),

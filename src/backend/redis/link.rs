@@ -19,7 +19,7 @@ use super::{
     background::Background,
     bucket_spends::Answers,
     call::ScriptCall,
-    config::INTERNAL_TIMEOUT,
+    config::{INTERNAL_TIMEOUT, LinkTerms},
     deadline::Deadline,
     error::{Failure, RedisError},
     group::Group,
@@ -57,10 +57,10 @@ enum Route {
 }
 
 impl Link {
-    /// Creates a link with its own client, on which at most `together` decisions share a call. It connects in the
-    /// background once it has [begun](Self::begin), and stays connected.
-    pub(super) fn new(config: Config, together: usize) -> Self {
-        let line = Arc::new(SupervisedConnection::new(config));
+    /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
+    /// connected.
+    pub(super) fn new(config: Config, terms: LinkTerms) -> Self {
+        let line = Arc::new(SupervisedConnection::new(config, terms.silence));
         let kept_up = Arc::clone(&line);
         let keep_up = move || {
             kept_up.begin();
@@ -70,19 +70,19 @@ impl Link {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
             waiting: Slots::new(MOST_WAITING),
-            lanes: Lanes::new(together),
+            lanes: Lanes::new(terms.together),
             pulse: Pulse::new(),
         }
     }
 
     /// Creates a link with a borrowed client, which its owner connects.
-    pub(super) fn borrow(client: Client, together: usize) -> Self {
+    pub(super) fn borrow(client: Client, terms: LinkTerms) -> Self {
         let loaded = client.clone();
         Self {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
             waiting: Slots::new(MOST_WAITING),
-            lanes: Lanes::new(together),
+            lanes: Lanes::new(terms.together),
             pulse: Pulse::new(),
         }
     }

@@ -31,7 +31,7 @@ use tokio::{
 
 use super::{
     background::Task,
-    config::{self, INTERNAL_TIMEOUT, RECONNECT_DELAY, UNRESPONSIVE},
+    config::{self, INTERNAL_TIMEOUT, RECONNECT_DELAY},
     connection::Connection,
     error::{Failure, RedisError},
     script::scripts,
@@ -49,6 +49,8 @@ pub(super) struct SupervisedConnection {
     standing: watch::Sender<Standing>,
     /// The number of answers from the server.
     answers: AtomicU64,
+    /// How late two answers in a row are if the server is silent.
+    silence: Duration,
     has_begun: AtomicBool,
 }
 
@@ -60,11 +62,12 @@ enum Standing {
 }
 
 impl SupervisedConnection {
-    pub(super) fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config, silence: Duration) -> Self {
         Self {
             connection: ArcSwap::from_pointee(Connection::new(config)),
             standing: watch::Sender::new(Standing::Connecting),
             answers: AtomicU64::new(0),
+            silence,
             has_begun: AtomicBool::new(false),
         }
     }
@@ -206,8 +209,8 @@ impl SupervisedConnection {
     /// late answer is tolerated, because this process itself may be overloaded.
     async fn silence(&self, client: &Client) -> Option<Error> {
         let answers = self.answers.load(Ordering::Relaxed);
-        ping(client, UNRESPONSIVE).await.err()?;
-        let error = ping(client, UNRESPONSIVE).await.err()?;
+        ping(client, self.silence).await.err()?;
+        let error = ping(client, self.silence).await.err()?;
         (self.answers.load(Ordering::Relaxed) == answers).then_some(error)
     }
 }
