@@ -10,7 +10,7 @@ use super::{
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
     settlement::Settlement,
-    taken::{QueuedCharges, Taken},
+    taken::{QueuedCharges, Taken, Turn},
     undecided::Undecided,
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
@@ -155,10 +155,10 @@ impl LayerConfig {
             Some(Ok(ref decided)) => {
                 let spent = Verdicts::of(charges, decided);
                 if limits.has_lines() {
-                    let taken = self.taken(&request.extensions, spent);
-                    return Some(self.proceed(request, &limits, spent, taken, missing, additions));
+                    let turn = self.turn(&request.extensions, spent);
+                    return Some(self.proceed(request, &limits, spent, turn, missing, additions));
                 }
-                let taken = self.taken_at_once(&request.extensions, spent);
+                let taken = self.taken(&request.extensions, spent);
                 Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
             }
             Some(Err(error)) => {
@@ -174,33 +174,34 @@ impl LayerConfig {
         request: &mut Parts,
         limits: &Limits,
         spent: Verdicts<'_>,
-        mut taken: Taken,
+        turn: Turn,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        match taken.queued.take() {
-            None => {
+        match turn {
+            Turn::Now(taken) => {
                 Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
             }
-            Some(queued) => self.wait_in_line(request, limits, spent, *queued, missing, additions),
+            Turn::Later(queued) => {
+                self.wait_in_line(request, limits, spent, *queued, missing, additions)
+            }
         }
     }
 
-    /// Returns the part of a request's charges that is needed later. If the request has to wait, that is all of it.
-    pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
-        let Some(delay) = spent.delay() else {
-            return self.taken_at_once(request, spent);
-        };
-        let queued = QueuedCharges::new(self.assessed(request, spent), delay);
-        Taken {
-            queued: Some(Box::new(queued)),
-            ..Taken::default()
+    /// Returns whether it is a request's turn. If it has to wait, all of its charges are needed later.
+    pub(super) fn turn(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Turn {
+        match spent.delay() {
+            None => Turn::Now(self.taken(request, spent)),
+            Some(delay) => {
+                let queued = QueuedCharges::new(self.assessed(request, spent), delay);
+                Turn::Later(Box::new(queued))
+            }
         }
     }
 
-    /// Returns the part that is needed later of the charges of a request that does not have to wait.
+    /// Returns the part of a request's charges that is needed later if the request does not have to wait.
     #[inline(always)]
-    fn taken_at_once(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
+    pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
         match self.extends(spent) || self.settles {
             true => self.assessed(request, spent),
             false => Taken::default(),
@@ -218,7 +219,6 @@ impl LayerConfig {
         Taken {
             assessment: Some(assessment),
             settlement,
-            queued: None,
         }
     }
 

@@ -14,14 +14,14 @@ use crate::{
 pub(super) struct Health {
     failing: AtomicBool,
     log: OutageLog,
-    misused: AtomicBool,
-    idle: AtomicBool,
+    has_logged_misuse: AtomicBool,
+    has_logged_idleness: AtomicBool,
 }
 
 impl Health {
     /// Logs that a layer does nothing.
     pub(super) fn idle(&self) {
-        if !self.idle.swap(true, Ordering::Relaxed) {
+        if !self.has_logged_idleness.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`"
             );
@@ -50,7 +50,7 @@ impl Health {
             // The client asks for more than the limit can admit, and the response says so.
             LimiterError::CostAboveBurst { .. } => {}
             error => {
-                if !self.misused.swap(true, Ordering::Relaxed) {
+                if !self.has_logged_misuse.swap(true, Ordering::Relaxed) {
                     tracing::error!(%error, "requests are refused because their rules are misconfigured");
                 }
             }

@@ -38,7 +38,6 @@ impl LayerConfig {
         let taken = Taken {
             assessment: queued.assessment.clone(),
             settlement: queued.settlement.take(),
-            queued: None,
         };
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();

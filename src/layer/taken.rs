@@ -6,13 +6,17 @@ use super::{
 };
 use crate::task::detach;
 
-/// The charges of a request, for its handler and for its settlement.
+/// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
-    /// Replaces the other fields if the request has to wait.
-    pub(super) queued: Option<Box<QueuedCharges>>,
+}
+
+/// The turn of a request whose charges are decided.
+pub(super) enum Turn {
+    Now(Taken),
+    Later(Box<QueuedCharges>),
 }
 
 /// The charges of a request that has to wait. If they are dropped before its turn, they are refunded.
@@ -37,7 +41,6 @@ impl QueuedCharges {
         Taken {
             assessment: self.assessment.take(),
             settlement: self.settlement.take(),
-            queued: None,
         }
     }
 }

@@ -2,7 +2,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
-use super::{config::LayerConfig, taken::Taken, verdicts::Verdicts};
+use super::{config::LayerConfig, taken::Turn, verdicts::Verdicts};
 use crate::{
     decision::BatchDecision, key::Missing, limit::Limits, limiter::LimiterError, rule::Charges,
     task::detached, transaction::Operation,
@@ -21,8 +21,7 @@ pub(super) struct Undecided {
 /// The charges of a request, and their decisions.
 pub(super) struct Decided {
     pub(super) charges: Charges,
-    pub(super) spent: Result<BatchDecision, LimiterError>,
-    pub(super) taken: Taken,
+    pub(super) spent: Result<(BatchDecision, Turn), LimiterError>,
 }
 
 impl Undecided {
@@ -64,12 +63,9 @@ async fn decide(
     let spent = plan.limiter.decide_batch_by(&limits, spend, &transactions);
     let spent = spent.await;
     drop(transactions);
-    let taken = spent
-        .as_ref()
-        .map(|batch| plan.taken(&request, Verdicts::of(&charges, batch)));
-    Decided {
-        taken: taken.unwrap_or_default(),
-        charges,
-        spent,
-    }
+    let spent = spent.map(|batch| {
+        let turn = plan.turn(&request, Verdicts::of(&charges, &batch));
+        (batch, turn)
+    });
+    Decided { charges, spent }
 }

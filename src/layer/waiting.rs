@@ -56,18 +56,14 @@ impl Undecided {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let (plan, missing) = (&self.plan, self.missing.as_ref());
-        let Decided {
-            charges,
-            spent,
-            taken,
-        } = decided;
-        match &spent {
-            Ok(batch) => {
-                let spent = Verdicts::of(&charges, batch);
-                plan.proceed(request, &self.limits, spent, taken, missing, additions)
+        let Decided { charges, spent } = decided;
+        match spent {
+            Ok((batch, turn)) => {
+                let spent = Verdicts::of(&charges, &batch);
+                plan.proceed(request, &self.limits, spent, turn, missing, additions)
             }
             Err(error) => {
-                Progress::Decided(plan.fail(request, &self.limits, &charges, error, missing))
+                Progress::Decided(plan.fail(request, &self.limits, &charges, &error, missing))
             }
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Charge {
     /// The fingerprint of the bucket.
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u32,
-    pub(super) on_failure: Meanwhile,
+    pub(super) on_failure: JointPolicy,
     /// Whether a rule for this bucket declines to wait in line.
     pub(super) no_wait: bool,
 }
@@ -40,7 +40,7 @@ impl Charge {
             id: ClientId::empty(),
             fingerprint: Fingerprint { low: 0, high: 0 },
             cost: 0,
-            on_failure: Meanwhile::Limits { floor: None },
+            on_failure: JointPolicy::OfLimit { floor: None },
             no_wait: false,
         }
     }
@@ -48,28 +48,28 @@ impl Charge {
 
 /// The failure policy of the rules for one bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Meanwhile {
+pub(super) enum JointPolicy {
     /// Each rule has a policy, and this is the strictest.
-    Said(OnFailure),
+    OfRules(OnFailure),
     /// A rule has no policy, so that of the limit or, without one, of the backend applies. The other rules' policies
     /// are the minimum.
-    Limits { floor: Option<OnFailure> },
+    OfLimit { floor: Option<OnFailure> },
 }
 
-impl Meanwhile {
+impl JointPolicy {
     pub(super) fn of(on_failure: Option<OnFailure>) -> Self {
-        on_failure.map_or(Self::Limits { floor: None }, Self::Said)
+        on_failure.map_or(Self::OfLimit { floor: None }, Self::OfRules)
     }
 
     /// Adds the policy of another rule, if it has one.
     pub(super) fn with(self, other: Option<OnFailure>) -> Self {
-        let (Self::Said(said) | Self::Limits { floor: Some(said) }) = self else {
-            return Self::Limits { floor: other };
+        let (Self::OfRules(said) | Self::OfLimit { floor: Some(said) }) = self else {
+            return Self::OfLimit { floor: other };
         };
         let strictest = other.map_or(said, |other| said.stricter(other));
         match (self, other) {
-            (Self::Said(_), Some(_)) => Self::Said(strictest),
-            _ => Self::Limits {
+            (Self::OfRules(_), Some(_)) => Self::OfRules(strictest),
+            _ => Self::OfLimit {
                 floor: Some(strictest),
             },
         }
@@ -78,16 +78,16 @@ impl Meanwhile {
     /// Returns the resulting policy, if it does not depend on the backend.
     pub(super) fn known(self, of_limit: Option<OnFailure>) -> Option<OnFailure> {
         match (self, of_limit) {
-            (Self::Said(said), _) => Some(said),
-            (Self::Limits { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
+            (Self::OfRules(said), _) => Some(said),
+            (Self::OfLimit { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
             // No policy is stricter.
             (
-                Self::Limits {
+                Self::OfLimit {
                     floor: Some(OnFailure::Refuse),
                 },
                 None,
             ) => Some(OnFailure::Refuse),
-            (Self::Limits { floor: _ }, own) => own,
+            (Self::OfLimit { floor: _ }, own) => own,
         }
     }
 }

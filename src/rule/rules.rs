@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::{
     Ending, Rule,
     bound_rule::{BoundRule, Target},
-    charge::{Charge, Charges, Meanwhile},
+    charge::{Charge, Charges, JointPolicy},
     rule_error::RuleError,
     source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
@@ -230,7 +230,7 @@ impl Rules {
             (charge.target, charge.source) = (target, source);
             charge.fingerprint = self.targets[target].seed.bucket(charge.id.canonical());
             charge.cost = cost;
-            charge.on_failure = Meanwhile::of(rule.on_failure);
+            charge.on_failure = JointPolicy::of(rule.on_failure);
             charge.no_wait = rule.no_wait;
             return Ok(true);
         }
@@ -349,8 +349,8 @@ impl Rules {
             false => transaction.lenient(),
         };
         match charge.on_failure {
-            Meanwhile::Said(on_failure) => transaction.on_failure(on_failure),
-            Meanwhile::Limits { floor } => transaction.on_failure_at_least(floor),
+            JointPolicy::OfRules(on_failure) => transaction.on_failure(on_failure),
+            JointPolicy::OfLimit { floor } => transaction.on_failure_at_least(floor),
         }
     }
 

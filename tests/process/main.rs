@@ -14,6 +14,7 @@ mod observability;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
 mod programs;
+mod quiet;
 mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]

@@ -8,16 +8,24 @@ use std::{
     net::{IpAddr, SocketAddr},
     pin::pin,
     process::ExitCode,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use axum::{body::Body, extract::ConnectInfo};
+use axum::{
+    body::{Body, Bytes},
+    extract::ConnectInfo,
+};
 use governor::Quota;
-use http::{Request, Response};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode,
+    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
+};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Transaction,
     backend::Backend,
+    layer::Assessed,
     response::Headers,
     tiers::Tier,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
@@ -44,6 +52,12 @@ pub(crate) enum Case {
     Default,
     Realistic,
     Denied,
+    /// An extension of the request, without a limit.
+    Inserted,
+    /// The two fields of an allowed request, without a limit.
+    Fields,
+    /// The refusal of a request, without a limit.
+    Refusal,
     PeerPlain,
     PeerHeaders,
     PeerRealistic,
@@ -56,7 +70,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 20] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
@@ -65,6 +79,9 @@ impl Case {
         Self::Default,
         Self::Realistic,
         Self::Denied,
+        Self::Inserted,
+        Self::Fields,
+        Self::Refusal,
         Self::PeerPlain,
         Self::PeerHeaders,
         Self::PeerRealistic,
@@ -102,6 +119,9 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Default => serve(layer(large()).layer(bare()), request),
         Case::Realistic => serve(layer(large()).layer(page()), realistic),
         Case::Denied => serve(layer(Limit::per_day(1)).layer(bare()), request),
+        Case::Inserted => serve(inserting(), request),
+        Case::Fields => serve(with_fields(), request),
+        Case::Refusal => serve(refusing(), request),
         Case::PeerPlain => serve(peer(plain_peer()).layer(bare()), request),
         Case::PeerHeaders => serve(headers_peer().layer(bare()), request),
         Case::PeerRealistic => serve(headers_peer().layer(page()), realistic),
@@ -136,13 +156,81 @@ fn bare() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infa
     service_fn(answer)
 }
 
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Puts a shared value into the extensions of the request that is as large as the layer's.
+fn inserting() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
+    #[derive(Clone)]
+    #[expect(dead_code, reason = "it takes room")]
+    struct Held(Arc<[u8; size_of::<Assessed>()]>);
+    service_fn(|mut request: Request<Body>| {
+        let held = Held(Arc::new(black_box([0; _])));
+        request.extensions_mut().insert(held);
+        ready(Ok(Response::new(Body::empty())))
+    })
+}
+
+/// Adds the fields of an allowed request in the cheapest way known, with a text that is already written. The policy is
+/// shared, because it is written only once.
+fn with_fields() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
+    let policy = HeaderValue::try_from(br#""requests";q=1000000000;w=1000"#.to_vec());
+    let policy = policy.expect("it is ASCII");
+    service_fn(move |_| {
+        let mut response = Response::new(Body::empty());
+        let headers = response.headers_mut();
+        headers.append(RATELIMIT_POLICY, policy.clone());
+        headers.append(RATELIMIT, written(br#""requests";r=999999999;t=1"#));
+        ready(Ok(response))
+    })
+}
+
+/// Refuses requests as the layer does, in the cheapest way known, with texts that are already written.
+fn refusing() -> impl Service<Request<Body>, Response = Response<Bytes>, Error = Infallible> {
+    let body = concat!(
+        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","#,
+        r#""status":429,"detail":"too many requests (1 per 24h0m0s) from 203.0.113.7: retry in 86400 s","#,
+        r#""violated-policies":["requests"]}"#
+    );
+    let policy = HeaderValue::try_from(br#""requests";q=1;w=86400"#.to_vec());
+    let fields = [
+        (
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        ),
+        (RETRY_AFTER, HeaderValue::from_static("")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (RATELIMIT_POLICY, policy.expect("it is ASCII")),
+        (RATELIMIT, HeaderValue::from_static("")),
+    ];
+    let template: HeaderMap = fields.into_iter().collect();
+    service_fn(move |_| {
+        let mut headers = template.clone();
+        let mut values = headers.values_mut();
+        for (place, text) in [(1, &b"86400"[..]), (2, br#""requests";r=0;t=86400"#)] {
+            if let Some(value) = values.nth(place) {
+                *value = written(text);
+            }
+        }
+        let mut response = Response::new(Bytes::copy_from_slice(black_box(body).as_bytes()));
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        *response.headers_mut() = headers;
+        ready(Ok(response))
+    })
+}
+
+/// A value of its own, in one allocation of its size.
+fn written(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(black_box(text)).expect("it is ASCII")
+}
+
 /// Answers with a content type, as most handlers do.
 fn page() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone {
     fn answer(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
         let mut response = Response::new(Body::empty());
-        let html = http::HeaderValue::from_static("text/html; charset=utf-8");
+        let html = HeaderValue::from_static("text/html; charset=utf-8");
         let headers = response.headers_mut();
-        headers.insert(http::header::CONTENT_TYPE, html);
+        headers.insert(CONTENT_TYPE, html);
         ready(Ok(response))
     }
     service_fn(answer)
@@ -160,7 +248,7 @@ fn request() -> Request<Body> {
 fn realistic() -> Request<Body> {
     #[derive(Clone)]
     #[expect(dead_code, reason = "it is as large as a matched path")]
-    struct Path(std::sync::Arc<str>);
+    struct Path(Arc<str>);
     let mut request = request();
     request.extensions_mut().insert(Path("/users/{id}".into()));
     for (name, value) in [
@@ -170,7 +258,7 @@ fn realistic() -> Request<Body> {
         ("accept-encoding", "gzip, br"),
         ("accept-language", "en"),
     ] {
-        let value = http::HeaderValue::from_static(value);
+        let value = HeaderValue::from_static(value);
         request.headers_mut().insert(name, value);
     }
     request

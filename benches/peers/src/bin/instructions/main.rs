@@ -23,7 +23,7 @@ struct Row {
     goal: Option<u64>,
 }
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 14] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
         .at_most(450)
@@ -67,6 +67,20 @@ const ROWS: [Row; 11] = [
         .goal(5000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
     row("a bare service", Case::Bare),
+    row(
+        "a service that adds a request extension, without a limit",
+        Case::Inserted,
+    )
+    .over(Case::Bare),
+    row(
+        "a service that adds the two fields, without a limit",
+        Case::Fields,
+    )
+    .over(Case::Bare),
+    row(
+        "a service that refuses, without a limit, total",
+        Case::Refusal,
+    ),
 ];
 
 const fn row(what: &'static str, case: Case) -> Row {
