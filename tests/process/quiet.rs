@@ -9,7 +9,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,7 +22,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
     alone::alone,
-    support::{Hello, from_ip, limiter_of},
+    support::{from_ip, limiter_of},
 };
 
 /// What a layer has added to an allowed request.
@@ -112,12 +111,15 @@ async fn layer_that_adds_nothing_lets_requests_wait_in_line() {
     if !alone("quiet::layer_that_adds_nothing_lets_requests_wait_in_line") {
         return;
     }
-    let limit = Limit::per_second(1).max_wait(Duration::from_secs(2));
+    let limit = Limit::per_second(1).max_wait(std::time::Duration::from_secs(2));
     let layer = plain(&limiter_of(&ManualClock::default(), limit)).rule(rule());
     let mut waited = Vec::new();
     for _ in 0..4 {
         let began = tokio::time::Instant::now();
-        let response = layer.layer(Hello).oneshot(from_ip("203.0.113.7")).await;
+        let response = layer
+            .layer(crate::support::Hello)
+            .oneshot(from_ip("203.0.113.7"))
+            .await;
         waited.push((
             response.unwrap().status().as_u16(),
             began.elapsed().as_secs(),
