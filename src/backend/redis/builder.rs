@@ -49,7 +49,8 @@ impl RedisBackendBuilder {
     /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
     /// answer by then is an error, and may have been charged. Durations above a year count as a year.
     ///
-    /// A connection is replaced if its server is silent for twice this time, or for two seconds if that is longer.
+    /// A connection is replaced if its server is silent for twice this time, but not before two seconds, and after 20
+    /// seconds at the latest.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

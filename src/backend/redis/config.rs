@@ -18,7 +18,7 @@ use fred::{
     },
 };
 
-use super::{deadline, error::RedisError};
+use super::error::RedisError;
 
 /// The longest time for connecting, and for the client's own commands.
 pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -26,8 +26,9 @@ pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The least time between the starts of two attempts to connect. Up to half of it is added at random.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// The shortest time after which a server is silent.
-const UNRESPONSIVE: Duration = Duration::from_secs(1);
+/// The shortest and the longest time after which an answer is so late that its server may be gone.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 /// The settings of a link besides those of its client.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +40,12 @@ pub(super) struct LinkTerms {
 }
 
 impl LinkTerms {
-    /// Returns the terms for decisions that take up to `timeout`. A server is not silent for as long as one of them may
-    /// still wait for its answer.
+    /// Returns the terms for decisions that take up to `timeout`. A connection is not replaced while one of them may
+    /// still wait for its answer, except after a very long silence.
     pub(super) fn new(together: usize, timeout: Duration) -> Self {
         Self {
             together,
-            silence: timeout.clamp(UNRESPONSIVE, deadline::LONGEST),
+            silence: timeout.clamp(SHORTEST_SILENCE, LONGEST_SILENCE),
         }
     }
 }
@@ -60,7 +61,7 @@ pub enum ConnectionSource {
     Config(Box<Config>),
     /// A client that its owner connects. It does not notice a silent server while decisions are sent to it, and may
     /// wait for minutes. The backend sends pings to its own clients: it replaces a client if two pings in a row get no
-    /// answer within a second each, or within the backend's timeout if that is longer.
+    /// answer within the backend's timeout each, but at least one second and at most ten.
     Client(Client),
     /// Several clients that are used in turn.
     Pool(Pool),
@@ -237,8 +238,8 @@ pub(super) fn differences(client: &Client) -> Vec<String> {
             format!("max_command_buffer_len is {bound}, and what comes after that is reached waits: use 0")
         }),
         silence
-            .is_none_or(|silence| silence > 2 * UNRESPONSIVE)
-            .then(|| format!("unresponsive.max_timeout is {silence:?}: use {UNRESPONSIVE:?}")),
+            .is_none_or(|silence| silence > 2 * SHORTEST_SILENCE)
+            .then(|| format!("unresponsive.max_timeout is {silence:?}: use {SHORTEST_SILENCE:?}")),
         (!theirs.reconnect_errors.contains(&ReconnectError::ReadOnly))
             .then(|| "reconnect_errors are without ReadOnly: add it".to_owned()),
         delay
