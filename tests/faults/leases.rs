@@ -1,11 +1,17 @@
 //! Faults while processes hold tokens that they have charged in advance.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 use tollgate::{
     Decision, Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::{DenyCache, FailurePolicy, Lease},
@@ -27,6 +33,8 @@ const BURST: u32 = 20_000;
 const PROCESSES: u32 = 4;
 /// What a process may hold: one hundredth.
 const HELD: u32 = BURST / 100;
+/// The pause of whoever waits for others.
+const TICK: Duration = Duration::from_millis(1);
 
 fn limits(limit: Limit) -> Limits {
     let name = LimitName::from("hot").lease(1, 100);
@@ -43,6 +51,38 @@ async fn limiter(url: String, limit: Limit) -> Limiter {
     Limiter::new(limits(limit), policy)
 }
 
+/// What a fleet has been admitted, and how far it may go. Without an end, a fast fleet would have spent all before a slow
+/// machine has made the next fault.
+#[derive(Default)]
+struct Progress {
+    admitted: AtomicU32,
+    end: AtomicU32,
+}
+
+impl Progress {
+    fn admitted(&self) -> u32 {
+        self.admitted.load(SeqCst)
+    }
+
+    /// Waits until so many more are admitted. As many again may follow, during what comes next.
+    async fn more(&self, by: u32) {
+        let enough = self.admitted() + by;
+        self.go_on(enough, enough + by).await;
+    }
+
+    /// Waits until `enough` are admitted, and lets the fleet spend until it has come to `end`.
+    async fn go_on(&self, enough: u32, end: u32) {
+        self.end.store(end, SeqCst);
+        let wait = async {
+            while self.admitted() < enough {
+                sleep(TICK).await;
+            }
+        };
+        let ended = timeout(PATIENCE, wait).await;
+        assert!(ended.is_ok(), "{} of {enough}", self.admitted());
+    }
+}
+
 /// One process of a fleet, which spends until it is told to stop, and refuses what the store cannot decide.
 struct Process {
     limiter: Limiter,
@@ -51,17 +91,21 @@ struct Process {
 }
 
 impl Process {
-    async fn start(server: &Server, admitted: &Arc<AtomicU32>) -> Self {
+    async fn start(server: &Server, progress: &Arc<Progress>) -> Self {
         let limiter = limiter(server.url(), Limit::per_day(BURST)).await;
         let is_done = Arc::<AtomicBool>::default();
         let spend = || {
-            let (limiter, admitted) = (limiter.clone(), Arc::clone(admitted));
+            let (limiter, progress) = (limiter.clone(), Arc::clone(progress));
             let is_done = Arc::clone(&is_done);
             tokio::spawn(async move {
                 while !is_done.load(SeqCst) {
+                    if progress.admitted() >= progress.end.load(SeqCst) {
+                        sleep(TICK).await;
+                        continue;
+                    }
                     let spent = limiter.spend(&Transaction::new("hot", "id")).await;
                     let passes = spent.is_ok_and(|spent| spent.allowed());
-                    admitted.fetch_add(u32::from(passes), SeqCst);
+                    progress.admitted.fetch_add(u32::from(passes), SeqCst);
                     tokio::task::yield_now().await;
                 }
             })
@@ -88,42 +132,27 @@ impl Process {
     }
 }
 
-async fn more(admitted: &AtomicU32, by: u32) {
-    let enough = admitted.load(SeqCst) + by;
-    let wait = async {
-        while admitted.load(SeqCst) < enough {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, wait).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fleet_admits_no_more_than_the_burst_though_a_process_dies_and_the_server_hangs() {
     let server = Server::start();
-    let admitted = Arc::<AtomicU32>::default();
+    let progress = Arc::<Progress>::default();
     let mut fleet = Vec::new();
     for _ in 0..PROCESSES {
-        fleet.push(Process::start(&server, &admitted).await);
+        fleet.push(Process::start(&server, &progress).await);
     }
-    more(&admitted, 2000).await;
+    progress.more(2000).await;
     fleet.swap_remove(0).kill();
-    more(&admitted, 1000).await;
+    progress.more(1000).await;
     server.pause();
     server.resume();
-    more(&admitted, 1000).await;
+    progress.more(1000).await;
     // Until all is spent, those that hold something have handed it out.
     let most = BURST - HELD * PROCESSES;
-    let spent = async {
-        while admitted.load(SeqCst) < most - HELD {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, spent).await.unwrap();
+    progress.go_on(most - HELD, u32::MAX).await;
     for process in fleet {
         process.stop().await.close().await.unwrap();
     }
-    let admitted = admitted.load(SeqCst);
+    let admitted = progress.admitted();
     assert!(admitted <= BURST, "{admitted}");
 }
 
