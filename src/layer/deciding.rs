@@ -10,7 +10,7 @@ use super::{
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
     settlement::Settlement,
-    taken::{QueuedCharges, Taken, Turn},
+    taken::{QueuedCharges, Start, Taken},
     undecided::Undecided,
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
@@ -155,8 +155,8 @@ impl LayerConfig {
             Some(Ok(ref decided)) => {
                 let spent = Verdicts::of(charges, decided);
                 if limits.has_lines() {
-                    let turn = self.turn(&request.extensions, spent);
-                    return Some(self.proceed(request, &limits, spent, turn, missing, additions));
+                    let start = self.start(&request.extensions, spent);
+                    return Some(self.proceed(request, &limits, spent, start, missing, additions));
                 }
                 let taken = self.taken(&request.extensions, spent);
                 Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
@@ -174,27 +174,27 @@ impl LayerConfig {
         request: &mut Parts,
         limits: &Limits,
         spent: Verdicts<'_>,
-        turn: Turn,
+        start: Start,
         missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        match turn {
-            Turn::Now(taken) => {
+        match start {
+            Start::Now(taken) => {
                 Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
             }
-            Turn::Later(queued) => {
+            Start::InLine(queued) => {
                 self.wait_in_line(request, limits, spent, *queued, missing, additions)
             }
         }
     }
 
-    /// Returns whether it is a request's turn. If it has to wait, all of its charges are needed later.
-    pub(super) fn turn(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Turn {
+    /// Returns when a request starts. If it has to wait, all of its charges are needed later.
+    pub(super) fn start(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Start {
         match spent.delay() {
-            None => Turn::Now(self.taken(request, spent)),
+            None => Start::Now(self.taken(request, spent)),
             Some(delay) => {
                 let queued = QueuedCharges::new(self.assessed(request, spent), delay);
-                Turn::Later(Box::new(queued))
+                Start::InLine(Box::new(queued))
             }
         }
     }

@@ -13,10 +13,10 @@ pub(super) struct Taken {
     pub(super) settlement: Option<Box<Settlement>>,
 }
 
-/// The turn of a request whose charges are decided.
-pub(super) enum Turn {
+/// When a request starts whose charges are decided: now, or once it has waited in line.
+pub(super) enum Start {
     Now(Taken),
-    Later(Box<QueuedCharges>),
+    InLine(Box<QueuedCharges>),
 }
 
 /// The charges of a request that has to wait. If they are dropped before its turn, they are refunded.

@@ -2,7 +2,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
-use super::{config::LayerConfig, taken::Turn, verdicts::Verdicts};
+use super::{config::LayerConfig, taken::Start, verdicts::Verdicts};
 use crate::{
     decision::BatchDecision, key::Missing, limit::Limits, limiter::LimiterError, rule::Charges,
     task::detached, transaction::Operation,
@@ -21,7 +21,7 @@ pub(super) struct Undecided {
 /// The charges of a request, and their decisions.
 pub(super) struct Decided {
     pub(super) charges: Charges,
-    pub(super) spent: Result<(BatchDecision, Turn), LimiterError>,
+    pub(super) spent: Result<(BatchDecision, Start), LimiterError>,
 }
 
 impl Undecided {
@@ -64,8 +64,8 @@ async fn decide(
     let spent = spent.await;
     drop(transactions);
     let spent = spent.map(|batch| {
-        let turn = plan.turn(&request, Verdicts::of(&charges, &batch));
-        (batch, turn)
+        let start = plan.start(&request, Verdicts::of(&charges, &batch));
+        (batch, start)
     });
     Decided { charges, spent }
 }

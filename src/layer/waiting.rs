@@ -58,9 +58,9 @@ impl Undecided {
         let (plan, missing) = (&self.plan, self.missing.as_ref());
         let Decided { charges, spent } = decided;
         match spent {
-            Ok((batch, turn)) => {
+            Ok((batch, start)) => {
                 let spent = Verdicts::of(&charges, &batch);
-                plan.proceed(request, &self.limits, spent, turn, missing, additions)
+                plan.proceed(request, &self.limits, spent, start, missing, additions)
             }
             Err(error) => {
                 Progress::Decided(plan.fail(request, &self.limits, &charges, &error, missing))

@@ -8,7 +8,7 @@ use std::{
 use tokio::{
     runtime::Handle,
     task::{JoinSet, yield_now},
-    time::{sleep, timeout},
+    time::timeout,
 };
 use tollgate::{
     Limiter, RedisBackend, Transaction,
@@ -29,7 +29,7 @@ use crate::{
         wait_until,
     },
     redis_support::{Proxy, Server, wait_for},
-    support::patience::settle,
+    support::patience::{poll, settle},
 };
 
 fn one(id: &str) -> Transaction<'_> {
@@ -190,20 +190,25 @@ async fn silent_server_is_left_and_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_server_is_not_left_while_a_decision_may_still_wait_for_it() {
+async fn silent_server_is_left_only_once_its_pings_are_late() {
     let server = Server::start();
-    let limiter = patient_limiter(server.url()).await;
+    let patient = patient_limiter(server.url()).await;
+    // By default, it would be left after two seconds.
+    let hasty = RedisBackend::builder(server.url()).ping_timeout(Duration::from_secs(2));
+    let hasty = hasty.timeout(PATIENCE).build().unwrap();
+    hasty.connected(PATIENCE).await.unwrap();
+    let hasty = Limiter::new(limits(), hasty);
     server.pause();
-    let spends = ["a", "b"].map(|id| {
-        let limiter = limiter.clone();
-        tokio::spawn(async move { limiter.spend(&one(id)).await })
-    });
-    // Twice as long as a decision with a short timeout would wait for a silent server.
-    sleep(Duration::from_secs(5)).await;
+    let (one, other) = (one("one"), one("other"));
+    let mut waits = Box::pin(patient.spend(&one));
+    assert!(poll(waits.as_mut()).is_pending(), "it is on its way");
+    let left = timeout(PATIENCE, hasty.spend(&other)).await.unwrap();
+    assert!(matches!(
+        reason(&left.unwrap_err()),
+        RedisError::Disconnected(_)
+    ));
     server.resume();
-    for spend in spends {
-        assert!(spend.await.unwrap().unwrap().allowed());
-    }
+    assert!(waits.await.unwrap().allowed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,7 +273,11 @@ async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_timeout_can_be_set_except_none_at_all() {
     for url in [SERVER.url(), CLUSTER.url()] {
-        let build = |timeout| RedisBackend::builder(url.clone()).timeout(timeout).build();
+        let builder = |timeout| {
+            let backend = RedisBackend::builder(url.clone()).timeout(timeout);
+            backend.ping_timeout(timeout)
+        };
+        let build = |timeout| builder(timeout).build();
         for timeout in [Duration::MAX, Duration::from_secs(u64::MAX)] {
             let backend = build(timeout).unwrap();
             backend.connected(timeout).await.unwrap();
@@ -279,5 +288,8 @@ async fn any_timeout_can_be_set_except_none_at_all() {
         }
         let error = build(Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("`250ms`"), "{error}");
+        let error = builder(Duration::ZERO).timeout(PATIENCE).build();
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("use a second or more"), "{error}");
     }
 }

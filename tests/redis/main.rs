@@ -56,6 +56,7 @@ const TIMEOUT: Duration = PATIENCE;
 /// A backend with patience.
 async fn connect(url: String) -> RedisBackend {
     let backend = RedisBackend::builder(url).timeout(TIMEOUT);
+    let backend = backend.ping_timeout(TIMEOUT);
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     backend

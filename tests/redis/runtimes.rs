@@ -1,5 +1,7 @@
 //! Backends that are built outside of the runtime in which they decide.
 
+use std::time::Instant;
+
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
@@ -18,6 +20,7 @@ fn runtime() -> Runtime {
 
 fn backend(url: String, connections: usize) -> RedisBackend {
     let backend = RedisBackend::builder(url).timeout(TIMEOUT);
+    let backend = backend.ping_timeout(TIMEOUT);
     backend.connections(connections).build().unwrap()
 }
 
@@ -30,12 +33,14 @@ fn limiter(backend: impl Backend) -> Limiter {
 /// connect in time: that one is made again.
 fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
     runtime().block_on(async {
-        let mut left = None;
+        let (mut left, end) = (None, Instant::now() + PATIENCE);
         for _ in 0..decisions {
             let decision = loop {
                 let decision = limiter.spend(&Transaction::new("runtimes", id)).await;
                 match decision {
-                    Err(error) if is_slow_connection(&error) => settle().await,
+                    Err(error) if is_slow_connection(&error) && Instant::now() < end => {
+                        settle().await;
+                    }
                     decision => break decision.unwrap(),
                 }
             };

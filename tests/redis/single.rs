@@ -372,5 +372,14 @@ async fn connections_that_would_not_be_made_are_refused() {
         assert!(error.contains(reason), "{error}");
         assert!(error.contains("leave out `connections`"), "{error}");
         build(1).unwrap();
+        let backend = RedisBackend::builder(source.clone()).checks(Checks::none());
+        let pinged = backend.ping_timeout(Duration::from_secs(5)).build();
+        match source {
+            ConnectionSource::Url(_) => drop(pinged.unwrap()),
+            _ => {
+                let error = pinged.unwrap_err().to_string();
+                assert!(error.contains("leave out `ping_timeout`"), "{error}");
+            }
+        }
     }
 }

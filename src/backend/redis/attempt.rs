@@ -63,7 +63,7 @@ impl Attempt {
         last.map_err(|error| self.failure(error))
     }
 
-    /// Returns the failure of a call. When a connection ends, fred drops its calls and does not say why.
+    /// Returns the failure of a call. When the task that serves a connection ends, fred drops the calls without a reason.
     fn failure(&self, error: Error) -> Failure {
         let failure = Failure::from(error);
         let ended = self.connection.as_ref().and_then(|line| line.problem());
@@ -94,4 +94,34 @@ fn once(timeout: Duration) -> Options {
 
 fn custom(command: &'static str) -> CustomCommand {
     CustomCommand::new_static(command, ClusterHash::FirstKey, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use fred::{error::ErrorKind, types::config::Config};
+
+    use super::*;
+
+    #[test]
+    fn dropped_call_fails_for_the_reason_for_which_its_connection_has_ended() {
+        let connection = Arc::new(Connection::new(Config::default()));
+        let attempt = Attempt::through(Arc::clone(&connection), Duration::from_secs(1));
+        let reason = |details: &'static str| {
+            RedisError::from(attempt.failure(Error::new(ErrorKind::Unknown, details))).to_string()
+        };
+        let dropped = "channel closed";
+        assert!(reason(dropped).contains(dropped), "{}", reason(dropped));
+        connection.end(Error::new(ErrorKind::Timeout, "two pings are late"));
+        assert!(
+            reason(dropped).contains("two pings are late"),
+            "{}",
+            reason(dropped)
+        );
+        // An answer of the server counts.
+        assert!(
+            reason("OOM out of memory").contains("OOM"),
+            "{}",
+            reason("OOM out of memory")
+        );
+    }
 }

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{
     RedisBackend,
     background::Background,
-    config::{self, ConnectionSource, LinkTerms},
+    config::{self, ConnectionSource, LinkTerms, PING_TIMEOUT},
+    deadline,
     error::RedisError,
     keys::KeyForm,
     lanes::MOST_TOGETHER,
@@ -24,6 +25,7 @@ pub struct RedisBackendBuilder {
     timeout: Duration,
     connections: usize,
     together: usize,
+    ping_timeout: Option<Duration>,
     checks: Checks,
 }
 
@@ -35,6 +37,7 @@ impl RedisBackendBuilder {
             timeout: Duration::from_millis(250),
             connections: 1,
             together: MOST_TOGETHER,
+            ping_timeout: None,
             checks: Checks::new(),
         }
     }
@@ -48,9 +51,6 @@ impl RedisBackendBuilder {
 
     /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
     /// answer by then is an error, and may have been charged. Durations above a year count as a year.
-    ///
-    /// A connection is replaced if its server is silent for twice this time, but not before two seconds, and after 20
-    /// seconds at the latest.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -76,6 +76,18 @@ impl RedisBackendBuilder {
         self
     }
 
+    /// Sets how long a server may take to answer a ping. The default is one second. If the server answers neither of two
+    /// pings in a row in time, nor a decision in the meantime, its connection is replaced, and decisions that wait for
+    /// it fail. Raise this if your server, or the network to it, stands still for longer now and then, and decisions
+    /// have the time to wait for it.
+    ///
+    /// Your own client or pool has a setting of its own, `unresponsive`. For both, this is an error.
+    #[must_use]
+    pub fn ping_timeout(mut self, timeout: Duration) -> Self {
+        self.ping_timeout = Some(timeout);
+        self
+    }
+
     /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
     #[must_use]
     pub fn checks(mut self, checks: Checks) -> Self {
@@ -87,13 +99,17 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or the timeout is
-    /// zero, if connections are set for a cluster or for your own client, or if the checks are strict and find a
-    /// mistake.
+    /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or a timeout is
+    /// zero, if connections are set for a cluster or for your own client, if a timeout of pings is set for your own
+    /// client, or if the checks are strict and find a mistake.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
             let problem =
                 "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
+            return Err(RedisError::config(problem));
+        }
+        if self.ping_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let problem = "no server answers a ping within 0 seconds: use a second or more";
             return Err(RedisError::config(problem));
         }
         if self.together == 0 {
@@ -117,7 +133,11 @@ impl RedisBackendBuilder {
     }
 
     fn servers(&self, reporter: &Reporter) -> Result<Servers, RedisError> {
-        let terms = LinkTerms::new(self.together, self.timeout);
+        let ping_timeout = self.ping_timeout.unwrap_or(PING_TIMEOUT);
+        let terms = LinkTerms {
+            together: self.together,
+            ping_timeout: ping_timeout.min(deadline::LONGEST),
+        };
         let is_borrowed = matches!(
             self.source,
             ConnectionSource::Client(_) | ConnectionSource::Pool(_)
@@ -129,6 +149,12 @@ impl RedisBackendBuilder {
                 return Err(RedisError::config(
                     "your own client or pool has the connections: leave out `connections`, or use a pool of as many \
                      clients",
+                ));
+            }
+            _ if is_borrowed && self.ping_timeout.is_some() => {
+                return Err(RedisError::config(
+                    "your own client or pool decides when its server is silent: leave out `ping_timeout`, or set \
+                     `unresponsive` there",
                 ));
             }
             ConnectionSource::Client(client) => {

@@ -26,28 +26,16 @@ pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The least time between the starts of two attempts to connect. Up to half of it is added at random.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// The shortest and the longest time after which an answer is so late that its server may be gone.
-const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
-const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to answer a ping, unless the backend says otherwise.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The settings of a link besides those of its client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkTerms {
     /// The most decisions that share a call.
     pub(super) together: usize,
-    /// The connection to a server is replaced if two answers in a row are late by this time.
-    pub(super) silence: Duration,
-}
-
-impl LinkTerms {
-    /// Returns the terms for decisions that take up to `timeout`. A connection is not replaced while one of them may
-    /// still wait for its answer, except after a very long silence.
-    pub(super) fn new(together: usize, timeout: Duration) -> Self {
-        Self {
-            together,
-            silence: timeout.clamp(SHORTEST_SILENCE, LONGEST_SILENCE),
-        }
-    }
+    /// How long the server may take to answer a ping. After two that are late, its connection is replaced.
+    pub(super) ping_timeout: Duration,
 }
 
 /// The source of the connections of a [`RedisBackend`](super::RedisBackend): a URL, a configuration, or an existing
@@ -61,7 +49,7 @@ pub enum ConnectionSource {
     Config(Box<Config>),
     /// A client that its owner connects. It does not notice a silent server while decisions are sent to it, and may
     /// wait for minutes. The backend sends pings to its own clients: it replaces a client if two pings in a row get no
-    /// answer within the backend's timeout each, but at least one second and at most ten.
+    /// answer within [a second](super::RedisBackendBuilder::ping_timeout) each.
     Client(Client),
     /// Several clients that are used in turn.
     Pool(Pool),
@@ -238,8 +226,8 @@ pub(super) fn differences(client: &Client) -> Vec<String> {
             format!("max_command_buffer_len is {bound}, and what comes after that is reached waits: use 0")
         }),
         silence
-            .is_none_or(|silence| silence > 2 * SHORTEST_SILENCE)
-            .then(|| format!("unresponsive.max_timeout is {silence:?}: use {SHORTEST_SILENCE:?}")),
+            .is_none_or(|silence| silence > 2 * PING_TIMEOUT)
+            .then(|| format!("unresponsive.max_timeout is {silence:?}: use {PING_TIMEOUT:?}")),
         (!theirs.reconnect_errors.contains(&ReconnectError::ReadOnly))
             .then(|| "reconnect_errors are without ReadOnly: add it".to_owned()),
         delay

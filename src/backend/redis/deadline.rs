@@ -11,7 +11,7 @@ use super::error::RedisError;
 pub(super) struct Deadline(Instant);
 
 /// The longest that a call may take. Clocks and timers cannot represent every [`Duration`].
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(super) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Deadline {
     pub(super) fn after(timeout: Duration) -> Self {

@@ -60,7 +60,7 @@ impl Link {
     /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
     /// connected.
     pub(super) fn new(config: Config, terms: LinkTerms) -> Self {
-        let line = Arc::new(SupervisedConnection::new(config, terms.silence));
+        let line = Arc::new(SupervisedConnection::new(config, terms.ping_timeout));
         let kept_up = Arc::clone(&line);
         let keep_up = move || {
             kept_up.begin();

@@ -49,8 +49,8 @@ pub(super) struct SupervisedConnection {
     standing: watch::Sender<Standing>,
     /// The number of answers from the server.
     answers: AtomicU64,
-    /// How late two answers in a row are if the server is silent.
-    silence: Duration,
+    /// How long the server may take to answer a ping.
+    ping_timeout: Duration,
     has_begun: AtomicBool,
 }
 
@@ -62,12 +62,12 @@ enum Standing {
 }
 
 impl SupervisedConnection {
-    pub(super) fn new(config: Config, silence: Duration) -> Self {
+    pub(super) fn new(config: Config, ping_timeout: Duration) -> Self {
         Self {
             connection: ArcSwap::from_pointee(Connection::new(config)),
             standing: watch::Sender::new(Standing::Connecting),
             answers: AtomicU64::new(0),
-            silence,
+            ping_timeout,
             has_begun: AtomicBool::new(false),
         }
     }
@@ -209,8 +209,8 @@ impl SupervisedConnection {
     /// late answer is tolerated, because this process itself may be overloaded.
     async fn silence(&self, client: &Client) -> Option<Error> {
         let answers = self.answers.load(Ordering::Relaxed);
-        ping(client, self.silence).await.err()?;
-        let error = ping(client, self.silence).await.err()?;
+        ping(client, self.ping_timeout).await.err()?;
+        let error = ping(client, self.ping_timeout).await.err()?;
         (self.answers.load(Ordering::Relaxed) == answers).then_some(error)
     }
 }

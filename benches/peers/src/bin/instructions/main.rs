@@ -77,10 +77,7 @@ const ROWS: [Row; 14] = [
         Case::Fields,
     )
     .over(Case::Bare),
-    row(
-        "a service that refuses, without a limit, total",
-        Case::Refusal,
-    ),
+    row("a service that refuses, without a limit", Case::Refusal).over(Case::Bare),
 ];
 
 const fn row(what: &'static str, case: Case) -> Row {
