@@ -13,7 +13,7 @@ pub(super) struct Taken {
     pub(super) settlement: Option<Box<Settlement>>,
 }
 
-/// When a request starts whose charges are decided: now, or once it has waited in line.
+/// When a decided request starts: now, or once it has waited in line.
 pub(super) enum Start {
     Now(Taken),
     InLine(Box<QueuedCharges>),

@@ -38,7 +38,8 @@ fn forbid(server: &Server, right: &str) {
 
 async fn limiter(url: &str) -> Limiter {
     let url = url.replace("://", "://tollgate:secret@");
-    let backend = RedisBackend::builder(url).timeout(LONG).build().unwrap();
+    let backend = RedisBackend::builder(url).timeout(LONG).ping_timeout(LONG);
+    let backend = backend.build().unwrap();
     backend.connected(LONG).await.unwrap();
     let limits = Limits::builder()
         .limit("first", Limit::per_hour(20))

@@ -511,7 +511,8 @@ async fn decisions_share_a_call_up_to_the_number_that_was_set() {
     for (most, expected) in [(1, 20), (4, 6)] {
         let server = Server::start();
         let backend = RedisBackend::builder(server.url()).timeout(crate::TIMEOUT);
-        let backend = backend.grouped(most).build().unwrap();
+        let backend = backend.ping_timeout(crate::TIMEOUT).grouped(most);
+        let backend = backend.build().unwrap();
         backend.connected(crate::PATIENCE).await.unwrap();
         let limiter = Limiter::new(limits(), backend);
         server.command(&["CONFIG", "RESETSTAT"]).expect_success();

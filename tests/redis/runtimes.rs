@@ -1,8 +1,11 @@
 //! Backends that are built outside of the runtime in which they decide.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::sleep,
+};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::{
@@ -12,7 +15,7 @@ use tollgate::{
     limiter::LimiterError,
 };
 
-use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT, load::reason, support::patience::settle};
+use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT, load::reason};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -39,7 +42,7 @@ fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
                 let decision = limiter.spend(&Transaction::new("runtimes", id)).await;
                 match decision {
                     Err(error) if is_slow_connection(&error) && Instant::now() < end => {
-                        settle().await;
+                        sleep(Duration::from_millis(10)).await;
                     }
                     decision => break decision.unwrap(),
                 }

@@ -382,4 +382,12 @@ async fn connections_that_would_not_be_made_are_refused() {
             }
         }
     }
+    // The client of a cluster only lends its configuration.
+    let config = Config::from_url("redis-cluster://localhost:7000").unwrap();
+    let lent = RedisBackend::builder(Client::new(config, None, None, None));
+    let lent = lent
+        .checks(Checks::none())
+        .ping_timeout(crate::PATIENCE)
+        .build();
+    lent.unwrap();
 }

@@ -63,7 +63,7 @@ impl Attempt {
         last.map_err(|error| self.failure(error))
     }
 
-    /// Returns the failure of a call. When the task that serves a connection ends, fred drops the calls without a reason.
+    /// Returns the failure of a call. If the connection has ended, that has the reason: fred drops calls without one.
     fn failure(&self, error: Error) -> Failure {
         let failure = Failure::from(error);
         let ended = self.connection.as_ref().and_then(|line| line.problem());
@@ -99,6 +99,7 @@ fn custom(command: &'static str) -> CustomCommand {
 #[cfg(test)]
 mod tests {
     use fred::{error::ErrorKind, types::config::Config};
+    use tokio::sync::oneshot;
 
     use super::*;
 
@@ -106,22 +107,20 @@ mod tests {
     fn dropped_call_fails_for_the_reason_for_which_its_connection_has_ended() {
         let connection = Arc::new(Connection::new(Config::default()));
         let attempt = Attempt::through(Arc::clone(&connection), Duration::from_secs(1));
-        let reason = |details: &'static str| {
-            RedisError::from(attempt.failure(Error::new(ErrorKind::Unknown, details))).to_string()
+        let reason = |error| RedisError::from(attempt.failure(error)).to_string();
+        let dropped = || {
+            let (_, reply) = oneshot::channel::<()>();
+            Error::from(reply.blocking_recv().unwrap_err())
         };
-        let dropped = "channel closed";
-        assert!(reason(dropped).contains(dropped), "{}", reason(dropped));
+        let unknown = reason(dropped());
+        assert!(unknown.contains("channel closed"), "{unknown}");
         connection.end(Error::new(ErrorKind::Timeout, "two pings are late"));
+        let known = reason(dropped());
+        assert!(known.contains("two pings are late"), "{known}");
+        let answer = reason(Error::new(ErrorKind::Unknown, "OOM out of memory"));
         assert!(
-            reason(dropped).contains("two pings are late"),
-            "{}",
-            reason(dropped)
-        );
-        // An answer of the server counts.
-        assert!(
-            reason("OOM out of memory").contains("OOM"),
-            "{}",
-            reason("OOM out of memory")
+            answer.contains("OOM"),
+            "an answer of the server counts: {answer}"
         );
     }
 }

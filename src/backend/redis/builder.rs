@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use fred::interfaces::ClientLike;
+
 use super::{
     RedisBackend,
     background::Background,
-    config::{self, ConnectionSource, LinkTerms, PING_TIMEOUT},
+    config::{self, ConnectionSource, LinkSettings, PING_TIMEOUT},
     deadline,
     error::RedisError,
     keys::KeyForm,
@@ -51,6 +53,7 @@ impl RedisBackendBuilder {
 
     /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
     /// answer by then is an error, and may have been charged. Durations above a year count as a year.
+    /// A decision also fails if its connection ends, as it does if the server is [silent](Self::ping_timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -81,7 +84,10 @@ impl RedisBackendBuilder {
     /// it fail. Raise this if your server, or the network to it, stands still for longer now and then, and decisions
     /// have the time to wait for it.
     ///
-    /// Your own client or pool has a setting of its own, `unresponsive`. For both, this is an error.
+    /// A failover from a server that has become silent is noticed after twice this time.
+    ///
+    /// Your own client or pool has a setting of its own, `unresponsive`. For both, this is an error, unless they are for
+    /// a cluster.
     #[must_use]
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
         self.ping_timeout = Some(timeout);
@@ -100,7 +106,7 @@ impl RedisBackendBuilder {
     /// # Errors
     ///
     /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or a timeout is
-    /// zero, if connections are set for a cluster or for your own client, if a timeout of pings is set for your own
+    /// zero, if connections are set for a cluster or for your own client, if a ping timeout is set for your own
     /// client, or if the checks are strict and find a mistake.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
@@ -109,7 +115,8 @@ impl RedisBackendBuilder {
             return Err(RedisError::config(problem));
         }
         if self.ping_timeout.is_some_and(|timeout| timeout.is_zero()) {
-            let problem = "no server answers a ping within 0 seconds: use a second or more";
+            let problem =
+                "no server answers a ping within 0 seconds: use some hundred milliseconds or more";
             return Err(RedisError::config(problem));
         }
         if self.together == 0 {
@@ -134,36 +141,33 @@ impl RedisBackendBuilder {
 
     fn servers(&self, reporter: &Reporter) -> Result<Servers, RedisError> {
         let ping_timeout = self.ping_timeout.unwrap_or(PING_TIMEOUT);
-        let terms = LinkTerms {
+        let settings = LinkSettings {
             together: self.together,
             ping_timeout: ping_timeout.min(deadline::LONGEST),
         };
-        let is_borrowed = matches!(
-            self.source,
-            ConnectionSource::Client(_) | ConnectionSource::Pool(_)
-        );
-        let config = match &self.source {
-            ConnectionSource::Url(url) => config::parse(url)?,
-            ConnectionSource::Config(config) => (**config).clone(),
-            _ if is_borrowed && self.connections != 1 => {
-                return Err(RedisError::config(
-                    "your own client or pool has the connections: leave out `connections`, or use a pool of as many \
-                     clients",
-                ));
+        let clients = match &self.source {
+            ConnectionSource::Url(url) => {
+                return Servers::new(config::parse(url)?, self.connections, settings);
             }
-            _ if is_borrowed && self.ping_timeout.is_some() => {
-                return Err(RedisError::config(
-                    "your own client or pool decides when its server is silent: leave out `ping_timeout`, or set \
-                     `unresponsive` there",
-                ));
+            ConnectionSource::Config(config) => {
+                return Servers::new((**config).clone(), self.connections, settings);
             }
-            ConnectionSource::Client(client) => {
-                return Servers::borrow(vec![client.clone()], terms, reporter);
-            }
-            ConnectionSource::Pool(pool) => {
-                return Servers::borrow(pool.clients().to_vec(), terms, reporter);
-            }
+            ConnectionSource::Client(client) => vec![client.clone()],
+            ConnectionSource::Pool(pool) => pool.clients().to_vec(),
         };
-        Servers::new(config, self.connections, terms)
+        if self.connections != 1 {
+            return Err(RedisError::config(
+                "your own client or pool has the connections: leave out `connections`, or use a pool of as many clients",
+            ));
+        }
+        // The client of a cluster only lends its configuration.
+        let lends_connections = !clients.iter().any(|client| client.is_clustered());
+        if lends_connections && self.ping_timeout.is_some() {
+            return Err(RedisError::config(
+                "your own client or pool decides when its server is silent: leave out `ping_timeout`, or set \
+                 `unresponsive` there",
+            ));
+        }
+        Servers::borrow(clients, settings, reporter)
     }
 }

@@ -29,7 +29,7 @@ use super::{
     answer::ScriptAnswer,
     background::Background,
     call::ScriptCall,
-    config::{LinkTerms, RECONNECT_DELAY},
+    config::{LinkSettings, RECONNECT_DELAY},
     deadline::Deadline,
     error::{Failure, RedisError},
     link::Link,
@@ -53,7 +53,7 @@ pub(super) struct Cluster {
 struct ClusterState {
     /// The base of every link's configuration, including the password.
     config: Config,
-    terms: LinkTerms,
+    settings: LinkSettings,
     table: ArcSwap<SlotTable>,
     links: Mutex<HashMap<Server, Kept>>,
     /// Notified when the table may be outdated.
@@ -80,10 +80,10 @@ const NOBODY: u16 = u16::MAX;
 
 impl Cluster {
     /// Creates links to the masters of the cluster that the servers of `config` belong to.
-    pub(super) fn new(config: Config, terms: LinkTerms) -> Self {
+    pub(super) fn new(config: Config, settings: LinkSettings) -> Self {
         let shared = Arc::new(ClusterState {
             config,
-            terms,
+            settings,
             table: ArcSwap::from_pointee(SlotTable::empty()),
             links: Mutex::default(),
             stale: Notify::new(),
@@ -281,7 +281,7 @@ impl ClusterState {
             config.server = ServerConfig::Centralized {
                 server: server.clone(),
             };
-            let link = Arc::new(Link::new(config, self.terms));
+            let link = Arc::new(Link::new(config, self.settings));
             link.begin_if_possible();
             Kept { link, used }
         });

@@ -31,7 +31,7 @@ pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The settings of a link besides those of its client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LinkTerms {
+pub(super) struct LinkSettings {
     /// The most decisions that share a call.
     pub(super) together: usize,
     /// How long the server may take to answer a ping. After two that are late, its connection is replaced.

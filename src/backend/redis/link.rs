@@ -19,7 +19,7 @@ use super::{
     background::Background,
     bucket_spends::Answers,
     call::ScriptCall,
-    config::{INTERNAL_TIMEOUT, LinkTerms},
+    config::{INTERNAL_TIMEOUT, LinkSettings},
     deadline::Deadline,
     error::{Failure, RedisError},
     group::Group,
@@ -59,8 +59,8 @@ enum Route {
 impl Link {
     /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
     /// connected.
-    pub(super) fn new(config: Config, terms: LinkTerms) -> Self {
-        let line = Arc::new(SupervisedConnection::new(config, terms.ping_timeout));
+    pub(super) fn new(config: Config, settings: LinkSettings) -> Self {
+        let line = Arc::new(SupervisedConnection::new(config, settings.ping_timeout));
         let kept_up = Arc::clone(&line);
         let keep_up = move || {
             kept_up.begin();
@@ -70,19 +70,19 @@ impl Link {
             upkeep: Background::new(keep_up),
             route: Route::Own(line),
             waiting: Slots::new(MOST_WAITING),
-            lanes: Lanes::new(terms.together),
+            lanes: Lanes::new(settings.together),
             pulse: Pulse::new(),
         }
     }
 
     /// Creates a link with a borrowed client, which its owner connects.
-    pub(super) fn borrow(client: Client, terms: LinkTerms) -> Self {
+    pub(super) fn borrow(client: Client, settings: LinkSettings) -> Self {
         let loaded = client.clone();
         Self {
             upkeep: Background::new(move || keep_loaded(loaded.clone())),
             route: Route::Borrowed(Arc::new(client)),
             waiting: Slots::new(MOST_WAITING),
-            lanes: Lanes::new(terms.together),
+            lanes: Lanes::new(settings.together),
             pulse: Pulse::new(),
         }
     }

@@ -10,7 +10,7 @@ use tokio::{sync::OnceCell, time};
 
 use super::{
     cluster::Cluster,
-    config::{self, LinkTerms, RECONNECT_DELAY},
+    config::{self, LinkSettings, RECONNECT_DELAY},
     error::RedisError,
     inspection,
     link::Link,
@@ -113,7 +113,7 @@ impl Servers {
     pub(super) fn new(
         config: Config,
         connections: usize,
-        terms: LinkTerms,
+        settings: LinkSettings,
     ) -> Result<Self, RedisError> {
         config::validate(&config)?;
         if connections == 0 {
@@ -126,9 +126,9 @@ impl Servers {
                     "on a cluster, there is one connection to each master: leave out `connections`",
                 ));
             }
-            return Ok(Self::Cluster(Arc::new(Cluster::new(config, terms))));
+            return Ok(Self::Cluster(Arc::new(Cluster::new(config, settings))));
         }
-        let links = (0..connections).map(|_| Link::new(config.clone(), terms));
+        let links = (0..connections).map(|_| Link::new(config.clone(), settings));
         Ok(Self::Single(Links::new(links)))
     }
 
@@ -181,7 +181,7 @@ impl Servers {
 
     pub(super) fn borrow(
         clients: Vec<Client>,
-        terms: LinkTerms,
+        settings: LinkSettings,
         reporter: &Reporter,
     ) -> Result<Self, RedisError> {
         const CHECK: Check = Check::ClientReplays;
@@ -197,7 +197,7 @@ impl Servers {
             reporter.tell(&finding);
         }
         if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
-            return Self::new(client.client_config(), 1, terms);
+            return Self::new(client.client_config(), 1, settings);
         }
         if let Some(client) = clients.first() {
             let differences = config::differences(client);
@@ -210,7 +210,7 @@ impl Servers {
             }
         }
         let links = clients.into_iter();
-        let links = links.map(|client| Link::borrow(client, terms));
+        let links = links.map(|client| Link::borrow(client, settings));
         Ok(Self::Single(Links::new(links)))
     }
 }

@@ -31,7 +31,7 @@ use tokio::{
 
 use super::{
     background::Task,
-    config::{self, INTERNAL_TIMEOUT, RECONNECT_DELAY},
+    config::{self, INTERNAL_TIMEOUT, PING_TIMEOUT, RECONNECT_DELAY},
     connection::Connection,
     error::{Failure, RedisError},
     script::scripts,
@@ -194,9 +194,13 @@ impl SupervisedConnection {
         self.standing.send_replace(Standing::Connected);
         loop {
             let left = standing.wait_for(|standing| matches!(standing, Standing::Failed(_)));
-            let _is_left = time::timeout(BEAT, left).await.is_ok();
-            // Commands are answered in order.
-            if let Some(error) = self.silence(client).await {
+            let is_left = time::timeout(BEAT, left).await.is_ok();
+            // Commands are answered in order, so calls before this ping have their answers.
+            let silent = match is_left {
+                true => ping(client, PING_TIMEOUT).await.err(),
+                false => self.silence(client).await,
+            };
+            if let Some(error) = silent {
                 return error;
             }
             if let Some(RedisError::Refused(text)) = self.problem() {

@@ -45,7 +45,8 @@ pub(crate) async fn redis() -> RedisBackend {
 /// A backend on a Redis that may take its time, on a busy machine.
 pub(crate) async fn redis_at(server: &Server, form: KeyForm) -> RedisBackend {
     let backend = RedisBackend::builder(server.url()).keys(form);
-    let backend = backend.timeout(PATIENCE).build().unwrap();
+    let backend = backend.timeout(PATIENCE).ping_timeout(PATIENCE);
+    let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     backend
 }
