@@ -51,8 +51,8 @@ async fn limiter(url: String, limit: Limit) -> Limiter {
     Limiter::new(limits(limit), policy)
 }
 
-/// What a fleet has been admitted, and how far it may go. Without an end, a fast fleet would have spent all before a slow
-/// machine has made the next fault.
+/// The number of requests that a fleet has had admitted, and the number at which it pauses. Otherwise, a fast fleet could
+/// use up the whole burst before a slow machine causes the next fault.
 #[derive(Default)]
 struct Progress {
     admitted: AtomicU32,

@@ -25,7 +25,7 @@ use crate::{
     support::{from_ip, limiter_of},
 };
 
-/// What a layer has added to an allowed request.
+/// The additions of a layer to an allowed request and its response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Added {
     fields: bool,

@@ -32,8 +32,8 @@ fn limiter(backend: impl Backend) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend)
 }
 
-/// What is left for a client after some decisions in one runtime. Not one of them fails, unless the machine is too slow to
-/// connect in time: that one is made again.
+/// Returns the tokens that a client has left after some decisions in one runtime. All of them must succeed. Only a decision
+/// that fails because a slow machine could not connect in time is repeated.
 fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
     runtime().block_on(async {
         let (mut left, end) = (None, Instant::now() + PATIENCE);
