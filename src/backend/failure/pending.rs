@@ -204,7 +204,8 @@ mod tests {
             thread::scope(|scope| {
                 scope.spawn(needs);
                 scope.spawn(needs);
-                for tat in 1..=100 {
+                // States of TATs in the past would not be stored.
+                for tat in round + 1..=round + 100 {
                     let state = state(round, tat);
                     if !pending.keep(state, store) {
                         store(&state);
