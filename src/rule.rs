@@ -37,11 +37,12 @@ use std::{
 use http::request::Parts;
 
 pub(crate) use self::{
-    charge::{Charge, Charges, charged},
+    charge::{Charge, ChargeTerms, Charges, charged},
     charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,
     rules::{Chain, Rules},
+    source::ClientId,
 };
 use self::{charging::Charging, predicate::Not, source::Sources};
 pub use self::{

@@ -113,6 +113,7 @@ const OCTETS: [&str; 256] = {
 
 impl From<Ipv4Addr> for Id {
     /// Writes octets from a table, because formatting would take ten times as long on each request.
+    #[inline(always)]
     fn from(ip: Ipv4Addr) -> Self {
         static TEXTS: [&str; 256] = OCTETS;
         let mut text = ArrayString::new();

@@ -38,7 +38,7 @@ pub struct ClientIp {
 /// The part of an address that identifies a client.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    v4_bits: u8,
+    v4_mask: u32,
     exact: bool,
 }
 
@@ -72,8 +72,8 @@ impl ClientIp {
     }
 
     fn at(address: Address) -> Self {
-        let (v4_bits, exact) = (V4_BITS, false);
-        let counted = Counted { v4_bits, exact };
+        let (v4_mask, exact) = (u32::MAX, false);
+        let counted = Counted { v4_mask, exact };
         Self { address, counted }
     }
 
@@ -102,7 +102,7 @@ impl ClientIp {
             (1..=V4_BITS).contains(&bits),
             "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all clients share a limit"
         );
-        self.counted.v4_bits = bits;
+        self.counted.v4_mask = u32::MAX << (V4_BITS - bits);
         self
     }
 
@@ -200,12 +200,9 @@ impl Counted {
     #[inline]
     fn id(self, ip: IpAddr) -> Id {
         match ip {
-            IpAddr::V6(ip) if !self.exact => masked(ip, SUBSCRIBER).into(),
-            IpAddr::V4(ip) if self.v4_bits < V4_BITS => {
-                let mask = u32::MAX << (V4_BITS - self.v4_bits);
-                Ipv4Addr::from_bits(ip.to_bits() & mask).into()
-            }
-            ip => ip.into(),
+            IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & self.v4_mask).into(),
+            IpAddr::V6(ip) if self.exact => ip.into(),
+            IpAddr::V6(ip) => masked(ip, SUBSCRIBER).into(),
         }
     }
 

@@ -50,8 +50,23 @@ impl ResponseAdditions {
     }
 
     /// Finishes the response of the inner service. The end of its body settles the charges that are still open.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_on_inner<B: Body<Data = Bytes>>(
+        &mut self,
+        response: Response<B>,
+    ) -> Response<ResponseBody<B>> {
+        match self.are_none() {
+            true => response.map(ResponseBody::inner),
+            false => self.add_to_inner(response),
+        }
+    }
+
+    #[inline(always)]
+    fn are_none(&self) -> bool {
+        self.fields.is_none() && self.assessment.is_none() && self.settlement.is_none()
+    }
+
+    fn add_to_inner<B: Body<Data = Bytes>>(
         &mut self,
         mut response: Response<B>,
     ) -> Response<ResponseBody<B>> {

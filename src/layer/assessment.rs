@@ -77,7 +77,7 @@ impl Assessment {
             Assessed {
                 limit: Arc::clone(rules.limit(charge)),
                 id: charge.id.to_id(),
-                cost: charge.cost,
+                cost: charge.terms.cost,
                 mode,
                 decision: decision.clone(),
                 limiter: limiter.clone(),

@@ -60,11 +60,11 @@ impl Conclusion {
 impl LayerConfig {
     /// Returns whether an allowed request needs no further work: no extension, header, event or settlement.
     #[inline(always)]
-    pub(super) fn is_quiet(&self, limits: &Limits) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let extensions = self.request_extension || self.response_extension;
         let adds = extensions || self.headers != Headers::None;
         let tells = dispatcher::has_been_set() || self.health.is_failing();
-        !(adds || tells || self.settles || limits.has_lines())
+        !(adds || tells || self.settles)
     }
 
     /// Concludes a request whose charges are decided. What is done here for an allowed request has to be known to
@@ -112,7 +112,7 @@ impl LayerConfig {
         let shown = spent.iter().map(|(charge, decision)| Shown {
             limit: self.rules.limit(charge),
             decision,
-            policy: &self.policies[charge.target],
+            policy: &self.policies[charge.terms.target],
             votes: self.rules.mode(charge).votes(),
         });
         additions.fields = self.headers.write(shown, spent.denied.is_some());
@@ -197,7 +197,7 @@ impl LayerConfig {
             let (charge, decision) = (&charges[i], &decisions[i]);
             let named = self.rules.named(charge, limits);
             let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
-            Denial::new(named, limit, id, charge.cost, decision)
+            Denial::new(named, limit, id, charge.terms.cost, decision)
         };
         let mut denials: SmallVec<[Denial<'_>; 2]> = SmallVec::new();
         for i in 0..charges.len() {

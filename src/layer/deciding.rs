@@ -16,12 +16,11 @@ use super::{
     waiting::{Progress, Waiting},
 };
 use crate::{
-    decision::Decisions,
     key::Missing,
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
-    rule::{Chain, Charge, Charges, undisguised},
+    rule::{Chain, Charge, ChargeTerms, Charges, ClientId, undisguised},
     transaction::Operation,
 };
 
@@ -43,33 +42,42 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
-        match self.rules.only_chain() {
+        match self.rules.only() {
             Some(chain) => self.assess_one(chain, request, additions),
             None => self.assess_many(request, additions),
         }
     }
 
-    /// Decides a request that is charged at most once. A charge is large, so it is filled in where it stays.
+    /// Decides a request by the only rule. Charges and decisions are large, so they are assembled only if they are needed.
+    #[inline(always)]
     fn assess_one(
         self: &Arc<Self>,
-        chain: &Chain,
+        chain: Chain,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let (rules, mut charge) = (&self.rules, Charge::empty());
-        let charged = rules.charge_by(chain, request, &self.limiter, &mut charge);
-        let Ok(true) = charged else {
-            self.traffic.look(request, &self.limiter, rules, &[]);
-            let missing = charged.err();
-            return Progress::Decided(self.without_charge(request, missing.as_ref()));
+        let mut id = ClientId::empty();
+        let terms = match self.rules.charge_by(chain, request, &self.limiter, &mut id) {
+            Ok(Some(terms)) => terms,
+            Ok(None) => return self.conclude_uncharged(request, None),
+            Err(missing) => return self.conclude_uncharged(request, Some(&missing)),
         };
-        self.traffic
-            .look(request, &self.limiter, rules, slice::from_ref(&charge));
-        // With a charge, nothing is missing.
-        match self.try_spend_one(request, &charge, None, additions) {
-            Some(progress) => progress,
-            None => self.wait_for_store(request, Charges::from_iter([charge]), None),
+        if self.traffic.looks() {
+            self.look_at_one(request, &id, terms);
         }
+        let limits = self.limiter.in_force();
+        let transaction = self.rules.transaction(&id, &terms);
+        let Some(spent) = self.limiter.spend_plain(&limits, &transaction) else {
+            let charges = Charges::from_iter([Charge { id, terms }]);
+            return self.assess_charges(charges, None, request, additions);
+        };
+        if spent.is_allowed() && self.is_quiet() {
+            return Progress::Decided(Conclusion::Proceed);
+        }
+        let (charge, decision) = (Charge { id, terms }, spent.decision());
+        let spent = Verdicts::of(slice::from_ref(&charge), &decision);
+        let taken = self.taken(&request.extensions, spent);
+        Progress::Decided(self.conclude(request, &limits, spent, taken, None, additions))
     }
 
     #[inline(never)]
@@ -80,20 +88,53 @@ impl LayerConfig {
     ) -> Progress {
         let mut missing = None;
         let charges = self.rules.charge(request, &self.limiter, &mut missing);
-        self.traffic
-            .look(request, &self.limiter, &self.rules, &charges);
         if charges.is_empty() {
-            return Progress::Decided(self.without_charge(request, missing.as_ref()));
+            return self.conclude_uncharged(request, missing.as_ref());
         }
-        let missed = missing.as_ref();
+        self.look(request, &charges);
+        self.assess_charges(charges, missing, request, additions)
+    }
+
+    /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
+    #[inline(never)]
+    fn conclude_uncharged(&self, request: &Parts, missing: Option<&Missing>) -> Progress {
+        self.look(request, &[]);
+        Progress::Decided(self.without_charge(request, missing))
+    }
+
+    /// Decides the charges of a request. If a rule has found no id, that is `missing`.
+    #[inline(never)]
+    fn assess_charges(
+        self: &Arc<Self>,
+        charges: Charges,
+        missing: Option<Missing>,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
+        let (rules, missed) = (&self.rules, missing.as_ref());
         let progress = match &*charges {
-            [charge] => self.try_spend_one(request, charge, missed, additions),
-            charges => {
-                let transactions = self.rules.transactions(charges);
-                self.try_spend::<Many>(request, charges, &transactions, missed, additions)
+            [Charge { id, terms }] => {
+                let transaction = rules.transaction(id, terms);
+                self.try_spend::<One>(request, &charges, &transaction, missed, additions)
+            }
+            _ => {
+                let transactions = rules.transactions(&charges);
+                self.try_spend::<Many>(request, &charges, &transactions, missed, additions)
             }
         };
         progress.unwrap_or_else(|| self.wait_for_store(request, charges, missing))
+    }
+
+    #[cold]
+    fn look_at_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
+        let id = id.clone();
+        self.look(request, &[Charge { id, terms }]);
+    }
+
+    #[inline(never)]
+    fn look(&self, request: &Parts, charges: &[Charge]) {
+        self.traffic
+            .look(request, &self.limiter, &self.rules, charges);
     }
 
     /// Begins a decision for which the backend has to wait.
@@ -120,18 +161,6 @@ impl LayerConfig {
         self.listed.iter().find(holds)
     }
 
-    #[inline(always)]
-    fn try_spend_one(
-        self: &Arc<Self>,
-        request: &mut Parts,
-        charge: &Charge,
-        missing: Option<&Missing>,
-        additions: &mut ResponseAdditions,
-    ) -> Option<Progress> {
-        let (charges, transaction) = (slice::from_ref(charge), self.rules.transaction(charge));
-        self.try_spend::<One>(request, charges, &transaction, missing, additions)
-    }
-
     /// Decides at once, if the backend does not have to wait.
     #[inline(always)]
     fn try_spend<C: Capacity>(
@@ -146,11 +175,6 @@ impl LayerConfig {
         let spend = Operation::Spend;
         let progress = match self.limiter.try_decide::<C>(&limits, spend, transactions) {
             None => return None,
-            Some(Ok(ref decided))
-                if decided.allowed() && missing.is_none() && self.is_quiet(&limits) =>
-            {
-                Progress::Decided(Conclusion::Proceed)
-            }
             // Decisions are large, so they are borrowed here and not moved.
             Some(Ok(ref decided)) => {
                 let spent = Verdicts::of(charges, decided);
@@ -231,7 +255,7 @@ impl LayerConfig {
         let open = spent.iter().enumerate();
         let open =
             open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(charge, decision));
-        let open = open.map(|(place, (charge, _))| (place, charge.rule));
+        let open = open.map(|(place, (charge, _))| (place, charge.terms.rule));
         Settlement::new(self, assessment, request, open).map(Box::new)
     }
 }

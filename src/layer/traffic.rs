@@ -101,7 +101,7 @@ impl Traffic {
     }
 
     #[inline]
-    fn looks(&self) -> bool {
+    pub(super) fn looks(&self) -> bool {
         self.seen.load(Ordering::Relaxed) < REQUESTS
     }
 
@@ -199,11 +199,12 @@ impl TrafficSample {
         {
             self.agents.insert(self.hasher.hash_one(agent.as_bytes()));
         }
-        if self.ids.len() <= charge.target {
-            self.ids.resize_with(charge.target + 1, Ids::default);
+        let target = charge.terms.target;
+        if self.ids.len() <= target {
+            self.ids.resize_with(target + 1, Ids::default);
         }
-        let ids = &mut self.ids[charge.target];
-        ids.add(charge.fingerprint.low);
+        let ids = &mut self.ids[target];
+        ids.add(charge.terms.fingerprint.low);
         let limit = rules.limit(charge);
         let id_source = rules.id_source(charge);
         let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;

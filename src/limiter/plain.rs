@@ -7,12 +7,13 @@
 use super::{
     Limiter,
     capacity::{Capacity, One, Transactions},
-    recorder::emits_events,
+    recorder::{count_spend, emits_events},
 };
 use crate::{
     backend::MemoryBackend,
     clock::Timestamp,
     decision::Decision,
+    gcra::{Gcra, Tat},
     limit::{Limits, NamedLimit},
     transaction::{Algorithm, Fingerprint, Mode, Operation, Transaction},
 };
@@ -27,8 +28,25 @@ impl Limiter {
         transactions: C::Transactions<'_>,
     ) -> Option<C::Decided> {
         let (memory, transaction) = self.plain::<C>(operation, transactions)?;
-        let decided = self.spend_by_gcra(memory, limits, transaction)?;
-        Some(C::of_one(decided))
+        let decision = self.spend_by_gcra(memory, limits, transaction)?.decision();
+        count_spend(limits, transaction, &decision);
+        Some(C::of_one(decision))
+    }
+
+    /// Decides the spend of a transaction, if it is such a charge by GCRA.
+    #[inline(always)]
+    pub(crate) fn spend_plain<'a>(
+        &self,
+        limits: &'a Limits,
+        transaction: &Transaction<'_>,
+    ) -> Option<PlainCharge<'a>> {
+        let (memory, transaction) = self.plain::<One>(Operation::Spend, transaction)?;
+        let charge = self.spend_by_gcra(memory, limits, transaction)?;
+        // The decision is only assembled if it is counted.
+        if cfg!(feature = "metrics") {
+            count_spend(limits, transaction, &charge.decision());
+        }
+        Some(charge)
     }
 
     /// Decides such a charge with a quota. Apart, to keep the function for GCRA small.
@@ -40,8 +58,9 @@ impl Limiter {
         transactions: C::Transactions<'_>,
     ) -> Option<C::Decided> {
         let (memory, transaction) = self.plain::<C>(operation, transactions)?;
-        let decided = self.spend_from_quota(memory, limits, transaction)?;
-        Some(C::of_one(decided))
+        let decision = self.spend_from_quota(memory, limits, transaction)?;
+        count_spend(limits, transaction, &decision);
+        Some(C::of_one(decision))
     }
 
     /// Decides a transaction, if it is such a charge by GCRA, and if the limits have never been replaced.
@@ -65,12 +84,12 @@ impl Limiter {
     }
 
     #[inline(always)]
-    fn spend_by_gcra(
+    fn spend_by_gcra<'a>(
         &self,
         memory: &MemoryBackend,
-        limits: &Limits,
+        limits: &'a Limits,
         transaction: &Transaction<'_>,
-    ) -> Option<Decision> {
+    ) -> Option<PlainCharge<'a>> {
         let cost = transaction.cost;
         let (named, algorithm) = plain_terms(limits, transaction)?;
         let Algorithm::Gcra(gcra) = algorithm else {
@@ -82,10 +101,15 @@ impl Limiter {
         let now = self.now_in(memory)?;
         let print = print_of(named, transaction);
         let recorder = self.recorder(limits, Operation::Spend);
-        let charged = memory.spend(print, gcra, cost, now);
+        let charge = PlainCharge {
+            gcra,
+            print,
+            cost,
+            charged: memory.spend(print, gcra, cost, now),
+            now,
+        };
         recorder.applied();
-        let decision = Decision::plain_gcra(gcra, print, cost, charged, now);
-        Some(recorder.counted(transaction, decision))
+        Some(charge)
     }
 
     #[inline(always)]
@@ -108,8 +132,7 @@ impl Limiter {
         let recorder = self.recorder(limits, Operation::Spend);
         let charged = memory.spend_quota(print, quota, cost, now);
         recorder.applied();
-        let decision = Decision::plain_quota(quota, print, cost, charged, now);
-        Some(recorder.counted(transaction, decision))
+        Some(Decision::plain_quota(quota, print, cost, charged, now))
     }
 
     /// Returns the time, unless nothing can be decided at it.
@@ -117,6 +140,28 @@ impl Limiter {
     fn now_in(&self, memory: &MemoryBackend) -> Option<Timestamp> {
         let now = self.now().unwrap_or_else(|| memory.now());
         now.validate().ok().map(|()| now)
+    }
+}
+
+/// A plain charge by GCRA that is decided. Its decision is large, and assembled only if it is needed.
+pub(crate) struct PlainCharge<'a> {
+    gcra: &'a Gcra,
+    print: Fingerprint,
+    cost: u32,
+    /// The TAT afterwards; if it is denied, the unchanged one.
+    charged: Result<Tat, Tat>,
+    now: Timestamp,
+}
+
+impl PlainCharge<'_> {
+    #[inline(always)]
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.charged.is_ok()
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self) -> Decision {
+        Decision::plain_gcra(self.gcra, self.print, self.cost, self.charged, self.now)
     }
 }
 
@@ -209,6 +254,7 @@ mod tests {
         let memory = limiter.shared.backend.memory().unwrap();
         let decided = limiter
             .spend_by_gcra(memory, &limits, transaction)
+            .map(|charge| charge.decision())
             .or_else(|| limiter.spend_from_quota(memory, &limits, transaction));
         match decided {
             Some(decision) => (Ok(decision), true),

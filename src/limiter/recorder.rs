@@ -56,19 +56,6 @@ impl<'a> DecisionRecorder<'a> {
         decisions
     }
 
-    /// Counts the decisions of a spend without events, and returns them.
-    #[inline(always)]
-    pub(super) fn counted<'t, D: Decisions>(
-        &self,
-        transactions: impl Transactions<'t>,
-        decisions: D,
-    ) -> D {
-        if cfg!(feature = "metrics") {
-            record_spend(self.limits, transactions.recorded(), &decisions);
-        }
-        decisions
-    }
-
     /// Records an error, and returns it.
     #[inline(always)]
     pub(super) fn failed<'t>(
@@ -94,6 +81,18 @@ impl<'a> DecisionRecorder<'a> {
 #[inline(always)]
 pub(super) fn emits_events() -> bool {
     tracing::enabled!(Level::DEBUG)
+}
+
+/// Counts the decisions of a spend without events.
+#[inline(always)]
+pub(super) fn count_spend<'t>(
+    limits: &Limits,
+    transactions: impl Transactions<'t>,
+    decisions: &impl Decisions,
+) {
+    if cfg!(feature = "metrics") {
+        record_spend(limits, transactions.recorded(), decisions);
+    }
 }
 
 /// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.

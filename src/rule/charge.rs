@@ -14,36 +14,25 @@ pub(crate) type Charges = SmallVec<[Charge; 4]>;
 /// The charge of one request to one bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
+    pub(crate) id: ClientId,
+    pub(crate) terms: ChargeTerms,
+}
+
+/// A charge without the client's id, which is large. The compiler keeps these in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChargeTerms {
     /// The first rule for this bucket.
     pub(crate) rule: usize,
     /// The limit, among those of all rules.
     pub(crate) target: usize,
     /// The extractor of the rule that has found the id.
     pub(super) source: usize,
-    pub(crate) id: ClientId,
     /// The fingerprint of the bucket.
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u32,
     pub(super) on_failure: JointPolicy,
     /// Whether a rule for this bucket declines to wait in line.
     pub(super) no_wait: bool,
-}
-
-impl Charge {
-    /// Creates a charge to fill in.
-    #[inline(always)]
-    pub(crate) fn empty() -> Self {
-        Self {
-            rule: 0,
-            target: 0,
-            source: 0,
-            id: ClientId::empty(),
-            fingerprint: Fingerprint { low: 0, high: 0 },
-            cost: 0,
-            on_failure: JointPolicy::OfLimit { floor: None },
-            no_wait: false,
-        }
-    }
 }
 
 /// The failure policy of the rules for one bucket.
@@ -54,6 +43,15 @@ pub(super) enum JointPolicy {
     /// A rule has no policy, so that of the limit or, without one, of the backend applies. The other rules' policies
     /// are the minimum.
     OfLimit { floor: Option<OnFailure> },
+}
+
+impl ChargeTerms {
+    /// Adds the charge of another rule for the same bucket, which has this failure policy.
+    pub(super) fn join(&mut self, other: &Self, on_failure: Option<OnFailure>) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.on_failure = self.on_failure.with(on_failure);
+        self.no_wait |= other.no_wait;
+    }
 }
 
 impl JointPolicy {

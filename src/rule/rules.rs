@@ -1,4 +1,6 @@
-//! The rules of a layer, and their evaluation for a request.
+//! The rules of a layer.
+
+mod charges;
 
 use std::{ops::Range, sync::Arc};
 
@@ -8,15 +10,15 @@ use smallvec::SmallVec;
 use super::{
     Ending, Rule,
     bound_rule::{BoundRule, Target},
-    charge::{Charge, Charges, JointPolicy},
+    charge::{Charge, ChargeTerms, JointPolicy},
     rule_error::RuleError,
-    source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
+    source::ClientId,
 };
 use crate::{
     decision::Decision,
     id::IdFormat,
-    key::{IdSource, Missing},
-    limit::{Limits, NamedLimit, did_you_mean},
+    key::IdSource,
+    limit::{Limits, NamedLimit},
     limiter::Limiter,
     transaction::{LimitKey, LimitRef, LimitSeed, Mode, OnFailure, Transaction},
 };
@@ -148,175 +150,22 @@ impl Rules {
         })
     }
 
-    /// Returns the only chain, if there are no others: then a request has at most one charge.
-    #[inline]
-    pub(crate) fn only_chain(&self) -> Option<&Chain> {
-        match &*self.chains {
-            [only] => Some(only),
-            _ => None,
-        }
-    }
-
-    /// Finds the charges of a request. If a rule finds no id, `refused` gets the reason of the first such rule. Rules
-    /// that meet in one bucket are one charge.
-    pub(crate) fn charge(
-        &self,
-        parts: &Parts,
-        limiter: &Limiter,
-        refused: &mut Option<Missing>,
-    ) -> Charges {
-        let mut charges = Charges::new();
-        for chain in &self.chains {
-            let mut charge = Charge::empty();
-            match self.charge_by(chain, parts, limiter, &mut charge) {
-                Ok(true) => self.add(charge, &mut charges),
-                Ok(false) => {}
-                Err(missing) => {
-                    refused.get_or_insert(missing);
-                }
-            }
-        }
-        charges
-    }
-
-    /// Fills in the charge of a request by a chain, and returns whether it has one. If the request is refused for want
-    /// of an id, returns the reason.
-    #[inline(always)]
-    pub(crate) fn charge_by(
-        &self,
-        chain: &Chain,
-        parts: &Parts,
-        limiter: &Limiter,
-        charge: &mut Charge,
-    ) -> Result<bool, Missing> {
-        self.fill(chain, parts, charge).or_else(|unknown| {
-            // A limit in shadow mode never refuses a request.
-            match self.are_shadow(&unknown.targets, limiter) {
-                true => Ok(false),
-                false => Err(unknown.missing),
-            }
-        })
-    }
-
-    /// Fills in the charge of the first rule of a chain that finds an id, and returns whether there is one. If none
-    /// finds an id, the last rule decides.
-    #[inline(always)]
-    fn fill(&self, chain: &Chain, parts: &Parts, charge: &mut Charge) -> Result<bool, Unknown> {
-        for i in chain.clone() {
-            let bound = &self.bound[i];
-            let rule = &bound.rule;
-            if rule.skips(parts) {
-                continue;
-            }
-            let mut found = self.find(bound, parts, &mut charge.id);
-            if let Err(without) = &found
-                && i + 1 < chain.end
-            {
-                rule.fall_back(&without.no_id);
-                continue;
-            }
-            let cost = rule.cost_of(parts);
-            // A computed cost can be 0.
-            if cost == 0 && !rule.has_fixed_cost() {
-                return Ok(false);
-            }
-            if let Err(without) = found {
-                found = Ok(rule.without_id(without, &mut charge.id)?);
-            }
-            let Ok(Some(IdPlace { target, source })) = found else {
-                return Ok(false);
-            };
-            charge.rule = i;
-            (charge.target, charge.source) = (target, source);
-            charge.fingerprint = self.targets[target].seed.bucket(charge.id.canonical());
-            charge.cost = cost;
-            charge.on_failure = JointPolicy::of(rule.on_failure);
-            charge.no_wait = rule.no_wait;
-            return Ok(true);
-        }
-        Ok(false)
-    }
-
-    /// Adds a charge, or its cost to the charge of the same bucket.
-    fn add(&self, charge: Charge, charges: &mut Charges) {
-        if self.may_meet
-            && let Some(other) = charges.iter_mut().find(|other| self.meet(other, &charge))
-        {
-            other.cost = other.cost.saturating_add(charge.cost);
-            let on_failure = self.bound[charge.rule].rule.on_failure;
-            other.on_failure = other.on_failure.with(on_failure);
-            other.no_wait |= charge.no_wait;
-            return;
-        }
-        charges.push(charge);
-    }
-
-    /// Finds the limit that a rule charges a request to, and the id.
-    #[inline(always)]
-    fn find(
-        &self,
-        bound: &BoundRule,
-        parts: &Parts,
-        id: &mut ClientId,
-    ) -> Result<Option<IdPlace>, WithoutId> {
-        let BoundRule { rule, targets, .. } = bound;
-        let target = match rule.chosen(parts) {
-            None => targets.start,
-            Some(chosen) => self.chosen(chosen, targets)?,
-        };
-        let format = self.targets[target].format;
-        let missed = |no_id: &NoId| rule.fall_back(no_id);
-        match rule.sources.find(parts, format, id, missed) {
-            Ok(source) => Ok(Some(IdPlace { target, source })),
-            Err(no_id) => Err(WithoutId {
-                no_id,
-                targets: target..target + 1,
-            }),
-        }
-    }
-
-    /// Finds the limit that a rule has chosen for a request.
-    fn chosen(&self, chosen: &str, targets: &Range<usize>) -> Result<usize, WithoutId> {
-        let limits = &self.targets[targets.clone()];
-        if let Some(i) = limits.iter().position(|target| *target.limit == *chosen) {
-            return Ok(targets.start + i);
-        }
-        let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
-        let missing = Missing::server(format!(
-            "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
-            did_you_mean(chosen, &known)
-        ));
-        Err(WithoutId {
-            no_id: NoId::Wrong(missing),
-            targets: targets.clone(),
-        })
-    }
-
-    /// Returns whether both are charged to one bucket.
-    fn meet(&self, a: &Charge, b: &Charge) -> bool {
-        let is_same = self.targets[a.target].limit == self.targets[b.target].limit;
-        is_same && a.fingerprint == b.fingerprint && a.id.canonical() == b.id.canonical()
-    }
-
-    fn are_shadow(&self, targets: &Range<usize>, limiter: &Limiter) -> bool {
-        let mut targets = self.targets[targets.clone()].iter();
-        targets.all(|target| limiter.is_shadow(&target.limit))
-    }
-
     /// Returns the name of the charged limit.
     pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
-        &self.targets[charge.target].limit
+        &self.targets[charge.terms.target].limit
     }
 
     /// Returns the limit of a charge among these limits.
     pub(crate) fn named<'a>(&self, charge: &Charge, limits: &'a Limits) -> Option<&'a NamedLimit> {
-        let target = &self.targets[charge.target];
+        let target = &self.targets[charge.terms.target];
         limits.find(LimitRef::remembered(&target.limit, &target.place))
     }
 
     /// Returns the source of a charge's id.
     pub(crate) fn id_source(&self, charge: &Charge) -> IdSource {
-        self.rule(charge.rule).sources.id_source(charge.source)
+        self.rule(charge.terms.rule)
+            .sources
+            .id_source(charge.terms.source)
     }
 
     /// Returns the limits whose rules trust an address from any peer.
@@ -328,27 +177,31 @@ impl Rules {
 
     /// Returns the mode of the charge before the request proceeds.
     pub(crate) fn mode(&self, charge: &Charge) -> Mode {
-        self.bound[charge.rule].mode
+        self.bound[charge.terms.rule].mode
     }
 
     /// Returns the transaction of a charge.
     #[inline(always)]
-    pub(crate) fn transaction<'a>(&'a self, charge: &'a Charge) -> Transaction<'a> {
-        let bound = &self.bound[charge.rule];
+    pub(crate) fn transaction<'a>(
+        &'a self,
+        id: &'a ClientId,
+        terms: &ChargeTerms,
+    ) -> Transaction<'a> {
+        let bound = &self.bound[terms.rule];
         let mode = bound.mode;
-        let cost = if bound.is_silent { 0 } else { charge.cost };
-        let target = &self.targets[charge.target];
+        let cost = if bound.is_silent { 0 } else { terms.cost };
+        let target = &self.targets[terms.target];
         let limit = LimitRef::remembered(&target.limit, &target.place);
-        let transaction = Transaction::new(limit, charge.id.canonical())
-            .canonical(charge.fingerprint)
+        let transaction = Transaction::new(limit, id.canonical())
+            .canonical(terms.fingerprint)
             .cost(cost)
             .mode(mode)
-            .no_wait_if(charge.no_wait);
+            .no_wait_if(terms.no_wait);
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),
         };
-        match charge.on_failure {
+        match terms.on_failure {
             JointPolicy::OfRules(on_failure) => transaction.on_failure(on_failure),
             JointPolicy::OfLimit { floor } => transaction.on_failure_at_least(floor),
         }
@@ -360,14 +213,15 @@ impl Rules {
         charges: &'a [Charge],
     ) -> SmallVec<[Transaction<'a>; 4]> {
         let charges = charges.iter();
-        charges.map(|charge| self.transaction(charge)).collect()
+        let transaction = |charge: &'a Charge| self.transaction(&charge.id, &charge.terms);
+        charges.map(transaction).collect()
     }
 
     /// Returns whether the charge of an admitted request depends on its outcome.
     pub(crate) fn waits_for_ending(&self, charge: &Charge, decision: &Decision) -> bool {
         let BoundRule {
             rule, is_silent, ..
-        } = &self.bound[charge.rule];
+        } = &self.bound[charge.terms.rule];
         let passes = decision.allowed() && !decision.would_be_denied();
         decision.limited() && (passes || *is_silent) && !rule.charging.is_before()
     }
@@ -377,7 +231,7 @@ impl Rules {
         let named = self.named(charge, limits);
         let shadow = named.is_some_and(|named| limits.is_shadow(named));
         let failure = named.and_then(|named| named.name.failure());
-        let refuses = charge.on_failure.known(failure) == Some(OnFailure::Refuse);
+        let refuses = charge.terms.on_failure.known(failure) == Some(OnFailure::Refuse);
         shadow || !self.mode(charge).votes() && !refuses
     }
 

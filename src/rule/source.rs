@@ -30,7 +30,7 @@ pub(crate) struct ClientId {
 impl ClientId {
     /// Creates room for an id.
     #[inline(always)]
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             id: Id::empty(),
             written: None,

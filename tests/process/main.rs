@@ -11,6 +11,7 @@ mod layer_rebuilt;
 mod logging;
 mod modules;
 mod observability;
+mod one_rule;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
 mod programs;

@@ -39,13 +39,13 @@ const ROWS: [Row; 14] = [
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1330)
+        .at_most(1160)
         .goal(900),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3270)
+        .at_most(3210)
         .goal(2300),
     row(
         "layer, headers and request extension (the default)",
@@ -53,7 +53,7 @@ const ROWS: [Row; 14] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4210)
+    .at_most(4170)
     .goal(3000),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -63,7 +63,7 @@ const ROWS: [Row; 14] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6470)
+        .at_most(6440)
         .goal(5000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
     row("a bare service", Case::Bare),
