@@ -38,7 +38,7 @@ pub struct ClientIp {
 /// The part of an address that identifies a client.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    v4_mask: u32,
+    v4_mask: Ipv4Addr,
     exact: bool,
 }
 
@@ -72,7 +72,7 @@ impl ClientIp {
     }
 
     fn at(address: Address) -> Self {
-        let (v4_mask, exact) = (u32::MAX, false);
+        let (v4_mask, exact) = (Ipv4Addr::BROADCAST, false);
         let counted = Counted { v4_mask, exact };
         Self { address, counted }
     }
@@ -102,7 +102,7 @@ impl ClientIp {
             (1..=V4_BITS).contains(&bits),
             "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all clients share a limit"
         );
-        self.counted.v4_mask = u32::MAX << (V4_BITS - bits);
+        self.counted.v4_mask = Ipv4Addr::from_bits(u32::MAX << (V4_BITS - bits));
         self
     }
 
@@ -200,7 +200,7 @@ impl Counted {
     #[inline]
     fn id(self, ip: IpAddr) -> Id {
         match ip {
-            IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & self.v4_mask).into(),
+            IpAddr::V4(ip) => (ip & self.v4_mask).into(),
             IpAddr::V6(ip) if self.exact => ip.into(),
             IpAddr::V6(ip) => masked(ip, SUBSCRIBER).into(),
         }

@@ -58,7 +58,8 @@ impl Conclusion {
 }
 
 impl LayerConfig {
-    /// Returns whether an allowed request needs no further work: no extension, header, event or settlement.
+    /// Returns whether an allowed request that need not wait in line needs no further work: no extension, header, event or
+    /// settlement.
     #[inline(always)]
     pub(super) fn is_quiet(&self) -> bool {
         let extensions = self.request_extension || self.response_extension;

@@ -48,7 +48,8 @@ impl LayerConfig {
         }
     }
 
-    /// Decides a request by the only rule. Charges and decisions are large, so they are assembled only if they are needed.
+    /// Decides a request by the only rule. Charges and decisions are large, so they are assembled only if they are
+    /// needed.
     #[inline(always)]
     fn assess_one(
         self: &Arc<Self>,

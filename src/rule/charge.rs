@@ -35,6 +35,15 @@ pub(crate) struct ChargeTerms {
     pub(super) no_wait: bool,
 }
 
+impl ChargeTerms {
+    /// Adds the charge of another rule for the same bucket, which has this failure policy.
+    pub(super) fn join(&mut self, other: &Self, on_failure: Option<OnFailure>) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.on_failure = self.on_failure.with(on_failure);
+        self.no_wait |= other.no_wait;
+    }
+}
+
 /// The failure policy of the rules for one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum JointPolicy {
@@ -43,15 +52,6 @@ pub(super) enum JointPolicy {
     /// A rule has no policy, so that of the limit or, without one, of the backend applies. The other rules' policies
     /// are the minimum.
     OfLimit { floor: Option<OnFailure> },
-}
-
-impl ChargeTerms {
-    /// Adds the charge of another rule for the same bucket, which has this failure policy.
-    pub(super) fn join(&mut self, other: &Self, on_failure: Option<OnFailure>) {
-        self.cost = self.cost.saturating_add(other.cost);
-        self.on_failure = self.on_failure.with(on_failure);
-        self.no_wait |= other.no_wait;
-    }
 }
 
 impl JointPolicy {

@@ -1,6 +1,6 @@
-//! A layer with one rule takes a shorter way. Here it meets the same requests as a layer in which a second rule never applies,
-//! and both have to answer the same. The shorter way also depends on what the process listens to, so the test has a process
-//! of its own.
+//! A layer with one rule takes a shorter way. Here it receives the same requests as a layer with a second rule that never
+//! applies, and both have to answer the same. A process takes the shorter way only if nobody listens to its events, so the
+//! test has a process of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
