@@ -14,7 +14,7 @@ use super::{BackendError, Deciding};
 use crate::decision::Outcome;
 
 /// The result of a batch.
-type Decided = Result<Outcome, BackendError>;
+type DecidedOutcome = Result<Outcome, BackendError>;
 
 pin_project! {
     /// A future, and what follows it. An `async` block would store the future twice: as one of its variables, and where it
@@ -26,10 +26,10 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Decided>, G: FnOnce(&mut Decided)> Future for Then<F, G> {
-    type Output = Decided;
+impl<F: Future<Output = DecidedOutcome>, G: FnOnce(&mut DecidedOutcome)> Future for Then<F, G> {
+    type Output = DecidedOutcome;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Decided> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<DecidedOutcome> {
         let this = self.project();
         // A decision is large, so it is changed in its place.
         let mut polled = this.deciding.poll(context);
@@ -47,14 +47,14 @@ impl<F: Future<Output = Decided>, G: FnOnce(&mut Decided)> Future for Then<F, G>
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Begun<F> {
     /// The decision, which did not have to wait.
-    Decided(Decided),
+    Decided(DecidedOutcome),
     /// The future that decides.
     Waits(F),
 }
 
-impl<F: Future<Output = Decided>> Begun<F> {
+impl<F: Future<Output = DecidedOutcome>> Begun<F> {
     /// Waits for the decision.
-    pub(crate) async fn decided(self) -> Decided {
+    pub(crate) async fn decided(self) -> DecidedOutcome {
         match self {
             Self::Decided(decided) => decided,
             Self::Waits(deciding) => deciding.await,
@@ -63,7 +63,7 @@ impl<F: Future<Output = Decided>> Begun<F> {
 
     /// Passes the decision of the future to a function, which can change it.
     #[inline(always)]
-    pub(super) fn then<G: FnOnce(&mut Decided)>(self, then: G) -> Begun<Then<F, G>> {
+    pub(super) fn then<G: FnOnce(&mut DecidedOutcome)>(self, then: G) -> Begun<Then<F, G>> {
         match self {
             Self::Decided(decided) => Begun::Decided(decided),
             Self::Waits(deciding) => Begun::Waits(Then {
@@ -92,7 +92,7 @@ impl<'a> Begun<Deciding<'a>> {
     pub(super) fn within(
         self,
         deadline: Option<Duration>,
-    ) -> Begun<impl Future<Output = Decided> + Send + 'a> {
+    ) -> Begun<impl Future<Output = DecidedOutcome> + Send + 'a> {
         match self {
             Self::Decided(decided) => Begun::Decided(decided),
             Self::Waits(deciding) => Begun::Waits(within(deadline, deciding)),
@@ -101,7 +101,7 @@ impl<'a> Begun<Deciding<'a>> {
 }
 
 #[cfg(feature = "tokio")]
-async fn within(deadline: Option<Duration>, deciding: Deciding<'_>) -> Decided {
+async fn within(deadline: Option<Duration>, deciding: Deciding<'_>) -> DecidedOutcome {
     let Some(deadline) = deadline else {
         return deciding.await;
     };
@@ -111,7 +111,7 @@ async fn within(deadline: Option<Duration>, deciding: Deciding<'_>) -> Decided {
 
 /// Only wrappers that need tokio have deadlines.
 #[cfg(not(feature = "tokio"))]
-async fn within(_: Option<Duration>, deciding: Deciding<'_>) -> Decided {
+async fn within(_: Option<Duration>, deciding: Deciding<'_>) -> DecidedOutcome {
     deciding.await
 }
 

@@ -33,7 +33,7 @@ impl OneTask {
             return false;
         };
         if !self.is_running.swap(true, Ordering::AcqRel) {
-            let (turn, task) = (Turn(Arc::clone(&self.is_running)), make());
+            let (turn, task) = (TaskTurn(Arc::clone(&self.is_running)), make());
             let task = async move {
                 let _turn = turn;
                 task.await;
@@ -45,9 +45,9 @@ impl OneTask {
 }
 
 /// Lets another task start when this one ends, also when its runtime ends.
-struct Turn(Arc<AtomicBool>);
+struct TaskTurn(Arc<AtomicBool>);
 
-impl Drop for Turn {
+impl Drop for TaskTurn {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -5,28 +5,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Values on separate cache lines. Each thread prefers one of them, because threads that write the same line wait for
 /// each other. Several threads can prefer the same value.
 #[derive(Debug)]
-pub(super) struct PerThread<T>(Box<[Line<T>]>);
+pub(super) struct PerThread<T>(Box<[CacheLine<T>]>);
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 impl<T> PerThread<T> {
     /// Creates the values from their numbers. There is at least one.
     pub(super) fn new(values: usize, new: impl Fn(usize) -> T) -> Self {
-        let lines = (0..values.max(1)).map(|number| Line(new(number)));
+        let lines = (0..values.max(1)).map(|number| CacheLine(new(number)));
         Self(lines.collect())
     }
 
     /// Returns the value that this thread prefers.
     #[inline]
     pub(super) fn own(&self) -> &T {
-        let Line(own) = &self.0[thread_number() % self.0.len()];
+        let CacheLine(own) = &self.0[thread_number() % self.0.len()];
         own
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().map(|Line(value)| value)
+        self.0.iter().map(|CacheLine(value)| value)
     }
 }
 

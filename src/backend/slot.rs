@@ -7,11 +7,11 @@ use super::per_thread::PerThread;
 /// A number of places for waiting decisions, in parts. A thread takes places from the part that it prefers and, if
 /// that is full, from the others.
 #[derive(Debug)]
-pub(super) struct Slots(PerThread<Part>);
+pub(super) struct Slots(PerThread<SlotPart>);
 
 /// Some of the places.
 #[derive(Debug)]
-struct Part {
+struct SlotPart {
     taken: AtomicUsize,
     most: usize,
 }
@@ -29,7 +29,7 @@ impl Slots {
     /// Creates `most` places.
     pub(super) fn new(most: usize) -> Self {
         let parts = (most / Self::LEAST).clamp(1, Self::MOST_PARTS);
-        Self(PerThread::new(parts, |part| Part {
+        Self(PerThread::new(parts, |part| SlotPart {
             taken: AtomicUsize::new(0),
             most: most / parts + usize::from(part < most % parts),
         }))
@@ -43,7 +43,7 @@ impl Slots {
 
     #[cold]
     fn take_any(&self) -> Option<Slot<'_>> {
-        self.0.iter().find_map(Part::take)
+        self.0.iter().find_map(SlotPart::take)
     }
 
     /// Returns whether no place is free.
@@ -53,7 +53,7 @@ impl Slots {
     }
 }
 
-impl Part {
+impl SlotPart {
     #[inline]
     fn take(&self) -> Option<Slot<'_>> {
         let slot = Slot(&self.taken);

@@ -21,7 +21,7 @@ pub(super) struct ClockSample {
 
 /// A stretch of the counter, and the time shown on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ClockLine {
     /// The counter where the line begins.
     pub(super) counter: u64,
     /// The number of ticks that it covers.
@@ -32,7 +32,7 @@ pub(super) struct Line {
     pub(super) rate: u64,
 }
 
-impl Line {
+impl ClockLine {
     /// The first line, of a counter that makes 2³² ticks in `nominal` nanoseconds.
     pub(super) fn first(sample: ClockSample, nominal: u64) -> Self {
         Self {
@@ -120,8 +120,8 @@ mod tests {
         ClockSample { counter, elapsed }
     }
 
-    fn first() -> Line {
-        Line::first(sample(1_000, 0), NOMINAL)
+    fn first() -> ClockLine {
+        ClockLine::first(sample(1_000, 0), NOMINAL)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::line::Line;
+use super::line::ClockLine;
 
 /// The line in force. All threads read it without a lock; one thread at a time replaces it.
 ///
@@ -13,7 +13,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    pub(super) fn new(line: Line) -> Self {
+    pub(super) fn new(line: ClockLine) -> Self {
         let copy = || fields(line).map(AtomicU64::new);
         Self {
             generation: AtomicUsize::new(0),
@@ -22,7 +22,7 @@ impl Published {
     }
 
     #[inline]
-    pub(super) fn load(&self) -> Line {
+    pub(super) fn load(&self) -> ClockLine {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
             let copy = &self.copies[generation & 1];
@@ -32,7 +32,7 @@ impl Published {
             // changed.
             fence(Ordering::Acquire);
             if self.generation.load(Ordering::Relaxed) == generation {
-                return Line {
+                return ClockLine {
                     counter,
                     span,
                     time,
@@ -43,7 +43,7 @@ impl Published {
     }
 
     /// Replaces the line. The caller must ensure that no other thread does so at the same time.
-    pub(super) fn store(&self, line: Line) {
+    pub(super) fn store(&self, line: ClockLine) {
         let next = self.generation.load(Ordering::Relaxed).wrapping_add(1);
         fence(Ordering::Release);
         for (field, value) in self.copies[next & 1].iter().zip(fields(line)) {
@@ -53,8 +53,8 @@ impl Published {
     }
 }
 
-fn fields(line: Line) -> [u64; 4] {
-    let Line {
+fn fields(line: ClockLine) -> [u64; 4] {
+    let ClockLine {
         counter,
         span,
         time,
@@ -69,8 +69,8 @@ mod tests {
 
     use super::*;
 
-    fn line(i: u64) -> Line {
-        Line {
+    fn line(i: u64) -> ClockLine {
+        ClockLine {
             counter: i,
             span: i ^ 1,
             time: i.wrapping_mul(7),

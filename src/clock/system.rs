@@ -6,7 +6,7 @@ use std::{
 
 use super::{
     Clock, Timestamp,
-    line::{ClockSample, Line, scale},
+    line::{ClockLine, ClockSample, scale},
     published::Published,
 };
 
@@ -119,7 +119,7 @@ struct Corrected<C> {
 impl<C: Clocks> Corrected<C> {
     fn new(clocks: C) -> Self {
         let nominal = clocks.nominal().max(1);
-        let line = Line::first(sample(&clocks, nominal), nominal);
+        let line = ClockLine::first(sample(&clocks, nominal), nominal);
         Self {
             clocks,
             nominal,

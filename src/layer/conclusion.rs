@@ -177,9 +177,9 @@ impl LayerConfig {
         let told = told.or_else(|| spent.decisions.iter().position(Decision::limited));
         if let Some(i) = told {
             let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);
-            let fate = ResultLabel::of(decision, self.rules.mode(charge), spent.denied.is_none());
+            let label = ResultLabel::of(decision, self.rules.mode(charge), spent.denied.is_none());
             span.record("rate_limiting.policy", &**self.rules.limit(charge));
-            span.record("rate_limiting.result", fate.map(ResultLabel::as_str));
+            span.record("rate_limiting.result", label.map(ResultLabel::as_str));
         }
     }
 

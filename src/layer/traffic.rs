@@ -42,13 +42,13 @@ struct TrafficSample {
     hasher: RandomState,
     agents: HashSet<u64>,
     /// For each limit of each rule, the buckets that were charged.
-    ids: Vec<Ids>,
+    ids: Vec<SeenIds>,
     /// For each rule, whether it has applied to a request.
     met: Vec<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Ids {
+struct SeenIds {
     limit: Option<Arc<str>>,
     requests: u32,
     distinct: HashSet<u64>,
@@ -201,7 +201,7 @@ impl TrafficSample {
         }
         let target = charge.terms.target;
         if self.ids.len() <= target {
-            self.ids.resize_with(target + 1, Ids::default);
+            self.ids.resize_with(target + 1, SeenIds::default);
         }
         let ids = &mut self.ids[target];
         ids.add(charge.terms.fingerprint.low);
@@ -239,7 +239,7 @@ impl TrafficSample {
     }
 }
 
-impl Ids {
+impl SeenIds {
     fn add(&mut self, id: u64) {
         self.requests += 1;
         if !self.repeated {

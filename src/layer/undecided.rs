@@ -15,11 +15,11 @@ pub(super) struct Undecided {
     pub(super) limits: Arc<Limits>,
     /// The reason for a refusal that does not depend on the decision: a rule has found no id.
     pub(super) missing: Option<Missing>,
-    pub(super) deciding: Pin<Box<dyn Future<Output = Decided> + Send>>,
+    pub(super) deciding: Pin<Box<dyn Future<Output = DecidedCharges> + Send>>,
 }
 
 /// The charges of a request, and their decisions.
-pub(super) struct Decided {
+pub(super) struct DecidedCharges {
     pub(super) charges: Charges,
     pub(super) spent: Result<(BatchDecision, Start), LimiterError>,
 }
@@ -57,7 +57,7 @@ async fn decide(
     limits: Arc<Limits>,
     request: Extensions,
     charges: Charges,
-) -> Decided {
+) -> DecidedCharges {
     let transactions = plan.rules.transactions(&charges);
     let spend = Operation::Spend;
     let spent = plan.limiter.decide_batch_by(&limits, spend, &transactions);
@@ -67,5 +67,5 @@ async fn decide(
         let start = plan.start(&request, Verdicts::of(&charges, &batch));
         (batch, start)
     });
-    Decided { charges, spent }
+    DecidedCharges { charges, spent }
 }

@@ -6,7 +6,7 @@ use super::{
     additions::ResponseAdditions,
     conclusion::Conclusion,
     queued_request::QueuedRequest,
-    undecided::{Decided, Undecided},
+    undecided::{DecidedCharges, Undecided},
     verdicts::Verdicts,
 };
 
@@ -51,12 +51,12 @@ impl Undecided {
     /// Continues with a request that the store has decided.
     fn proceed(
         &self,
-        decided: Decided,
+        decided: DecidedCharges,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let (plan, missing) = (&self.plan, self.missing.as_ref());
-        let Decided { charges, spent } = decided;
+        let DecidedCharges { charges, spent } = decided;
         match spent {
             Ok((batch, start)) => {
                 let spent = Verdicts::of(&charges, &batch);

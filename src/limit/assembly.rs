@@ -4,10 +4,10 @@ use std::{
 };
 
 use super::{
-    file::{Definition, Group, Listed},
+    file::{Definition, ListedId, OverrideGroup},
     limit::Limit,
     limits::Limits,
-    mistake::{LimitsError, Location, Mistake, Origin, nearest},
+    mistake::{LimitsError, Location, Mistake, MistakeOrigin, nearest},
     name::LimitName,
 };
 use crate::{
@@ -23,7 +23,7 @@ pub(super) struct Assembly {
     /// The names whose limit, or lack of one, is already defined.
     defined: HashSet<String>,
     /// The places of names that files define.
-    origins: HashMap<String, Origin>,
+    origins: HashMap<String, MistakeOrigin>,
     /// Whether files may only define names that are declared.
     is_closed: bool,
 }
@@ -119,7 +119,8 @@ impl Assembly {
         };
         if !is_known {
             let (place, line) = (place.clone(), Some(line));
-            self.origins.insert(name.into(), Origin { place, line });
+            self.origins
+                .insert(name.into(), MistakeOrigin { place, line });
         }
         let defined = known.and_then(|()| self.define(&said, format, limit));
         defined.map_err(|error| error.at(line))?;
@@ -129,8 +130,8 @@ impl Assembly {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, group: Group<'_>) -> Result<(), LimitsError> {
-        let Group {
+    pub(super) fn add(&mut self, group: OverrideGroup<'_>) -> Result<(), LimitsError> {
+        let OverrideGroup {
             name,
             limit,
             line,
@@ -140,7 +141,7 @@ impl Assembly {
         warn(name, &limit);
         let limit = Arc::new(limit);
         ids.into_iter()
-            .try_for_each(|Listed { id, comment, line }| {
+            .try_for_each(|ListedId { id, comment, line }| {
                 let overridden = self.override_for(name, id, &limit, comment);
                 overridden.map_err(|error| error.at(line))
             })
@@ -186,7 +187,7 @@ impl Assembly {
     /// Rejects a name in a file that is similar to a name in code, but not equal.
     fn ensure_not_misspelt(&self, name: &str) -> Result<(), LimitsError> {
         match self.other_spelling(name) {
-            Some((near, Origin { place, line })) => {
+            Some((near, MistakeOrigin { place, line })) => {
                 let mistake = Mistake::OtherInCode {
                     name: shortened(name),
                 };
@@ -201,7 +202,7 @@ impl Assembly {
     }
 
     /// Finds the name in a file that an unknown name was probably meant to be, and its place.
-    fn other_spelling(&self, name: &str) -> Option<(&str, &Origin)> {
+    fn other_spelling(&self, name: &str) -> Option<(&str, &MistakeOrigin)> {
         if self.limits.get(name).is_some() {
             return None;
         }

@@ -27,7 +27,7 @@ pub struct LimitsError(Box<LocatedMistake>);
 /// A mistake and where it is.
 #[derive(Debug)]
 struct LocatedMistake {
-    origin: Origin,
+    origin: MistakeOrigin,
     limit: Option<String>,
     id: Option<String>,
     mistake: Mistake,
@@ -44,12 +44,12 @@ pub(super) enum Location {
 
 /// A place, and a line in it.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct MistakeOrigin {
     pub(super) place: Location,
     pub(super) line: Option<u64>,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for MistakeOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Location::Code => {}
@@ -121,7 +121,7 @@ impl LimitsError {
 impl From<Mistake> for LimitsError {
     fn from(mistake: Mistake) -> Self {
         Self(Box::new(LocatedMistake {
-            origin: Origin {
+            origin: MistakeOrigin {
                 place: Location::default(),
                 line: None,
             },
@@ -232,7 +232,7 @@ pub(super) enum Mistake {
     #[error(
         "no limit has this name: did you mean `{near}`? (it is defined in {origin}: if it is misspelt, correct it there)"
     )]
-    OtherSpelling { near: String, origin: Origin },
+    OtherSpelling { near: String, origin: MistakeOrigin },
     #[error(
         "no limit has the name `{name}`, which an override in code uses: did you mean `{name}`?"
     )]

@@ -211,7 +211,7 @@ fn items(named: &NamedLimit) -> impl Iterator<Item = Item<'_>> {
             limit: first.limit,
             ids: std::iter::once(first)
                 .chain(same)
-                .map(Listed::new)
+                .map(WrittenId::new)
                 .collect(),
         })
     })
@@ -220,7 +220,7 @@ fn items(named: &NamedLimit) -> impl Iterator<Item = Item<'_>> {
 struct Item<'a> {
     name: &'a str,
     limit: &'a Limit,
-    ids: Vec<Listed<'a>>,
+    ids: Vec<WrittenId<'a>>,
 }
 
 impl Serialize for Item<'_> {
@@ -229,7 +229,7 @@ impl Serialize for Item<'_> {
         struct Below<'a> {
             #[serde(flatten)]
             values: Values,
-            ids: &'a [Listed<'a>],
+            ids: &'a [WrittenId<'a>],
         }
 
         let below = Below {
@@ -244,12 +244,12 @@ impl Serialize for Item<'_> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Listed<'a> {
+enum WrittenId<'a> {
     Id(&'a str),
     Commented { id: &'a str, comment: &'a str },
 }
 
-impl<'a> Listed<'a> {
+impl<'a> WrittenId<'a> {
     fn new(own: Override<'a>) -> Self {
         let id = own.id;
         own.comment

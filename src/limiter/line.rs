@@ -57,7 +57,7 @@ impl Limiter {
     ///
     /// If it has to wait outside of a tokio runtime, or in one without a timer.
     pub async fn acquire(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
-        let place = || Place::new(self.clone(), transaction);
+        let place = || PlaceInLine::new(self.clone(), transaction);
         let place = match self.try_spend(transaction) {
             Some(Ok(decision)) if decision.delay().is_zero() => return Ok(decision),
             Some(decided) => place().taken(decided?),
@@ -72,7 +72,7 @@ impl Limiter {
 }
 
 /// A place in line. It refunds its charge when it is dropped.
-struct Place {
+struct PlaceInLine {
     limiter: Limiter,
     limit: Box<str>,
     id: Box<str>,
@@ -84,7 +84,7 @@ struct Place {
     turn: Option<Instant>,
 }
 
-impl Place {
+impl PlaceInLine {
     fn new(limiter: Limiter, transaction: &Transaction<'_>) -> Self {
         Self {
             limiter,
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PlaceInLine {
     fn drop(&mut self) {
         let Some(receipt) = self.receipt.take() else {
             return;

@@ -106,15 +106,15 @@ fn record_spend<'t>(
         if transaction.is_correction {
             continue;
         }
-        let fate = ResultLabel::of(decision, transaction.mode, decisions.allowed());
-        let Some((fate, named)) = fate.zip(limits.find(transaction.limit)) else {
+        let label = ResultLabel::of(decision, transaction.mode, decisions.allowed());
+        let Some((label, named)) = label.zip(limits.find(transaction.limit)) else {
             continue;
         };
-        named.meter().decided(transaction.limit.as_str(), fate);
+        named.meter().decided(transaction.limit.as_str(), label);
         if cfg!(feature = "metrics") && named.overrides().len() > 0 {
             utilization(named, &transaction, decision);
         }
-        tell(limits, named, &transaction, decision, fate);
+        tell(limits, named, &transaction, decision, label);
     }
 }
 
@@ -187,16 +187,16 @@ fn tell(
     named: &NamedLimit,
     transaction: &Recorded<'_>,
     decision: &Decision,
-    fate: ResultLabel,
+    label: ResultLabel,
 ) {
     let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
-    let result = fate.as_str();
+    let result = label.as_str();
     let id = || {
         let mut room = None;
         let id = transaction.canonical(named, &mut room);
         shown(limits, id.unwrap_or(transaction.id))
     };
-    if matches!(fate, ResultLabel::Acquired) {
+    if matches!(label, ResultLabel::Acquired) {
         if tracing::enabled!(Level::TRACE) {
             let remaining = decision.remaining();
             let id = id();

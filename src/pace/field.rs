@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName};
 
 /// The content of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RetryAdvice {
     /// The request can be retried, after a wait if it is known.
     Later(Option<Duration>),
     /// Retrying is pointless.

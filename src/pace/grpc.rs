@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, HeaderName, header};
 
 use super::{
-    field::{Refusal, single, whole},
+    field::{RetryAdvice, single, whole},
     retry_after,
 };
 
@@ -13,18 +13,18 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` if it says when to come back.
-pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
+pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvice> {
     let status = single(headers, &STATUS)?;
     let pushback = single(headers, &PUSHBACK);
     // A pushback that is not a number means no retry, like a negative one.
     let ms = pushback.map(|text| whole(text).map(Duration::from_millis));
     let wait = retry_info(headers).or(ms.flatten());
     match (status, ms) {
-        ("8" | "14", Some(None)) => Some(Refusal::Final),
-        ("8", _) => Some(Refusal::Later(
+        ("8" | "14", Some(None)) => Some(RetryAdvice::Final),
+        ("8", _) => Some(RetryAdvice::Later(
             wait.or_else(|| retry_after::read(headers, now)),
         )),
-        ("14", _) => wait.map(|wait| Refusal::Later(Some(wait))),
+        ("14", _) => wait.map(|wait| RetryAdvice::Later(Some(wait))),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::{
     draft10,
-    field::{Refusal, single, whole},
+    field::{RetryAdvice, single, whole},
     grpc, retry_after, x_ratelimit,
 };
 
@@ -16,7 +16,7 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 /// The values of one response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reading {
-    refusal: Option<Refusal>,
+    refusal: Option<RetryAdvice>,
     /// The number of requests that the server still accepts, if the response has it.
     pub(super) remaining: Option<u64>,
     /// Whether the number is that of the time when a cache stored the response.
@@ -36,9 +36,9 @@ impl Reading {
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
             None => (left.map(|left| left.remaining), wait),
-            Some(Refusal::Later(said)) => (Some(0), said.or(wait).or(Some(DEFAULT_WAIT))),
+            Some(RetryAdvice::Later(said)) => (Some(0), said.or(wait).or(Some(DEFAULT_WAIT))),
             // A final refusal concerns this request only.
-            Some(Refusal::Final) => (left.map(|left| left.remaining), None),
+            Some(RetryAdvice::Final) => (left.map(|left| left.remaining), None),
         };
         Self {
             refusal,
@@ -51,19 +51,19 @@ impl Reading {
     /// Reads gRPC's trailers, if they refuse a call that had begun.
     pub(super) fn of_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Self> {
         match grpc::refusal(trailers, now)? {
-            Refusal::Later(wait) => Some(Self {
+            RetryAdvice::Later(wait) => Some(Self {
                 refusal: None,
                 remaining: Some(0),
                 is_outdated: false,
                 wait: wait.or(Some(DEFAULT_WAIT)),
             }),
-            Refusal::Final => None,
+            RetryAdvice::Final => None,
         }
     }
 
     /// Returns whether the request was refused, and can pass later.
     pub(super) fn asks_to_retry(&self) -> bool {
-        matches!(self.refusal, Some(Refusal::Later(_)))
+        matches!(self.refusal, Some(RetryAdvice::Later(_)))
     }
 }
 
@@ -75,11 +75,11 @@ fn is_stored(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the refusal of a 429, or of a 503 with a time. Other failures are not about rates.
-fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<Refusal> {
+fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvice> {
     let wait = retry_after::read(headers, now);
     match status {
-        StatusCode::TOO_MANY_REQUESTS => Some(Refusal::Later(wait)),
-        StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| Refusal::Later(Some(wait))),
+        StatusCode::TOO_MANY_REQUESTS => Some(RetryAdvice::Later(wait)),
+        StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| RetryAdvice::Later(Some(wait))),
         _ => None,
     }
 }

@@ -195,7 +195,7 @@ impl RuleExtractor {
 
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let natures = self.0.iter().map(|source| source.description.id_source());
-        f.debug_list().entries(natures).finish()
+        let id_sources = self.0.iter().map(|source| source.description.id_source());
+        f.debug_list().entries(id_sources).finish()
     }
 }

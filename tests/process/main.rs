@@ -23,3 +23,4 @@ mod redis_support;
 #[path = "../support/mod.rs"]
 mod support;
 mod tiers_memory;
+mod type_names;

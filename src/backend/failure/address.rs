@@ -4,12 +4,12 @@ use crate::backend::{ServerId, Servers};
 
 /// The name of a server in logs.
 #[derive(Clone, Copy)]
-pub(super) struct Address<'a> {
+pub(super) struct ServerName<'a> {
     servers: &'a dyn Servers,
     server: ServerId,
 }
 
-impl<'a> Address<'a> {
+impl<'a> ServerName<'a> {
     pub(super) fn new(servers: Option<&'a dyn Servers>, server: ServerId) -> Option<Self> {
         servers.map(|servers| Self { servers, server })
     }
@@ -23,7 +23,7 @@ impl<'a> Address<'a> {
     }
 }
 
-impl fmt::Debug for Address<'_> {
+impl fmt::Debug for ServerName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.server.fmt(f)
     }

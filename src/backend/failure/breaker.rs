@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    address::Address,
+    address::ServerName,
     circuit::{Admitted, Circuit, End, Ended, Turned, micros},
 };
 use crate::{
@@ -35,13 +35,13 @@ impl Breaker {
 
     /// Lets a call through, unless the store is known not to answer.
     #[inline]
-    pub(super) fn admit<'a>(&'a self, address: Option<Address<'a>>) -> Option<Pass<'a>> {
+    pub(super) fn admit<'a>(&'a self, address: Option<ServerName<'a>>) -> Option<Pass<'a>> {
         let call = self.circuit.admit(|| self.now())?;
         Some(self.pass(call, address))
     }
 
     /// Returns the pass of a call that began while the breaker was closed.
-    pub(super) fn admitted<'a>(&'a self, address: Option<Address<'a>>) -> Pass<'a> {
+    pub(super) fn admitted<'a>(&'a self, address: Option<ServerName<'a>>) -> Pass<'a> {
         self.pass(Admitted::CLOSED, address)
     }
 
@@ -61,7 +61,7 @@ impl Breaker {
         self.circuit.is_calm()
     }
 
-    fn pass<'a>(&'a self, call: Admitted, address: Option<Address<'a>>) -> Pass<'a> {
+    fn pass<'a>(&'a self, call: Admitted, address: Option<ServerName<'a>>) -> Pass<'a> {
         Pass {
             breaker: self,
             address,
@@ -77,7 +77,7 @@ impl Breaker {
         &self,
         call: Admitted,
         ended: Ended,
-        address: Option<Address<'_>>,
+        address: Option<ServerName<'_>>,
         error: Option<&dyn fmt::Display>,
     ) {
         let at = || End {
@@ -96,7 +96,7 @@ impl Breaker {
         }
     }
 
-    fn write_log(&self, address: Option<Address<'_>>, error: Option<&dyn fmt::Display>) {
+    fn write_log(&self, address: Option<ServerName<'_>>, error: Option<&dyn fmt::Display>) {
         let now = Instant::now().into_std();
         let server = address.and_then(|address| address.text());
         let server = server.as_deref();
@@ -124,12 +124,12 @@ impl Breaker {
 pub(super) struct Pass<'a> {
     breaker: &'a Breaker,
     /// The server, if there are several.
-    address: Option<Address<'a>>,
+    address: Option<ServerName<'a>>,
     call: Option<Admitted>,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn address(&self) -> Option<Address<'a>> {
+    pub(super) fn address(&self) -> Option<ServerName<'a>> {
         self.address
     }
 

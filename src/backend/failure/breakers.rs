@@ -5,7 +5,7 @@ use std::{fmt, time::Instant};
 use smallvec::SmallVec;
 
 use super::{
-    address::Address,
+    address::ServerName,
     breaker::{Breaker, Pass},
 };
 use crate::{
@@ -57,7 +57,7 @@ impl Breakers {
         batch: &Batch<'_>,
     ) -> Option<EachPass<'a>> {
         let concerned = self.concerned(servers, batch).into_iter();
-        let admit = |server| self.of(server).admit(Address::new(servers, server));
+        let admit = |server| self.of(server).admit(ServerName::new(servers, server));
         concerned.map(admit).collect()
     }
 
@@ -171,7 +171,7 @@ impl<'a> Passes<'a> {
         self.passes.unwrap_or_else(|| {
             let concerned = breakers.concerned(servers, self.batch).into_iter();
             let admitted = |server| {
-                let address = Address::new(servers, server);
+                let address = ServerName::new(servers, server);
                 breakers.of(server).admitted(address)
             };
             concerned.map(admitted).collect()

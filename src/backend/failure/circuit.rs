@@ -17,7 +17,7 @@ pub(super) const PROBE: Duration = Duration::from_secs(5);
 
 /// The state of a breaker. Times are microseconds since its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CircuitState {
     /// Lets all calls through. `failures` of them have failed in a row.
     Closed { failures: u32 },
     /// Lets one call through after `retry_at`, as a probe. During a probe, `retry_at` is the time at which it is given up.
@@ -54,7 +54,7 @@ pub(super) struct End {
 
 /// A call that was let through. A probe carries the state that it has set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Admitted(Option<State>);
+pub(super) struct Admitted(Option<CircuitState>);
 
 impl Admitted {
     /// A call that was let through by a closed breaker.
@@ -73,21 +73,21 @@ impl<W: Word> Circuit<W> {
     pub(super) fn new(threshold: u32) -> Self {
         Self {
             threshold,
-            word: W::new(State::CLOSED.encode()),
+            word: W::new(CircuitState::CLOSED.encode()),
         }
     }
 
     /// Lets a call through, unless the store is known not to answer.
     #[inline]
     pub(super) fn admit(&self, now: impl FnOnce() -> u64) -> Option<Admitted> {
-        if let State::Closed { .. } = self.state() {
+        if let CircuitState::Closed { .. } = self.state() {
             return Some(Admitted(None));
         }
         let now = now();
         let (before, after) = self.change(|state| state.probed(now));
         match before {
-            State::Closed { .. } => Some(Admitted(None)),
-            State::Open { .. } => (before != after).then_some(Admitted(Some(after))),
+            CircuitState::Closed { .. } => Some(Admitted(None)),
+            CircuitState::Open { .. } => (before != after).then_some(Admitted(Some(after))),
         }
     }
 
@@ -95,18 +95,18 @@ impl<W: Word> Circuit<W> {
     #[inline]
     pub(super) fn admits(&self, now: impl FnOnce() -> u64) -> bool {
         match self.state() {
-            State::Closed { .. } => true,
-            State::Open { retry_at, .. } => now() >= retry_at,
+            CircuitState::Closed { .. } => true,
+            CircuitState::Open { retry_at, .. } => now() >= retry_at,
         }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state(), State::Open { .. })
+        matches!(self.state(), CircuitState::Open { .. })
     }
 
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
-        self.state() == State::CLOSED
+        self.state() == CircuitState::CLOSED
     }
 
     /// Counts the end of a call, and returns whether the breaker has opened or closed.
@@ -128,21 +128,21 @@ impl<W: Word> Circuit<W> {
         let at = at();
         let (before, after) = self.change(|state| state.after(call, ended, self.threshold, at));
         match (before, after) {
-            (State::Closed { .. }, State::Open { .. }) => Some(Turned::Opened),
-            (State::Open { .. }, State::Closed { .. }) => Some(Turned::Closed),
+            (CircuitState::Closed { .. }, CircuitState::Open { .. }) => Some(Turned::Opened),
+            (CircuitState::Open { .. }, CircuitState::Closed { .. }) => Some(Turned::Closed),
             _ => None,
         }
     }
 
-    fn state(&self) -> State {
-        State::decode(self.word.load())
+    fn state(&self) -> CircuitState {
+        CircuitState::decode(self.word.load())
     }
 
     /// Changes the state in one step, and returns the states before and after.
-    fn change(&self, next: impl Fn(State) -> State) -> (State, State) {
+    fn change(&self, next: impl Fn(CircuitState) -> CircuitState) -> (CircuitState, CircuitState) {
         let mut word = self.word.load();
         loop {
-            let before = State::decode(word);
+            let before = CircuitState::decode(word);
             let after = next(before);
             if before == after {
                 return (before, after);
@@ -155,7 +155,7 @@ impl<W: Word> Circuit<W> {
     }
 }
 
-impl State {
+impl CircuitState {
     const CLOSED: Self = Self::Closed { failures: 0 };
 
     /// Returns the state after a call has asked to be let through.
@@ -323,7 +323,7 @@ mod tests {
                 now: LATER,
                 part: 512,
             });
-            assert_eq!(circuit.state(), State::CLOSED);
+            assert_eq!(circuit.state(), CircuitState::CLOSED);
         });
     }
 
@@ -388,22 +388,22 @@ mod tests {
 
     #[test]
     fn every_state_is_read_as_it_was_written() {
-        let open = |retry_at, doublings| State::Open {
+        let open = |retry_at, doublings| CircuitState::Open {
             retry_at,
             doublings,
         };
-        let closed = |failures| State::Closed { failures };
+        let closed = |failures| CircuitState::Closed { failures };
         for state in [
-            State::CLOSED,
+            CircuitState::CLOSED,
             closed(5),
             closed(u32::MAX),
             open(0, 0),
             open((1 << 60) - 1, 4),
         ] {
-            assert_eq!(State::decode(state.encode()), state);
+            assert_eq!(CircuitState::decode(state.encode()), state);
         }
         assert_eq!(
-            State::open(u32::MAX, End { now: 0, part: 1024 }),
+            CircuitState::open(u32::MAX, End { now: 0, part: 1024 }),
             open(1_000_000, 4)
         );
     }

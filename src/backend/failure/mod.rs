@@ -278,8 +278,8 @@ impl<B: Backend> FailurePolicy<B> {
         {
             self.fallbacks.count(OnFailure::Refuse);
             return Err(match certain {
-                true => BackendError::not_done(Refused),
-                false => BackendError::unavailable(Refused),
+                true => BackendError::not_done(RefusedByLimit),
+                false => BackendError::unavailable(RefusedByLimit),
             });
         }
         let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
@@ -360,7 +360,7 @@ fn may_be_local(batch: &Batch<'_>) -> bool {
 /// The error for a limit that refuses while the store does not answer.
 #[derive(Debug, Error)]
 #[error("the store does not answer, and a limit refuses requests that it cannot count")]
-struct Refused;
+struct RefusedByLimit;
 
 /// The error for a store that is not asked because its breaker is open.
 #[derive(Debug, Error)]

@@ -51,7 +51,7 @@ pub(super) struct Return {
 
 /// The answer of a bucket to a request.
 #[derive(Debug)]
-pub(super) enum Attempt {
+pub(super) enum LeaseAnswer {
     /// The cost was taken, and this much is left.
     Taken(Stock),
     /// More units are being charged. `Notify` wakes the caller when the charge ends.
@@ -108,17 +108,17 @@ impl LeasedBucket {
     }
 
     /// Takes `cost` from the held units, or returns where to get it.
-    pub(super) fn attempt(&mut self, cost: u32) -> Attempt {
+    pub(super) fn attempt(&mut self, cost: u32) -> LeaseAnswer {
         self.uses = self.uses.saturating_add(1);
         if self.take(cost) {
-            return Attempt::Taken(self.held);
+            return LeaseAnswer::Taken(self.held);
         }
         if self.coming > 0 {
-            return Attempt::Wait(Arc::clone(&self.waiting));
+            return LeaseAnswer::Wait(Arc::clone(&self.waiting));
         }
         match self.begin_to_charge(cost) {
-            0 => Attempt::Ask,
-            ahead => Attempt::Charge(ahead),
+            0 => LeaseAnswer::Ask,
+            ahead => LeaseAnswer::Charge(ahead),
         }
     }
 

@@ -16,14 +16,14 @@ use crate::{
 
 /// A charge at the store. When it ends, even by being dropped, the waiting requests continue. A charge with an unknown
 /// outcome brings no units.
-pub(super) struct Charging<'a, B> {
+pub(super) struct ChargeAhead<'a, B> {
     shared: &'a Shared<B>,
     bucket: Fingerprint,
     ahead: u32,
     come: Stock,
 }
 
-impl<'a, B: Backend> Charging<'a, B> {
+impl<'a, B: Backend> ChargeAhead<'a, B> {
     pub(super) fn new(shared: &'a Shared<B>, bucket: Fingerprint, ahead: u32) -> Self {
         Self {
             shared,
@@ -95,7 +95,7 @@ impl<'a, B: Backend> Charging<'a, B> {
     }
 }
 
-impl<B> Drop for Charging<'_, B> {
+impl<B> Drop for ChargeAhead<'_, B> {
     fn drop(&mut self) {
         self.shared.pool.charged(self.bucket, self.come);
     }

@@ -16,8 +16,8 @@ use async_trait::async_trait;
 use tokio::time;
 
 use self::{
-    bucket::Attempt,
-    charge::Charging,
+    bucket::LeaseAnswer,
+    charge::ChargeAhead,
     leasable::{Leasable, Stock},
     moment::Moment,
     shared::Shared,
@@ -147,12 +147,12 @@ impl<B: Backend> Lease<B> {
         loop {
             let moment = shared.moment(batch);
             match shared.pool.attempt(moment, member) {
-                Attempt::Taken(left) => return Ok(passed(moment, algorithm, left)),
-                Attempt::Charge(ahead) => {
-                    let charging = Charging::new(shared, bucket, ahead);
+                LeaseAnswer::Taken(left) => return Ok(passed(moment, algorithm, left)),
+                LeaseAnswer::Charge(ahead) => {
+                    let charging = ChargeAhead::new(shared, bucket, ahead);
                     return charging.decide(batch, member, algorithm).await;
                 }
-                Attempt::Wait(charge) if may_wait => {
+                LeaseAnswer::Wait(charge) if may_wait => {
                     may_wait = false;
                     let ended = charge.notified();
                     // The charge may have ended between `attempt` and `notified`. Then nothing would wake this request.
@@ -160,7 +160,7 @@ impl<B: Backend> Lease<B> {
                         let _ = time::timeout(PATIENCE, ended).await;
                     }
                 }
-                Attempt::Wait(_) | Attempt::Ask => return self.inner().apply(batch).await,
+                LeaseAnswer::Wait(_) | LeaseAnswer::Ask => return self.inner().apply(batch).await,
             }
         }
     }

@@ -12,7 +12,7 @@ use ahash::RandomState;
 use indexmap::IndexMap;
 
 use super::{
-    bucket::{Attempt, LeasedBucket, Return},
+    bucket::{LeaseAnswer, LeasedBucket, Return},
     leasable::{Leasable, Stock},
     moment::Moment,
 };
@@ -25,11 +25,11 @@ const ROOM: usize = 256;
 /// The number of places that are searched to make room for another bucket.
 const LOOKS: usize = 8;
 
-type Shard = IndexMap<Fingerprint, LeasedBucket, RandomState>;
+type PoolShard = IndexMap<Fingerprint, LeasedBucket, RandomState>;
 
 #[derive(Default)]
 pub(super) struct Pool {
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<PoolShard>; SHARDS],
     /// Units to give back because their limits have changed.
     returns: Mutex<Vec<Return>>,
     is_closed: AtomicBool,
@@ -37,11 +37,11 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Takes a member's cost from the held units, or returns where to get it.
-    pub(super) fn attempt(&self, moment: Moment, member: &Member<'_>) -> Attempt {
+    pub(super) fn attempt(&self, moment: Moment, member: &Member<'_>) -> LeaseAnswer {
         let mut shard = self.lock(member.fingerprint);
         match self.bucket(&mut shard, moment, member) {
             Some(bucket) => bucket.attempt(member.cost),
-            None => Attempt::Ask,
+            None => LeaseAnswer::Ask,
         }
     }
 
@@ -142,7 +142,7 @@ impl Pool {
     /// Returns the bucket of a member, adapted to its limit. Creates a new one if there is room.
     fn bucket<'a>(
         &self,
-        shard: &'a mut Shard,
+        shard: &'a mut PoolShard,
         moment: Moment,
         member: &Member<'_>,
     ) -> Option<&'a mut LeasedBucket> {
@@ -166,7 +166,7 @@ impl Pool {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-    fn lock(&self, bucket: Fingerprint) -> MutexGuard<'_, Shard> {
+    fn lock(&self, bucket: Fingerprint) -> MutexGuard<'_, PoolShard> {
         lock(&self.shards[bucket.high as usize % SHARDS])
     }
 }
@@ -184,7 +184,7 @@ impl fmt::Debug for Pool {
 
 /// Removes a bucket that is hardly used, if there is no room for another one.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-fn make_room(shard: &mut Shard, newcomer: Fingerprint) {
+fn make_room(shard: &mut PoolShard, newcomer: Fingerprint) {
     if shard.len() < ROOM {
         return;
     }

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::{
     Lease,
-    charge::Charging,
+    charge::ChargeAhead,
     leasable::{Leasable, Stock},
     moment::Moment,
     shared::Shared,
@@ -20,7 +20,7 @@ use crate::{
 
 /// The held units of one member.
 #[derive(Clone, Copy)]
-struct Held<'a> {
+struct HeldMember<'a> {
     member: &'a Member<'a>,
     algorithm: Leasable,
     /// The units left once the batch is decided.
@@ -33,7 +33,7 @@ struct Held<'a> {
 struct FromMemory<'a, B> {
     shared: &'a Shared<B>,
     moment: Moment,
-    members: SmallVec<[Option<Held<'a>>; 4]>,
+    members: SmallVec<[Option<HeldMember<'a>>; 4]>,
 }
 
 impl<B: Backend> Lease<B> {
@@ -76,7 +76,7 @@ impl<B: Backend> Lease<B> {
         };
         let (shared, member) = (self.shared.clone(), OwnedMember::from(member));
         runtime.spawn(async move {
-            let charging = Charging::new(&shared, bucket, ahead);
+            let charging = ChargeAhead::new(&shared, bucket, ahead);
             charging.alone(moment, &member).await;
         });
     }
@@ -96,7 +96,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         taken
     }
 
-    fn take_one(&self, batch: &Batch<'_>, member: &'a Member<'a>) -> Option<Held<'a>> {
+    fn take_one(&self, batch: &Batch<'_>, member: &'a Member<'a>) -> Option<HeldMember<'a>> {
         let algorithm = Leasable::of(member).filter(|_| member.cost > 0)?;
         let (pool, moment) = (&self.shared.pool, self.moment);
         let (left, units) = match batch.action(member) {
@@ -105,7 +105,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
             _ => return None,
         };
         let lent = Stock { units, ..left };
-        Some(Held {
+        Some(HeldMember {
             member,
             algorithm,
             left,

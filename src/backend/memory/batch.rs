@@ -8,7 +8,7 @@ use super::{
     histories::{Histories, LockedRecords},
     shard::Shards,
     table::Table,
-    value::Value,
+    value::RowValue,
 };
 use crate::{
     clock::Timestamp,
@@ -100,20 +100,20 @@ impl<'a> LockedBuckets<'a> {
 /// Returns the new value of a row after the decision on a member, if it changes.
 #[inline(always)]
 pub(super) fn changed(
-    stored: Value,
+    stored: RowValue,
     action: Action,
     member: &Member<'_>,
     answer: &Answer,
     now: Timestamp,
-) -> Option<Value> {
+) -> Option<RowValue> {
     let changed = match (member.algorithm, answer.state) {
-        _ if action == Action::Reset => Some(Value::FULL),
+        _ if action == Action::Reset => Some(RowValue::FULL),
         (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-            (tat != stored.tat()).then(|| Value::gcra(tat, gcra.tolerance()))
+            (tat != stored.tat()).then(|| RowValue::gcra(tat, gcra.tolerance()))
         }
         // A charge that passes changes the period, or the amount in it.
         (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() && answer.passed => {
-            (usage != stored.usage()).then(|| Value::quota(quota, usage))
+            (usage != stored.usage()).then(|| RowValue::quota(quota, usage))
         }
         _ => None,
     };

@@ -1,6 +1,6 @@
 //! A bucket as a row stores it.
 
-use super::value::Value;
+use super::value::RowValue;
 use crate::{clock::Timestamp, transaction::Fingerprint};
 
 /// A bucket in 24 bytes. The default is an empty slot, which no fingerprint matches.
@@ -16,7 +16,7 @@ pub(super) struct RowBucket {
 
 impl RowBucket {
     #[inline]
-    pub(super) fn new(print: &Fingerprint, value: Value) -> Self {
+    pub(super) fn new(print: &Fingerprint, value: RowValue) -> Self {
         Self {
             low: print.low,
             high: stored_high(print),
@@ -26,15 +26,15 @@ impl RowBucket {
     }
 
     #[inline]
-    pub(super) fn value(&self) -> Value {
-        Value {
+    pub(super) fn value(&self) -> RowValue {
+        RowValue {
             bits: self.value_bits,
             low: self.value_low,
         }
     }
 
     #[inline]
-    pub(super) fn set(&mut self, value: Value) {
+    pub(super) fn set(&mut self, value: RowValue) {
         self.value_bits = value.bits;
         self.value_low = value.low;
     }
@@ -76,11 +76,11 @@ mod tests {
     #[test]
     fn bucket_keeps_the_value_of_its_fingerprint() {
         let print = Fingerprint { low: 7, high: 11 };
-        let value = Value::gcra(Tat { us: 5, frac: 3 }, Ticks::from_micros(9));
+        let value = RowValue::gcra(Tat { us: 5, frac: 3 }, Ticks::from_micros(9));
         let mut bucket = RowBucket::new(&print, value);
         assert!(bucket.is_of(&print) && bucket.value() == value);
-        bucket.set(Value::FULL);
-        assert!(bucket.is_of(&print) && bucket.value() == Value::FULL);
+        bucket.set(RowValue::FULL);
+        assert!(bucket.is_of(&print) && bucket.value() == RowValue::FULL);
         assert!(!RowBucket::default().is_of(&print));
     }
 }

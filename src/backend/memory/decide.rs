@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{
     MemoryBackend,
     batch::{LockedBuckets, changed},
-    value::Value,
+    value::RowValue,
 };
 use crate::{
     backend::BackendError,
@@ -50,7 +50,7 @@ impl MemoryBackend {
         let Some(tat) = gcra.spend(stored, now.as_micros(), cost) else {
             return Err(stored);
         };
-        rows.put_used(place, &print, Value::gcra(tat, gcra.tolerance()), now);
+        rows.put_used(place, &print, RowValue::gcra(tat, gcra.tolerance()), now);
         drop(rows);
         self.begun_in_row(stored.us == 0, &print);
         Ok(tat)
@@ -72,7 +72,7 @@ impl MemoryBackend {
         let Some(usage) = quota.spend(stored, now.as_micros(), cost) else {
             return Err(quota.current(stored, now.as_micros()));
         };
-        rows.put_used(place, &print, Value::quota(quota, usage), now);
+        rows.put_used(place, &print, RowValue::quota(quota, usage), now);
         drop(rows);
         self.begun_in_row(stored.used == 0, &print);
         Ok(usage)
@@ -139,8 +139,8 @@ impl MemoryBackend {
             return answer;
         }
         let value = match tat.us >= now.as_micros() {
-            true => Value::gcra(tat, gcra.tolerance()),
-            false => Value::FULL,
+            true => RowValue::gcra(tat, gcra.tolerance()),
+            false => RowValue::FULL,
         };
         rows.put(place, print, value, now);
         drop(rows);
@@ -224,7 +224,7 @@ impl MemoryBackend {
             Algorithm::Gcra(_) | Algorithm::Quota(_) => self.forget_history(print),
             Algorithm::Tiers(_) | Algorithm::Window(_) => {
                 let mut rows = self.rows.lock(self.rows.of(print));
-                rows.set(print, Value::FULL, now);
+                rows.set(print, RowValue::FULL, now);
             }
         }
     }

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 #[cfg(feature = "failure-policy")]
 use self::batch::LockedBuckets;
 #[cfg(feature = "failure-policy")]
-use self::value::Value;
+use self::value::RowValue;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
 use crate::{
@@ -167,7 +167,7 @@ impl MemoryBackend {
         let before = value.tat();
         let after = change(before);
         if after != before {
-            let value = Value::gcra(after, gcra.tolerance());
+            let value = RowValue::gcra(after, gcra.tolerance());
             rows.put(place, print, value.unless_full(now), now);
         }
         (before, after)
@@ -188,7 +188,7 @@ impl MemoryBackend {
         let before = quota.current(value.usage(), now.as_micros());
         let after = change(before);
         if after != before {
-            let value = Value::quota(quota, after);
+            let value = RowValue::quota(quota, after);
             rows.put(place, print, value.unless_full(now), now);
         }
         (before, after)

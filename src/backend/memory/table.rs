@@ -16,7 +16,7 @@ use super::{
     bucket::RowBucket,
     row::{Row, SLOTS},
     shard::pick,
-    value::Value,
+    value::RowValue,
 };
 use crate::{clock::Timestamp, transaction::Fingerprint};
 
@@ -65,16 +65,16 @@ impl Table {
     }
 
     /// Returns the stored value of a bucket.
-    pub(super) fn get(&self, print: &Fingerprint) -> Value {
+    pub(super) fn get(&self, print: &Fingerprint) -> RowValue {
         self.look(print).0
     }
 
     /// Returns the stored value of a bucket, and its place, to [put](Self::put) another value there.
     #[inline(always)]
-    pub(super) fn look(&self, print: &Fingerprint) -> (Value, Option<BucketSlot>) {
+    pub(super) fn look(&self, print: &Fingerprint) -> (RowValue, Option<BucketSlot>) {
         let first = self.first_row(print.low);
         let Some(row) = self.rows.get(first) else {
-            return (Value::FULL, None);
+            return (RowValue::FULL, None);
         };
         match row.find(print) {
             Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row: first, slot })),
@@ -83,25 +83,25 @@ impl Table {
     }
 
     #[inline]
-    fn look_in_second(&self, print: &Fingerprint, first: usize) -> (Value, Option<BucketSlot>) {
+    fn look_in_second(&self, print: &Fingerprint, first: usize) -> (RowValue, Option<BucketSlot>) {
         let row = self.second_row(print.low, first);
         match self.rows[row].find(print) {
             Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row, slot })),
-            None => (Value::FULL, None),
+            None => (RowValue::FULL, None),
         }
     }
 
-    /// Stores the value of a bucket that was found at `place`. A bucket that is full again has [`Value::FULL`], which is not
-    /// stored.
+    /// Stores the value of a bucket that was found at `place`. A bucket that is full again has [`RowValue::FULL`], which is
+    /// not stored.
     #[inline(always)]
     pub(super) fn put(
         &mut self,
         place: Option<BucketSlot>,
         print: &Fingerprint,
-        value: Value,
+        value: RowValue,
         now: Timestamp,
     ) {
-        match value == Value::FULL {
+        match value == RowValue::FULL {
             true => self.forget(place),
             false => self.put_used(place, print, value, now),
         }
@@ -113,10 +113,10 @@ impl Table {
         &mut self,
         place: Option<BucketSlot>,
         print: &Fingerprint,
-        value: Value,
+        value: RowValue,
         now: Timestamp,
     ) {
-        debug_assert!(value != Value::FULL, "a charge leaves less than all");
+        debug_assert!(value != RowValue::FULL, "a charge leaves less than all");
         // The common case stays small enough to inline. The rare ones are in separate functions.
         match place {
             Some(place) => self.bucket_mut(place).set(value),
@@ -125,14 +125,14 @@ impl Table {
     }
 
     /// Stores a bucket. If there is no room, a new one replaces another.
-    pub(super) fn set(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
+    pub(super) fn set(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
         let (_, place) = self.look(print);
         self.put(place, print, value.unless_full(now), now);
     }
 
     /// Stores a new bucket.
     #[inline(never)]
-    fn add(&mut self, print: &Fingerprint, value: Value, now: Timestamp) {
+    fn add(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
         // Making room may move buckets, so the place is only known afterwards.
         let place = self.vacate(print.low, now);
         *self.bucket_mut(place) = RowBucket::new(print, value);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     fn put(table: &mut Table, n: u64, after_us: u64, tolerance: Ticks) {
-        table.set(&print(n), Value::gcra(tat(after_us), tolerance), NOW);
+        table.set(&print(n), RowValue::gcra(tat(after_us), tolerance), NOW);
     }
 
     fn stored(table: &Table, n: u64) -> Tat {
@@ -484,7 +484,7 @@ mod tests {
                 us: later.as_micros() + 1_000,
                 frac: 0,
             };
-            table.set(&print(n), Value::gcra(tat, SECOND), later);
+            table.set(&print(n), RowValue::gcra(tat, SECOND), later);
         }
         assert_eq!(table.rows.len(), rows);
         assert_eq!(held(&table, 10_000..15_000), 5_000);
@@ -532,7 +532,7 @@ mod tests {
         let second = (1..).map(|n| print(n).low).find(collides).unwrap();
         let mut table = Table::new(CAP);
         let mut put = |low: u64, high: u64| {
-            let value = Value::gcra(tat(1000 + high), SECOND);
+            let value = RowValue::gcra(tat(1000 + high), SECOND);
             table.set(&Fingerprint { low, high }, value, NOW);
             assert!(table.rows.len() <= largest, "{} rows", table.rows.len());
             assert_eq!(
@@ -565,7 +565,7 @@ mod tests {
         let later = Timestamp::from_micros(NOW.as_micros() + 1);
         for n in [1, 2] {
             put(&mut table, n, 10 * (n % 2), SECOND);
-            table.set(&print(n), Value::gcra(tat(0), SECOND), later);
+            table.set(&print(n), RowValue::gcra(tat(0), SECOND), later);
         }
         assert_eq!((table.occupied(), stored(&table, 1)), (0, Tat::default()));
         // The clock may step back before one that is full just now.

@@ -8,7 +8,7 @@ use crate::{
 
 /// The state of a bucket. The default is a full bucket, which need not be stored.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Value {
+pub(super) struct RowValue {
     /// A TAT's microseconds in the lower 53 bits and a [`Scale`] above them. From [`QUOTA`] on, the start of a period in
     /// the lower 52 bits, and a [`Period`] and a level above them.
     pub(super) bits: u64,
@@ -26,7 +26,7 @@ const QUOTA: u64 = 1640 << TAT_BITS;
 /// The number of levels that approximate the used part of a quota.
 const LEVELS: u64 = 8;
 
-impl Value {
+impl RowValue {
     pub(super) const FULL: Self = Self { bits: 0, low: 0 };
 
     #[inline]
@@ -213,12 +213,12 @@ mod tests {
                 us: (1 << 53) - 1,
                 frac: u32::MAX - 1,
             };
-            let value = Value::gcra(tat, Ticks::from_micros(us));
+            let value = RowValue::gcra(tat, Ticks::from_micros(us));
             assert_eq!((value.tat(), value.usage()), (tat, Usage::NOTHING));
             assert!(value.debt(NOW) > 0);
         }
         let fraction = Tat { us: 0, frac: 1 };
-        let value = Value::gcra(fraction, Ticks { us: 0, frac: 1 });
+        let value = RowValue::gcra(fraction, Ticks { us: 0, frac: 1 });
         assert_eq!(value.tat(), fraction);
     }
 
@@ -227,7 +227,7 @@ mod tests {
         for us in [1 << 53, 1 << 58, u64::MAX] {
             for tolerance in [0, 1, 1_000_000, 1 << 51, u64::MAX] {
                 let tolerance = Ticks::from_micros(tolerance);
-                let value = Value::gcra(Tat::from_micros(us), tolerance);
+                let value = RowValue::gcra(Tat::from_micros(us), tolerance);
                 assert_eq!(value.tat(), Tat::from_micros((1 << 53) - 1));
                 assert_eq!(value.scale().0, Scale::new(tolerance).0);
                 assert!(value.debt(NOW) > 0);
@@ -253,7 +253,7 @@ mod tests {
                 let quota = Quota::new(size, per).unwrap();
                 for used in [1, size / 2, size, u32::MAX] {
                     let usage = quota.debit(Usage::NOTHING, NOW.as_micros(), used);
-                    let value = Value::quota(&quota, usage);
+                    let value = RowValue::quota(&quota, usage);
                     assert_eq!((value.tat(), value.usage()), (Tat::default(), usage));
                     if used == 0 {
                         continue;
@@ -272,7 +272,7 @@ mod tests {
             start_us: (1 << 52) - 1,
             used: u32::MAX,
         };
-        assert_eq!(Value::quota(&quota, usage).usage(), usage);
+        assert_eq!(RowValue::quota(&quota, usage).usage(), usage);
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         let quota = Quota::new(100, Per::Day).unwrap();
         let debts = (1..=101).map(|used| {
             let usage = quota.debit(Usage::NOTHING, NOW.as_micros(), used);
-            Value::quota(&quota, usage).debt(NOW)
+            RowValue::quota(&quota, usage).debt(NOW)
         });
         let debts: Vec<_> = debts.collect();
         assert!(debts.is_sorted() && debts[0] > 0, "{debts:?}");

@@ -15,7 +15,7 @@ use super::error::RedisError;
 /// runtime ends, the task starts again in the next runtime that uses it.
 pub(super) struct Background {
     make: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
-    task: ArcSwapOption<Task>,
+    task: ArcSwapOption<AbortOnDrop>,
     starting: Mutex<()>,
 }
 
@@ -52,7 +52,7 @@ impl Background {
         })?;
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_running() {
-            let task = Task(runtime.spawn((self.make)()));
+            let task = AbortOnDrop(runtime.spawn((self.make)()));
             self.task.store(Some(task.into()));
         }
         Ok(())
@@ -69,9 +69,9 @@ impl fmt::Debug for Background {
 
 /// A task that ends when this handle is dropped.
 #[derive(Debug)]
-pub(super) struct Task<T = ()>(pub(super) JoinHandle<T>);
+pub(super) struct AbortOnDrop<T = ()>(pub(super) JoinHandle<T>);
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

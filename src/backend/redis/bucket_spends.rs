@@ -17,7 +17,7 @@ use crate::clock::Timestamp;
 
 /// A spend in a group. Spends from one bucket are next to each other, in order.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct GroupedSpend<'a> {
     pub(super) bucket: usize,
     pub(super) call: usize,
     pub(super) spend: &'a Spend,
@@ -30,7 +30,7 @@ pub(super) type Answers = SmallVec<[Result<ScriptAnswer, Failure>; 1]>;
 /// spends that fit or, with tiers, of granted units. So this replays the spends in order. Both must count the same
 /// number.
 pub(super) fn answer_bucket(
-    places: &[Place<'_>],
+    places: &[GroupedSpend<'_>],
     now: Timestamp,
     found: Option<&Value>,
     answers: &mut Answers,
@@ -81,7 +81,7 @@ pub(super) fn answer_bucket(
 
 /// Computes the answer to each spend from a bucket with tiers.
 fn answer_grants(
-    places: &[Place<'_>],
+    places: &[GroupedSpend<'_>],
     now: Timestamp,
     found: Option<&Value>,
     answers: &mut Answers,
@@ -124,7 +124,7 @@ fn answer_grants(
 
 /// Answers the spends in order, when the script has granted `left` units in all. Returns `None` if that cannot be.
 fn replay_grants(
-    places: &[Place<'_>],
+    places: &[GroupedSpend<'_>],
     now: Timestamp,
     mut stored: StoredTiers,
     mut left: u64,
@@ -145,7 +145,7 @@ fn replay_grants(
 /// Answers the spends when the write has failed: each of them finds the stored state. A spend that fits gets the error,
 /// and the others are denied.
 fn refuse_grants(
-    places: &[Place<'_>],
+    places: &[GroupedSpend<'_>],
     now: Timestamp,
     stored: &StoredTiers,
     fault: &str,

@@ -12,7 +12,7 @@ use super::{
     error::RedisError,
     keys::KeyForm,
     lanes::MOST_TOGETHER,
-    servers::{Servers, Watched},
+    servers::{RedisServers, Watched},
 };
 use crate::{
     check::{Checks, Reporter},
@@ -139,7 +139,7 @@ impl RedisBackendBuilder {
         Ok(backend)
     }
 
-    fn servers(&self, reporter: &Reporter) -> Result<Servers, RedisError> {
+    fn servers(&self, reporter: &Reporter) -> Result<RedisServers, RedisError> {
         let ping_timeout = self.ping_timeout.unwrap_or(PING_TIMEOUT);
         let settings = LinkSettings {
             together: self.together,
@@ -147,10 +147,10 @@ impl RedisBackendBuilder {
         };
         let clients = match &self.source {
             ConnectionSource::Url(url) => {
-                return Servers::new(config::parse(url)?, self.connections, settings);
+                return RedisServers::new(config::parse(url)?, self.connections, settings);
             }
             ConnectionSource::Config(config) => {
-                return Servers::new((**config).clone(), self.connections, settings);
+                return RedisServers::new((**config).clone(), self.connections, settings);
             }
             ConnectionSource::Client(client) => vec![client.clone()],
             ConnectionSource::Pool(pool) => pool.clients().to_vec(),
@@ -168,6 +168,6 @@ impl RedisBackendBuilder {
                  `unresponsive` there",
             ));
         }
-        Servers::borrow(clients, settings, reporter)
+        RedisServers::borrow(clients, settings, reporter)
     }
 }

@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     answer::ScriptAnswer,
     arguments::{clock, integer, without_zeros},
-    bucket_spends::{Answers, Place, answer_bucket},
+    bucket_spends::{Answers, GroupedSpend, answer_bucket},
     call::ScriptCall,
     error::Failure,
     script::{BATCH, SPEND, Script},
@@ -20,12 +20,12 @@ use crate::clock::Timestamp;
 /// Calls that travel together. The server decides them in order.
 pub(super) struct Group<'a> {
     calls: SmallVec<[&'a ScriptCall; 1]>,
-    form: Form<'a>,
+    form: GroupForm<'a>,
 }
 
-enum Form<'a> {
+enum GroupForm<'a> {
     Spend,
-    Spends(Vec<Place<'a>>),
+    Spends(Vec<GroupedSpend<'a>>),
     Batches,
 }
 
@@ -33,10 +33,10 @@ impl<'a> Group<'a> {
     pub(super) fn new(calls: impl IntoIterator<Item = &'a ScriptCall>) -> Self {
         let calls: SmallVec<[_; 1]> = calls.into_iter().collect();
         let form = match places(&calls) {
-            None => Form::Batches,
+            None => GroupForm::Batches,
             Some(places) => match places[..] {
-                [place] if place.spend.is_of_gcra() => Form::Spend,
-                _ => Form::Spends(places),
+                [place] if place.spend.is_of_gcra() => GroupForm::Spend,
+                _ => GroupForm::Spends(places),
             },
         };
         Self { calls, form }
@@ -44,9 +44,11 @@ impl<'a> Group<'a> {
 
     pub(super) fn script(&self) -> &'static Script {
         match &self.form {
-            Form::Spend => &SPEND,
-            Form::Spends(places) => places.first().map_or(&BATCH, |place| place.spend.script()),
-            Form::Batches => &BATCH,
+            GroupForm::Spend => &SPEND,
+            GroupForm::Spends(places) => {
+                places.first().map_or(&BATCH, |place| place.spend.script())
+            }
+            GroupForm::Batches => &BATCH,
         }
     }
 
@@ -54,9 +56,9 @@ impl<'a> Group<'a> {
     pub(super) fn arguments(&self, script: &'static str) -> Vec<Value> {
         let mut arguments = vec![Value::from_static_str(script)];
         match &self.form {
-            Form::Spend => self.calls[0].push_spend(&mut arguments),
-            Form::Spends(places) => self.push_spends(places, &mut arguments),
-            Form::Batches => self.push_batches(&mut arguments),
+            GroupForm::Spend => self.calls[0].push_spend(&mut arguments),
+            GroupForm::Spends(places) => self.push_spends(places, &mut arguments),
+            GroupForm::Batches => self.push_batches(&mut arguments),
         }
         arguments
     }
@@ -64,12 +66,12 @@ impl<'a> Group<'a> {
     /// Splits the script's answer into the answers for each call.
     pub(super) fn answers(&self, reply: &Value) -> Answers {
         match (&self.form, reply) {
-            (Form::Spend, reply) => smallvec![ScriptAnswer::read(reply)],
-            (Form::Spends(places), reply) => self.answers_to_spends(places, reply),
-            (Form::Batches, Value::Array(replies)) if replies.len() == self.calls.len() => {
+            (GroupForm::Spend, reply) => smallvec![ScriptAnswer::read(reply)],
+            (GroupForm::Spends(places), reply) => self.answers_to_spends(places, reply),
+            (GroupForm::Batches, Value::Array(replies)) if replies.len() == self.calls.len() => {
                 replies.iter().map(ScriptAnswer::read).collect()
             }
-            (Form::Batches, reply) => self.each(|| Failure::garbled(reply)),
+            (GroupForm::Batches, reply) => self.each(|| Failure::garbled(reply)),
         }
     }
 
@@ -87,9 +89,10 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn push_spends(&self, places: &[Place<'_>], arguments: &mut Vec<Value>) {
+    fn push_spends(&self, places: &[GroupedSpend<'_>], arguments: &mut Vec<Value>) {
         let mut kinds: SmallVec<[&Spend; 4]> = SmallVec::new();
-        let alike = |a: &Place<'_>, b: &Place<'_>| a.bucket == b.bucket && a.spend == b.spend;
+        let alike =
+            |a: &GroupedSpend<'_>, b: &GroupedSpend<'_>| a.bucket == b.bucket && a.spend == b.spend;
         let mut runs = Vec::with_capacity(places.len());
         for run in places.chunk_by(alike) {
             let known = kinds.iter().position(|kind| *kind == run[0].spend);
@@ -115,7 +118,7 @@ impl<'a> Group<'a> {
         without_zeros(arguments);
     }
 
-    fn answers_to_spends(&self, places: &[Place<'_>], reply: &Value) -> Answers {
+    fn answers_to_spends(&self, places: &[GroupedSpend<'_>], reply: &Value) -> Answers {
         let garbled = || Failure::garbled(reply);
         let Value::Array(found) = reply else {
             return self.each(garbled);
@@ -146,14 +149,14 @@ impl<'a> Group<'a> {
 
 /// Returns the places of spends that one script can decide at one instant. Returns `None` if a call is of another kind,
 /// or if a bucket occurs with two algorithms.
-fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<Place<'a>>> {
+fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<GroupedSpend<'a>>> {
     let first = calls.first()?.spend()?;
     let mut buckets = HashMap::<_, _, RandomState>::default();
     let places = calls.iter().enumerate().map(|(place, call)| {
         let spend = call.spend().filter(|spend| spend.is_with(first))?;
         let next = buckets.len();
         let key = call.keys[0].as_bytes()?;
-        Some(Place {
+        Some(GroupedSpend {
             bucket: *buckets.entry(key).or_insert(next),
             call: place,
             spend,

@@ -35,12 +35,12 @@ use crate::transaction::{LimitKey, Member};
 /// an id of more than 128 bytes is replaced by its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyForm {
-    parts: Vec<Part>,
+    parts: Vec<KeyPart>,
     hashed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum KeyPart {
     Text(Box<str>),
     Limit,
     Id,
@@ -99,13 +99,13 @@ impl KeyForm {
         let mut key = String::with_capacity(64);
         for part in &self.parts {
             match part {
-                Part::Text(text) => key.push_str(text),
-                Part::Limit => match member.key.limit {
+                KeyPart::Text(text) => key.push_str(text),
+                KeyPart::Limit => match member.key.limit {
                     LimitKey::Name(name) => key.push_str(name),
                     LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
                 },
-                Part::Id => self.push_id(&mut key, member.key.id, 32),
-                Part::Tag => {
+                KeyPart::Id => self.push_id(&mut key, member.key.id, 32),
+                KeyPart::Tag => {
                     let room = &mut None;
                     self.push_id(&mut key, member.format.group(member.key.id, room), 8);
                 }
@@ -137,12 +137,12 @@ impl Default for KeyForm {
     fn default() -> Self {
         Self {
             parts: vec![
-                Part::Text("tollgate:{".into()),
-                Part::Tag,
-                Part::Text("}:".into()),
-                Part::Limit,
-                Part::Text(":".into()),
-                Part::Id,
+                KeyPart::Text("tollgate:{".into()),
+                KeyPart::Tag,
+                KeyPart::Text("}:".into()),
+                KeyPart::Limit,
+                KeyPart::Text(":".into()),
+                KeyPart::Id,
             ],
             hashed: false,
         }
@@ -153,30 +153,30 @@ fn append(key: &mut String, value: impl fmt::Display) {
     write!(key, "{value}").expect("a String takes all that is written");
 }
 
-fn parse(form: &str) -> Result<Vec<Part>, FormProblem> {
+fn parse(form: &str) -> Result<Vec<KeyPart>, FormProblem> {
     let mut parts = Vec::new();
     let mut rest = form;
     while let Some((text, after)) = rest.split_once('<') {
         if !text.is_empty() {
-            parts.push(Part::Text(text.into()));
+            parts.push(KeyPart::Text(text.into()));
         }
         let (place, after) = after.split_once('>').ok_or(FormProblem::Open)?;
         parts.push(match place {
-            "limit" => Part::Limit,
-            "id" => Part::Id,
-            "tag" => Part::Tag,
+            "limit" => KeyPart::Limit,
+            "id" => KeyPart::Id,
+            "tag" => KeyPart::Tag,
             _ => return Err(FormProblem::Place(place.to_owned())),
         });
         rest = after;
     }
     if !rest.is_empty() {
-        parts.push(Part::Text(rest.into()));
+        parts.push(KeyPart::Text(rest.into()));
     }
     Ok(parts)
 }
 
-fn check(form: &str, parts: &[Part]) -> Result<(), FormProblem> {
-    for (part, place) in [(Part::Limit, "<limit>"), (Part::Id, "<id>")] {
+fn check(form: &str, parts: &[KeyPart]) -> Result<(), FormProblem> {
+    for (part, place) in [(KeyPart::Limit, "<limit>"), (KeyPart::Id, "<id>")] {
         if !parts.contains(&part) {
             return Err(FormProblem::Missing(place));
         }
@@ -202,13 +202,13 @@ fn check(form: &str, parts: &[Part]) -> Result<(), FormProblem> {
 
 /// Returns whether a limit's name or number, of letters, digits, `_`, `.` and `-`, is not separated from its neighbours. The
 /// beginning of the form needs no separator.
-fn runs_into_its_neighbour(parts: &[Part]) -> bool {
+fn runs_into_its_neighbour(parts: &[KeyPart]) -> bool {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let mut pairs = parts.windows(2).enumerate();
     pairs.any(|(i, pair)| match pair {
-        [Part::Limit, Part::Text(text)] => text.starts_with(of_a_name),
-        [Part::Text(text), Part::Limit] => i > 0 && text.ends_with(of_a_name),
-        pair => pair.contains(&Part::Limit),
+        [KeyPart::Limit, KeyPart::Text(text)] => text.starts_with(of_a_name),
+        [KeyPart::Text(text), KeyPart::Limit] => i > 0 && text.ends_with(of_a_name),
+        pair => pair.contains(&KeyPart::Limit),
     })
 }
 

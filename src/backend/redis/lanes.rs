@@ -44,7 +44,7 @@ struct Lane {
     in_flight: usize,
     /// The deadline of the call with which the lane was last entered. After it, a new era begins.
     late: Deadline,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCall>,
     weight: usize,
 }
 
@@ -53,7 +53,7 @@ struct Lane {
 pub(super) struct Era(u64);
 
 /// A call that waits.
-pub(super) struct Waiting {
+pub(super) struct WaitingCall {
     pub(super) call: ScriptCall,
     pub(super) deadline: Deadline,
     /// The runtime of its caller.
@@ -75,7 +75,7 @@ pub(super) enum Entered {
     Waits {
         reply: oneshot::Receiver<Reply>,
         /// Groups that are now full, to be sent at once. Leave the lane once for each of them.
-        full: SmallVec<[Vec<Waiting>; 2]>,
+        full: SmallVec<[Vec<WaitingCall>; 2]>,
         era: Era,
     },
 }
@@ -103,7 +103,7 @@ impl Lanes {
             Entry::Occupied(lane) => lane.into_mut(),
         };
         let (sender, reply) = oneshot::channel();
-        let waiting = Waiting {
+        let waiting = WaitingCall {
             call,
             deadline,
             runtime: Handle::current(),
@@ -123,7 +123,7 @@ impl Lanes {
 
     /// Leaves a lane. If nothing else of the same era is in flight on it, takes the waiting calls, which are in flight from
     /// then on.
-    pub(super) fn leave(&self, place: u16, era: Era) -> Option<Vec<Waiting>> {
+    pub(super) fn leave(&self, place: u16, era: Era) -> Option<Vec<WaitingCall>> {
         let mut lanes = self.lock();
         let lane = lanes.get_mut(&place).filter(|lane| lane.era == era)?;
         lane.in_flight -= 1;
@@ -160,7 +160,7 @@ impl Lane {
 
     /// Adds a waiting call, and takes the groups that are full. A heavy call can complete two groups: the calls before
     /// it, and itself.
-    fn push(&mut self, waiting: Waiting, together: usize) -> SmallVec<[Vec<Waiting>; 2]> {
+    fn push(&mut self, waiting: WaitingCall, together: usize) -> SmallVec<[Vec<WaitingCall>; 2]> {
         let weight = waiting.call.weight();
         let mut full = SmallVec::new();
         // This call would make the group too heavy, so the others leave without it.
@@ -180,7 +180,7 @@ impl Lane {
     }
 
     /// Takes all waiting calls, if there are any.
-    fn depart(&mut self) -> Option<Vec<Waiting>> {
+    fn depart(&mut self) -> Option<Vec<WaitingCall>> {
         self.forget_those_who_left();
         if self.waiting.is_empty() {
             return None;

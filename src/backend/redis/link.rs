@@ -23,7 +23,7 @@ use super::{
     deadline::Deadline,
     error::{Failure, RedisError},
     group::Group,
-    lanes::{Entered, Era, Lanes, Reply, Waiting},
+    lanes::{Entered, Era, Lanes, Reply, WaitingCall},
     pulse::Pulse,
     upkeep::{SupervisedConnection, connected, keep_loaded},
 };
@@ -355,7 +355,7 @@ impl Passage {
     }
 
     /// Sends the waiting calls, in a task that no single caller can cancel.
-    fn carry(self, waiting: Vec<Waiting>) {
+    fn carry(self, waiting: Vec<WaitingCall>) {
         // The runtime of the newest caller is the least likely to have stopped.
         let runtime = waiting.last().map(|waiting| waiting.runtime.clone());
         if let Some(runtime) = runtime {
@@ -363,7 +363,7 @@ impl Passage {
         }
     }
 
-    async fn deliver(self, waiting: Vec<Waiting>) {
+    async fn deliver(self, waiting: Vec<WaitingCall>) {
         let Some(deadline) = waiting.iter().map(|waiting| waiting.deadline).max() else {
             return;
         };
@@ -374,7 +374,7 @@ impl Passage {
         drop(self);
         let is_shared = waiting.len() > 1;
         let mut answers = answers.map(Answers::into_iter);
-        for Waiting { call, reply, .. } in waiting {
+        for WaitingCall { call, reply, .. } in waiting {
             let answer = match &mut answers {
                 Ok(answers) => answers.next().map(Reply::Answer),
                 Err(failure) if is_shared && failure.is_of_the_keys() => {

@@ -85,7 +85,7 @@ use self::{
     call::ScriptCall,
     deadline::Deadline,
     error::Failure,
-    servers::{Servers, Watched},
+    servers::{RedisServers, Watched},
 };
 pub use self::{
     builder::RedisBackendBuilder,
@@ -217,13 +217,13 @@ impl RedisBackend {
         self.begin()?;
         let deadline = Deadline::after(gives_up.unwrap_or(self.timeout));
         match &self.watched.servers {
-            Servers::Single(links) => {
+            RedisServers::Single(links) => {
                 let call =
                     ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
                 let answer = links.next().run(ONE_LANE, call, deadline).await?;
                 answer.judge(batch)
             }
-            Servers::Cluster(cluster) => {
+            RedisServers::Cluster(cluster) => {
                 // Boxed, to keep the future of a single server small.
                 let decided = multi_slot::apply(cluster, batch, &self.form, self.timeout);
                 let decided = Box::pin(decided);
@@ -252,22 +252,24 @@ impl fmt::Debug for RedisBackend {
 impl backend::Servers for RedisBackend {
     fn server_of(&self, member: &Member<'_>) -> ServerId {
         match &self.watched.servers {
-            Servers::Cluster(cluster) => cluster.server_of(multi_slot::slot_of(member, &self.form)),
-            Servers::Single(_) => ServerId::UNKNOWN,
+            RedisServers::Cluster(cluster) => {
+                cluster.server_of(multi_slot::slot_of(member, &self.form))
+            }
+            RedisServers::Single(_) => ServerId::UNKNOWN,
         }
     }
 
     fn has_decided(&self, server: ServerId, since: Instant) -> bool {
         match &self.watched.servers {
-            Servers::Cluster(cluster) => cluster.has_decided(server, since),
-            Servers::Single(_) => false,
+            RedisServers::Cluster(cluster) => cluster.has_decided(server, since),
+            RedisServers::Single(_) => false,
         }
     }
 
     fn address(&self, server: ServerId) -> Option<String> {
         match &self.watched.servers {
-            Servers::Cluster(cluster) => cluster.address(server),
-            Servers::Single(_) => None,
+            RedisServers::Cluster(cluster) => cluster.address(server),
+            RedisServers::Single(_) => None,
         }
     }
 }
@@ -288,8 +290,8 @@ impl Backend for RedisBackend {
 
     fn servers(&self) -> Option<&dyn backend::Servers> {
         match &self.watched.servers {
-            Servers::Cluster(_) => Some(self),
-            Servers::Single(_) => None,
+            RedisServers::Cluster(_) => Some(self),
+            RedisServers::Single(_) => None,
         }
     }
 }

@@ -39,12 +39,12 @@ use crate::{
 
 /// The members of a batch that are in one slot, by their places in the batch.
 #[derive(Clone, Debug)]
-struct Group {
+struct SlotMembers {
     slot: u16,
     places: Vec<usize>,
 }
 
-impl Group {
+impl SlotMembers {
     fn call(&self, operation: Operation, batch: &Batch<'_>, form: &KeyForm) -> (u16, ScriptCall) {
         let members = self.places.iter().map(|place| &batch.members[*place]);
         (
@@ -108,7 +108,7 @@ struct MultiSlotBatch<'a> {
 
 impl MultiSlotBatch<'_> {
     /// Returns the members for which `is_meant` is true, grouped by slot.
-    fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<Group> {
+    fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<SlotMembers> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
             if is_meant(member) {
@@ -121,11 +121,11 @@ impl MultiSlotBatch<'_> {
         }
         let groups = groups.into_iter();
         groups
-            .map(|((slot, _), places)| Group { slot, places })
+            .map(|((slot, _), places)| SlotMembers { slot, places })
             .collect()
     }
 
-    fn has_tiers(&self, group: &Group) -> bool {
+    fn has_tiers(&self, group: &SlotMembers) -> bool {
         let mut places = group.places.iter();
         places.any(|place| {
             let algorithm = self.batch.members[*place].algorithm;
@@ -133,7 +133,7 @@ impl MultiSlotBatch<'_> {
         })
     }
 
-    fn calls(&self, groups: &[Group], operation: Operation) -> Vec<(u16, ScriptCall)> {
+    fn calls(&self, groups: &[SlotMembers], operation: Operation) -> Vec<(u16, ScriptCall)> {
         let groups = groups.iter();
         groups
             .map(|group| group.call(operation, self.batch, self.form))
@@ -142,13 +142,13 @@ impl MultiSlotBatch<'_> {
 
     async fn run(
         &self,
-        groups: &[Group],
+        groups: &[SlotMembers],
         operation: Operation,
     ) -> Vec<Result<ScriptAnswer, Failure>> {
         run(self.cluster, &self.calls(groups, operation), self.deadline).await
     }
 
-    async fn decide(&self, groups: &[Group]) -> Result<Outcome, Failure> {
+    async fn decide(&self, groups: &[SlotMembers]) -> Result<Outcome, Failure> {
         match (groups, self.batch.operation) {
             ([], _) => Ok(Outcome::new(Timestamp::default(), [])),
             ([group], operation) => {
@@ -165,7 +165,7 @@ impl MultiSlotBatch<'_> {
         }
     }
 
-    async fn spend(&self, all: &[Group]) -> Result<Outcome, Failure> {
+    async fn spend(&self, all: &[SlotMembers]) -> Result<Outcome, Failure> {
         let mut states = States::of(self.batch);
         states.take(self.batch, all, self.run(all, Operation::Check).await)?;
         let expected = states.judge(self.batch)?;
@@ -205,7 +205,7 @@ impl MultiSlotBatch<'_> {
     }
 }
 
-type Answers = Vec<Result<ScriptAnswer, Failure>>;
+type SlotAnswers = Vec<Result<ScriptAnswer, Failure>>;
 
 /// Phases 2 and 3 of a spend. From here on, each charge is either kept or refunded.
 struct SpendPhase {
@@ -224,7 +224,7 @@ struct SpendPhase {
 
 impl SpendPhase {
     /// Charges the voting members and, if all of them pass, the others.
-    async fn run(self) -> (Answers, Option<Answers>) {
+    async fn run(self) -> (SlotAnswers, Option<SlotAnswers>) {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
@@ -279,7 +279,7 @@ fn refund_of(charged: &OwnedBatch, answer: &ScriptAnswer, form: &KeyForm) -> Opt
     })
 }
 
-async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline) -> Answers {
+async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline) -> SlotAnswers {
     let calls = calls.iter();
     join_all(calls.map(|(slot, call)| cluster.run(*slot, call, deadline))).await
 }
@@ -305,8 +305,8 @@ impl States {
     fn take(
         &mut self,
         batch: &Batch<'_>,
-        groups: &[Group],
-        answers: Answers,
+        groups: &[SlotMembers],
+        answers: SlotAnswers,
     ) -> Result<(), Failure> {
         for (group, answer) in groups.iter().zip(answers) {
             let answer = answer?;

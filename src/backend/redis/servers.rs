@@ -20,13 +20,13 @@ use crate::check::{Check, Checks, Finding, Reporter};
 /// Servers, and the findings about them when they were first connected.
 #[derive(Debug)]
 pub(super) struct Watched {
-    pub(super) servers: Servers,
+    pub(super) servers: RedisServers,
     reporter: Reporter,
     findings: OnceCell<Vec<Finding>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Servers {
+pub(super) enum RedisServers {
     Single(Links),
     Cluster(Arc<Cluster>),
 }
@@ -68,7 +68,7 @@ impl Links {
 }
 
 impl Watched {
-    pub(super) fn new(servers: Servers, reporter: Reporter) -> Self {
+    pub(super) fn new(servers: RedisServers, reporter: Reporter) -> Self {
         Self {
             servers,
             reporter,
@@ -109,7 +109,7 @@ impl Watched {
     }
 }
 
-impl Servers {
+impl RedisServers {
     pub(super) fn new(
         config: Config,
         connections: usize,

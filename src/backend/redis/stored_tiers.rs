@@ -12,13 +12,13 @@ use crate::tiers::{History, TierView, TierWindow, Tiers};
 pub(super) struct StoredTiers {
     /// The time of the request, by the server's clock or the client's.
     asked: u64,
-    found: Found,
+    found: FoundGrants,
     /// The units that the script has granted.
     pub(super) granted: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Found {
+enum FoundGrants {
     /// All grants.
     All(History),
     /// The part that the script has reported, and the time of the decision, which is not before the last grant.
@@ -46,7 +46,7 @@ impl StoredTiers {
         }
         Some(Self {
             asked,
-            found: Found::Some { now, tiers },
+            found: FoundGrants::Some { now, tiers },
             granted,
         })
     }
@@ -59,7 +59,7 @@ impl StoredTiers {
         };
         Some(Self {
             asked,
-            found: Found::All(history),
+            found: FoundGrants::All(history),
             granted: 0,
         })
     }
@@ -67,13 +67,13 @@ impl StoredTiers {
     /// Returns the number of units that a request is granted, and the state after it. Returns `None` for a part of the
     /// state.
     pub(super) fn request(&self, tiers: &Tiers, most: u32, least: u32) -> Option<(u32, Self)> {
-        let Found::All(history) = &self.found else {
+        let FoundGrants::All(history) = &self.found else {
             return None;
         };
         let mut after = history.clone();
         let grant = tiers.request(&mut after, self.asked, least.max(1)..=most);
         let next = Self {
-            found: Found::All(after),
+            found: FoundGrants::All(after),
             ..*self
         };
         Some((grant.map_or(0, |grant| grant.units()), next))
@@ -81,8 +81,8 @@ impl StoredTiers {
 
     pub(super) fn view(&self, tiers: &Tiers) -> TierView<'_> {
         match &self.found {
-            Found::All(history) => history.view(tiers, self.asked),
-            Found::Some { now, tiers: seen } => TierView::new(
+            FoundGrants::All(history) => history.view(tiers, self.asked),
+            FoundGrants::Some { now, tiers: seen } => TierView::new(
                 self.asked,
                 *now,
                 tiers,

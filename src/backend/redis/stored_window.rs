@@ -13,13 +13,13 @@ use crate::{
 pub(super) struct StoredWindow {
     /// The time of the request, by the server's clock or the client's.
     asked: u64,
-    found: Found,
+    found: FoundUnits,
     /// The number of units that the script has added or removed, if it reports that.
     units: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
-enum Found {
+enum FoundUnits {
     /// The instants of all units that count.
     All(SmallVec<[u64; 8]>),
     /// The number of units that count; the numbers of units taken by now, by the instant of a receipt or a debit, and
@@ -38,7 +38,7 @@ impl StoredWindow {
         let found = match figures {
             all if all.len() as u64 == used => {
                 let all: SmallVec<_> = all.iter().map(Value::as_u64).collect::<Option<_>>()?;
-                Found::All(Some(all).filter(|all| all.is_sorted())?)
+                FoundUnits::All(Some(all).filter(|all| all.is_sorted())?)
             }
             [now, named, before, some @ ..] => {
                 let [now, named, before] = [now, named, before].map(small);
@@ -47,7 +47,7 @@ impl StoredWindow {
                     [place, instant] => Some((small(place)?, instant.as_u64()?)),
                     _ => None,
                 });
-                Found::Some {
+                FoundUnits::Some {
                     used: u32::try_from(used).ok().filter(|_| in_order)?,
                     until: [now?, named?, before?],
                     units: units.collect::<Option<_>>()?,
@@ -67,14 +67,14 @@ impl StoredWindow {
         let all: SmallVec<_> = units.iter().map(Value::as_u64).collect::<Option<_>>()?;
         all.is_sorted().then_some(Self {
             asked,
-            found: Found::All(all),
+            found: FoundUnits::All(all),
             units: None,
         })
     }
 
     /// Returns the state after a spend of `cost`, or `None` if it does not fit.
     pub(super) fn take(&self, window: &Window, cost: u32) -> Option<Self> {
-        let Found::All(units) = &self.found else {
+        let FoundUnits::All(units) = &self.found else {
             return None;
         };
         let view = WindowView::of(units, window, self.asked);
@@ -88,15 +88,15 @@ impl StoredWindow {
             );
         }
         Some(Self {
-            found: Found::All(taken),
+            found: FoundUnits::All(taken),
             ..*self
         })
     }
 
     pub(super) fn view(&self, window: &Window, member: &Member<'_>) -> WindowView<'_> {
         match &self.found {
-            Found::All(instants) => WindowView::of(instants, window, self.asked),
-            Found::Some { used, until, units } => {
+            FoundUnits::All(instants) => WindowView::of(instants, window, self.asked),
+            FoundUnits::Some { used, until, units } => {
                 let named = match member.receipt.and_then(Receipt::stored_charge) {
                     Some(StoredCharge::Window { at }) => at.as_micros(),
                     _ => self.asked.saturating_sub(member.ago_us),

@@ -30,7 +30,7 @@ use tokio::{
 };
 
 use super::{
-    background::Task,
+    background::AbortOnDrop,
     config::{self, INTERNAL_TIMEOUT, PING_TIMEOUT, RECONNECT_DELAY},
     connection::Connection,
     error::{Failure, RedisError},
@@ -172,7 +172,7 @@ impl SupervisedConnection {
     async fn serve(&self) -> Error {
         let connection = self.connection();
         let _ends_it = connection.ends_with();
-        let mut router = Task(connection.client().connect());
+        let mut router = AbortOnDrop(connection.client().connect());
         let error = tokio::select! {
             ended = &mut router.0 => match ended {
                 Ok(Err(error)) => error,

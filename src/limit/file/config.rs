@@ -12,12 +12,12 @@ use super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
     },
-    entry::{Entry, Form},
+    entry::{AllowedFields, Entry},
     node::{MapKey, Node, Value},
     values,
 };
 
-const VALUES: Form = Form {
+const VALUES: AllowedFields = AllowedFields {
     has_values: true,
     fields: &[],
     whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",

@@ -5,13 +5,13 @@ use super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
     },
-    entry::{Entry, Form},
+    entry::{AllowedFields, Entry},
     node::{MapKey, Node, Value},
     values,
 };
 use crate::{id::IdFormat, transaction::LeaseShare};
 
-const LIMIT: Form = Form {
+const LIMIT: AllowedFields = AllowedFields {
     has_values: true,
     fields: &["number", "id", "shadow", "lease", "description", "docs"],
     whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",

@@ -27,7 +27,7 @@ const VALUES: &[&str] = &[
 ];
 
 /// The fields that are allowed below a key.
-pub(super) struct Form {
+pub(super) struct AllowedFields {
     /// Whether the values of a limit are allowed.
     pub(super) has_values: bool,
     /// Other allowed fields.
@@ -38,7 +38,7 @@ pub(super) struct Form {
     pub(super) misplaced: &'static [(&'static str, &'static str)],
 }
 
-impl Form {
+impl AllowedFields {
     fn fields(&self) -> impl Iterator<Item = &'static str> {
         let values = if self.has_values { VALUES } else { &[] };
         values.iter().chain(self.fields).copied()
@@ -62,7 +62,7 @@ impl Form {
 
 /// The fields below a key: known ones, each once, as written.
 pub(super) struct Entry<'a> {
-    form: &'static Form,
+    form: &'static AllowedFields,
     line: u64,
     fields: Vec<(&'static str, &'a Node<'a>)>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The fields below a key in `line`.
     pub(super) fn new(
-        form: &'static Form,
+        form: &'static AllowedFields,
         line: u64,
         node: &'a Node<'a>,
     ) -> Result<Self, LimitsError> {

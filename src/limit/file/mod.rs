@@ -23,7 +23,7 @@ use std::{
 use self::node::{Node, SyntaxError};
 pub(super) use self::{
     defaults::Definition,
-    overrides::{Group, Listed},
+    overrides::{ListedId, OverrideGroup},
 };
 use super::mistake::{LimitsError, Location, Mistake};
 
@@ -164,7 +164,7 @@ impl Document {
     /// Gives each group of a document of overrides to `add`.
     pub(super) fn groups(
         &self,
-        mut add: impl FnMut(Group<'_>) -> Result<(), LimitsError>,
+        mut add: impl FnMut(OverrideGroup<'_>) -> Result<(), LimitsError>,
     ) -> Result<(), LimitsError> {
         self.parse(|root| overrides::groups(root).try_for_each(|group| add(group?)))
     }

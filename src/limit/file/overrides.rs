@@ -8,12 +8,12 @@ use super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
     },
-    entry::{Entry, Form, text},
+    entry::{AllowedFields, Entry, text},
     node::{MapKey, Node, Value},
     values,
 };
 
-const OVERRIDE: Form = Form {
+const OVERRIDE: AllowedFields = AllowedFields {
     has_values: true,
     fields: &["ids"],
     whole: "an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
@@ -24,7 +24,7 @@ const OVERRIDE: Form = Form {
 };
 
 /// The older form, with the id in the key.
-const KEYED: Form = Form {
+const KEYED: AllowedFields = AllowedFields {
     has_values: true,
     fields: &[],
     whole: "an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
@@ -34,7 +34,7 @@ const KEYED: Form = Form {
     ],
 };
 
-const LISTED: Form = Form {
+const LISTED: AllowedFields = AllowedFields {
     has_values: false,
     fields: &["id", "comment"],
     whole: "an id stands alone, or has a comment beside it",
@@ -42,22 +42,22 @@ const LISTED: Form = Form {
 };
 
 /// A limit, and the ids that have it instead of the default.
-pub(in crate::limit) struct Group<'a> {
+pub(in crate::limit) struct OverrideGroup<'a> {
     pub(in crate::limit) name: &'a str,
     pub(in crate::limit) limit: Limit,
     pub(in crate::limit) line: u64,
-    pub(in crate::limit) ids: Vec<Listed<'a>>,
+    pub(in crate::limit) ids: Vec<ListedId<'a>>,
 }
 
 /// An id in a group.
-pub(in crate::limit) struct Listed<'a> {
+pub(in crate::limit) struct ListedId<'a> {
     pub(in crate::limit) id: &'a str,
     pub(in crate::limit) comment: Option<&'a str>,
     pub(in crate::limit) line: u64,
 }
 
 /// Groups as they are read, one after the other.
-type Groups<'a> = Box<dyn Iterator<Item = Result<Group<'a>, LimitsError>> + 'a>;
+type Groups<'a> = Box<dyn Iterator<Item = Result<OverrideGroup<'a>, LimitsError>> + 'a>;
 
 /// The groups in a tree. Without content, there are none.
 pub(super) fn groups<'a>(root: &'a Node<'a>) -> Groups<'a> {
@@ -92,7 +92,11 @@ fn of_key<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Groups<'a> {
     }
 }
 
-fn group<'a>(key: &'a MapKey<'a>, line: u64, node: &'a Node<'a>) -> Result<Group<'a>, LimitsError> {
+fn group<'a>(
+    key: &'a MapKey<'a>,
+    line: u64,
+    node: &'a Node<'a>,
+) -> Result<OverrideGroup<'a>, LimitsError> {
     let (name, id) = parts(key)?;
     let read = || {
         let form = id.map_or(&OVERRIDE, |_| &KEYED);
@@ -101,12 +105,12 @@ fn group<'a>(key: &'a MapKey<'a>, line: u64, node: &'a Node<'a>) -> Result<Group
         let ids = match (id, entry.get("ids")) {
             (Some(id), _) => {
                 let (comment, line) = (None, key.line);
-                vec![Listed { id, comment, line }]
+                vec![ListedId { id, comment, line }]
             }
             (None, Some(node)) => ids(node)?,
             (None, None) => return Err(entry.missing("ids")),
         };
-        Ok(Group {
+        Ok(OverrideGroup {
             name,
             limit,
             line,
@@ -128,7 +132,7 @@ fn parts<'a>(key: &'a MapKey<'_>) -> Result<(&'a str, Option<&'a str>), LimitsEr
     }
 }
 
-fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<Listed<'a>>, LimitsError> {
+fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<ListedId<'a>>, LimitsError> {
     match &node.value {
         Value::List(items) if !items.is_empty() => items.iter().map(listed).collect(),
         Value::List(_) | Value::Nothing => Err(Mistake::NoIds.at(node.line)),
@@ -136,7 +140,7 @@ fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<Listed<'a>>, LimitsError> {
     }
 }
 
-fn listed<'a>(node: &'a Node<'a>) -> Result<Listed<'a>, LimitsError> {
+fn listed<'a>(node: &'a Node<'a>) -> Result<ListedId<'a>, LimitsError> {
     let line = node.line;
     let (id, comment) = match &node.value {
         Value::Nothing => ("", None),
@@ -147,5 +151,5 @@ fn listed<'a>(node: &'a Node<'a>) -> Result<Listed<'a>, LimitsError> {
         }
         _ => (text(node)?, None),
     };
-    Ok(Listed { id, comment, line })
+    Ok(ListedId { id, comment, line })
 }

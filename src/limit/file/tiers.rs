@@ -5,12 +5,12 @@ use super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
     },
-    entry::{Entry, Form},
+    entry::{AllowedFields, Entry},
     node::Value,
 };
 use crate::tiers::{Tier, TierMistake, Tiers, TiersError};
 
-const TIER: Form = Form {
+const TIER: AllowedFields = AllowedFields {
     has_values: false,
     fields: &["limit", "window", "active", "cooldown", "skippable"],
     whole: "a tier has limit and window, and above the lowest also active",

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    side_by_side::{Pace, SideBySide, Step},
+    side_by_side::{ClockSteps, SideBySide, Step},
     world::World,
 };
 
@@ -69,7 +69,7 @@ impl Random {
 const NAMES: [&str; 4] = ["a", "b", "c", "off"];
 
 /// Times in microseconds. Tokens and windows take a few of them.
-const PACE: Pace = Pace {
+const PACE: ClockSteps = ClockSteps {
     ahead: [10, 1000, 20_000, 200_000],
     back: 500_000,
 };

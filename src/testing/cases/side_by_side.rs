@@ -19,20 +19,24 @@ pub(super) struct SideBySide {
     map: Arc<MapBackend>,
     /// For each set of limits, the limiter on the map and those on the other backends.
     limiters: [(Limiter, Vec<Limiter>); 2],
-    pace: Pace,
+    pace: ClockSteps,
     latest: Timestamp,
     pub(super) steps_back: u32,
 }
 
 /// The distance that the clock moves in one step, in microseconds.
-pub(super) struct Pace {
+pub(super) struct ClockSteps {
     /// The largest steps forward. Each applies to a quarter of them.
     pub(super) ahead: [u64; 4],
     pub(super) back: u64,
 }
 
 impl SideBySide {
-    pub(super) fn new(limits: [Limits; 2], backends: &[Arc<dyn Backend>], pace: Pace) -> Self {
+    pub(super) fn new(
+        limits: [Limits; 2],
+        backends: &[Arc<dyn Backend>],
+        pace: ClockSteps,
+    ) -> Self {
         let (clock, map) = (ManualClock::default(), Arc::new(MapBackend::default()));
         let limiters = limits.map(|limits| {
             let with_clock = |limiter: Limiter| limiter.with_clock(clock.clone());

@@ -11,7 +11,7 @@ use crate::{
 
 use super::{
     history::Random,
-    side_by_side::{Pace, SideBySide, Step},
+    side_by_side::{ClockSteps, SideBySide, Step},
     world::World,
 };
 
@@ -53,7 +53,7 @@ pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backen
 const NAMES: [&str; 4] = ["a", "b", "c", "gcra"];
 
 /// Times in microseconds. Tokens and windows take a few of them.
-const PACE: Pace = Pace {
+const PACE: ClockSteps = ClockSteps {
     ahead: [1, 4, 20, 100],
     back: 50,
 };

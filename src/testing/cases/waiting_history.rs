@@ -39,7 +39,7 @@ pub async fn random_lines_are_kept_as_by_a_map(world: World) {
         for ((place, ours), theirs) in expected.members().iter().enumerate().zip(found.members()) {
             let (limit, id) = (batch[place].limit.as_str(), batch[place].id);
             let receipts = ours.receipt().zip(theirs.receipt());
-            held.extend(receipts.map(|receipts| Held::new(limit, id, receipts)));
+            held.extend(receipts.map(|receipts| ReceiptPair::new(limit, id, receipts)));
         }
     }
     let all = [waited, denied, given_back, lost];
@@ -60,14 +60,14 @@ fn limits() -> Limits {
 }
 
 /// Receipts for the same charge, from the map and from the other backend.
-pub(super) struct Held {
+pub(super) struct ReceiptPair {
     limit: String,
     id: String,
     ours: Receipt,
     theirs: Receipt,
 }
 
-impl Held {
+impl ReceiptPair {
     pub(super) fn new(limit: &str, id: &str, (ours, theirs): (Receipt, Receipt)) -> Self {
         Self {
             limit: limit.into(),
@@ -79,7 +79,7 @@ impl Held {
 }
 
 /// The last receipt or an earlier one, or a part of it.
-pub(super) fn take(random: &mut Random, held: &mut Vec<Held>) -> Option<Held> {
+pub(super) fn take(random: &mut Random, held: &mut Vec<ReceiptPair>) -> Option<ReceiptPair> {
     let back = random.below(4).min(held.len() as u64);
     let place = held.len().checked_sub(1 + usize::try_from(back).unwrap())?;
     let mut whole = held.remove(place);
@@ -88,13 +88,13 @@ pub(super) fn take(random: &mut Random, held: &mut Vec<Held>) -> Option<Held> {
     }
     let cost = random.cost(3);
     let part = (whole.ours.split(cost), whole.theirs.split(cost));
-    let part = Held::new(&whole.limit, &whole.id, part);
+    let part = ReceiptPair::new(&whole.limit, &whole.id, part);
     held.insert(place, whole);
     Some(part)
 }
 
-pub(super) async fn refund(map: &Limiter, other: &Limiter, receipts: Held) -> bool {
-    let Held {
+pub(super) async fn refund(map: &Limiter, other: &Limiter, receipts: ReceiptPair) -> bool {
+    let ReceiptPair {
         limit,
         id,
         ours,
@@ -143,9 +143,9 @@ pub(super) async fn decide(
     decided.unwrap()
 }
 
-pub(super) type Seen = (bool, Option<u32>, [Duration; 4]);
+pub(super) type SeenWait = (bool, Option<u32>, [Duration; 4]);
 
-fn figures(decision: &Decision) -> Seen {
+fn figures(decision: &Decision) -> SeenWait {
     let spans = [
         decision.delay(),
         decision.retry_after(),
@@ -155,7 +155,7 @@ fn figures(decision: &Decision) -> Seen {
     (decision.allowed(), decision.remaining(), spans)
 }
 
-pub(super) fn seen(batch: &BatchDecision) -> (bool, Duration, Vec<Seen>) {
+pub(super) fn seen(batch: &BatchDecision) -> (bool, Duration, Vec<SeenWait>) {
     let members = batch.members().iter().map(figures).collect();
     (batch.allowed(), batch.delay(), members)
 }

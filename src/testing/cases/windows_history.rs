@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     history::Random,
     side_by_side::algorithm,
-    waiting_history::{Held, decide, refund, seen, take},
+    waiting_history::{ReceiptPair, decide, refund, seen, take},
     world::World,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub async fn random_windows_and_quotas_are_decided_as_by_a_map(world: World) {
         for ((place, ours), theirs) in expected.members().iter().enumerate().zip(found.members()) {
             let (limit, id) = (batch[place].limit.as_str(), batch[place].id);
             let receipts = ours.receipt().zip(theirs.receipt());
-            held.extend(receipts.map(|receipts| Held::new(limit, id, receipts)));
+            held.extend(receipts.map(|receipts| ReceiptPair::new(limit, id, receipts)));
         }
     }
     let all = [allowed, denied, given_back, lost, back];
