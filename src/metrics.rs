@@ -209,15 +209,17 @@ impl Meter {
     /// Starts the counters of a limit at 0. They are registered again at their first use, because the recorder may be
     /// installed later.
     pub(crate) fn begin(policy: &str) {
-        for fate in ResultLabel::ALL {
-            requests(policy, fate).increment(0);
+        for label in ResultLabel::ALL {
+            requests(policy, label).increment(0);
         }
     }
 
     #[inline]
-    pub(crate) fn decided(&self, policy: &str, fate: ResultLabel) {
-        let new = || requests(policy, fate);
-        self.0.requests[fate as usize].get_or_init(new).increment(1);
+    pub(crate) fn decided(&self, policy: &str, label: ResultLabel) {
+        let new = || requests(policy, label);
+        self.0.requests[label as usize]
+            .get_or_init(new)
+            .increment(1);
     }
 
     /// Records the used part of the bucket of a client with an override.
@@ -229,8 +231,8 @@ impl Meter {
     }
 }
 
-fn requests(policy: &str, fate: ResultLabel) -> Counter {
-    counter!(REQUESTS, "policy" => policy.to_owned(), "result" => fate.as_str())
+fn requests(policy: &str, label: ResultLabel) -> Counter {
+    counter!(REQUESTS, "policy" => policy.to_owned(), "result" => label.as_str())
 }
 
 /// Clones count in the same series.

@@ -12,7 +12,7 @@ impl Meter {
     pub(crate) fn begin(_policy: &str) {}
 
     #[inline]
-    pub(crate) fn decided(&self, _policy: &str, _fate: ResultLabel) {
+    pub(crate) fn decided(&self, _policy: &str, _label: ResultLabel) {
         let Self(()) = self;
     }
 

@@ -3,21 +3,9 @@
 //! rustdoc shows methods, fields and variants on the page of their item, whose example is for them too. A link counts only if
 //! its target has an example.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
-fn files(dir: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("it can be read") {
-        let path = entry.expect("it can be read").path();
-        match path.is_dir() {
-            true => files(&path, all),
-            false => all.push(path),
-        }
-    }
-}
+use crate::source_files::source_files;
 
 /// What can be linked to: items by name, methods by `Type::name`, and modules by their last segment, with their documentation.
 #[derive(Default)]
@@ -213,8 +201,7 @@ fn links(docs: &str) -> impl Iterator<Item = String> {
 }
 
 fn index() -> Index {
-    let mut all = Vec::new();
-    files(Path::new("src"), &mut all);
+    let mut all = source_files();
     all.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
     // The cases are public for the macro, and hidden.
     all.retain(|path| !path.starts_with("src/testing/cases"));

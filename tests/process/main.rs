@@ -20,6 +20,7 @@ mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
+mod source_files;
 #[path = "../support/mod.rs"]
 mod support;
 mod tiers_memory;

@@ -1,9 +1,8 @@
 //! The picture of modules in the crate's documentation, held against what the files import.
 
-use std::{
-    fs,
-    path::{Component, Path, PathBuf},
-};
+use std::{fs, path::Component};
+
+use crate::source_files::source_files;
 
 /// Private modules that import nothing of the crate, so that the picture leaves them out.
 const LEAVES: [&str; 6] = [
@@ -30,16 +29,6 @@ fn picture() -> Vec<String> {
         })
         .flat_map(|names| names.split(", ").map(str::to_owned).collect::<Vec<_>>())
         .collect()
-}
-
-fn files(dir: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("it can be read") {
-        let path = entry.expect("it can be read").path();
-        match path.is_dir() {
-            true => files(&path, all),
-            false => all.push(path),
-        }
-    }
 }
 
 /// The top-level modules that the code of a file imports, but not its tests or documentation.
@@ -89,10 +78,8 @@ fn is_tests(part: Component<'_>) -> bool {
 fn imports_point_down_the_picture_of_modules() {
     let picture = picture();
     let place = |module: &str| picture.iter().position(|other| other == module);
-    let mut all = Vec::new();
-    files(Path::new("src"), &mut all);
     let mut seen = 0;
-    for path in all {
+    for path in source_files() {
         let inner = path.strip_prefix("src").expect("it is in there");
         let first = inner.iter().next().and_then(|name| name.to_str());
         let module = first.expect("UTF-8").trim_end_matches(".rs").to_owned();

@@ -1,10 +1,8 @@
 //! A type's name has one meaning in the whole crate.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use crate::source_files::source_files;
 
 /// Types that have a twin for builds without a feature or on another system.
 const TWINS: [&str; 8] = [
@@ -17,16 +15,6 @@ const TWINS: [&str; 8] = [
     "StoreCall",
     "StoreDurations",
 ];
-
-fn files(dir: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("it can be read") {
-        let path = entry.expect("it can be read").path();
-        match path.is_dir() {
-            true => files(&path, all),
-            false => all.push(path),
-        }
-    }
-}
 
 /// The type that a line at the beginning of a file's line defines.
 fn defined(line: &str) -> Option<&str> {
@@ -62,8 +50,8 @@ fn definitions_are_found() {
 
 #[test]
 fn no_two_types_have_one_name() {
-    let (mut all, mut defined_in) = (Vec::new(), BTreeMap::<String, Vec<PathBuf>>::new());
-    files(Path::new("src"), &mut all);
+    let mut defined_in = BTreeMap::<String, Vec<PathBuf>>::new();
+    let all = source_files();
     for path in all
         .iter()
         .filter(|path| path.extension() == Some("rs".as_ref()))

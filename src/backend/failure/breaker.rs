@@ -8,8 +8,8 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    address::ServerName,
     circuit::{Admitted, Circuit, End, Ended, Turned, micros},
+    server_name::ServerName,
 };
 use crate::{
     metrics,

@@ -5,8 +5,8 @@ use std::{fmt, time::Instant};
 use smallvec::SmallVec;
 
 use super::{
-    address::ServerName,
     breaker::{Breaker, Pass},
+    server_name::ServerName,
 };
 use crate::{
     backend::{BackendError, ServerId, Servers},

@@ -1,6 +1,5 @@
 //! A backend around another backend that can fail or be slow.
 
-mod address;
 mod breaker;
 mod breakers;
 mod circuit;
@@ -10,6 +9,7 @@ mod local;
 mod owed;
 mod payback;
 mod pending;
+mod server_name;
 mod share;
 
 use std::{sync::Arc, time::Duration};

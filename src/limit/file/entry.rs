@@ -62,7 +62,7 @@ impl AllowedFields {
 
 /// The fields below a key: known ones, each once, as written.
 pub(super) struct Entry<'a> {
-    form: &'static AllowedFields,
+    allowed: &'static AllowedFields,
     line: u64,
     fields: Vec<(&'static str, &'a Node<'a>)>,
 }
@@ -70,26 +70,26 @@ pub(super) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The fields below a key in `line`.
     pub(super) fn new(
-        form: &'static AllowedFields,
+        allowed: &'static AllowedFields,
         line: u64,
         node: &'a Node<'a>,
     ) -> Result<Self, LimitsError> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
-            Value::Nothing => return Err(Mistake::NoValues(form.whole).at(line)),
+            Value::Nothing => return Err(Mistake::NoValues(allowed.whole).at(line)),
             value => {
-                let mistake = match written_out(value).filter(|_| form.has_values) {
+                let mistake = match written_out(value).filter(|_| allowed.has_values) {
                     Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
-                    None => Mistake::shape("a map", value, Some(form.whole)),
+                    None => Mistake::shape("a map", value, Some(allowed.whole)),
                 };
                 return Err(mistake.at(node.line));
             }
         };
         let mut fields: Vec<(&'static str, _)> =
-            Vec::with_capacity(entries.len().min(form.fields().count()));
+            Vec::with_capacity(entries.len().min(allowed.fields().count()));
         for (key, node) in entries {
-            let field = form.field(&key.text).map_err(|mistake| {
-                let fields = written_out(&node.value).filter(|_| form.has_values);
+            let field = allowed.field(&key.text).map_err(|mistake| {
+                let fields = written_out(&node.value).filter(|_| allowed.has_values);
                 let instead =
                     |fields| Mistake::unknown_field(&key.text, format!("write `{fields}` instead"));
                 fields.map_or(mistake, instead).at(key.line)
@@ -99,7 +99,11 @@ impl<'a> Entry<'a> {
             }
             fields.push((field, node));
         }
-        Ok(Self { form, line, fields })
+        Ok(Self {
+            allowed,
+            line,
+            fields,
+        })
     }
 
     /// Returns the line of a field or, if it is missing, of the whole entry.
@@ -114,7 +118,7 @@ impl<'a> Entry<'a> {
 
     /// Creates the error for a missing field.
     pub(super) fn missing(&self, field: &'static str) -> LimitsError {
-        Mistake::MissingField(field, self.form.whole).at(self.line)
+        Mistake::MissingField(field, self.allowed.whole).at(self.line)
     }
 
     /// A field that holds a whole number.

@@ -99,8 +99,8 @@ fn group<'a>(
 ) -> Result<OverrideGroup<'a>, LimitsError> {
     let (name, id) = parts(key)?;
     let read = || {
-        let form = id.map_or(&OVERRIDE, |_| &KEYED);
-        let entry = Entry::new(form, line, node)?;
+        let allowed = id.map_or(&OVERRIDE, |_| &KEYED);
+        let entry = Entry::new(allowed, line, node)?;
         let limit = values::limit(&entry)?.ok_or_else(|| entry.missing("burst"))?;
         let ids = match (id, entry.get("ids")) {
             (Some(id), _) => {

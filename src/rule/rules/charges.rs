@@ -49,8 +49,11 @@ impl Rules {
         charges
     }
 
-    /// Returns the charge of a request by a chain, if it has one, and puts the client's id into `id`. If the request is
-    /// refused for want of an id, returns the reason.
+    /// Returns the charge of a request by a chain, if it has one, and puts the client's id into `id`.
+    ///
+    /// # Errors
+    ///
+    /// The reason for the refusal, if the request needs an id and has none.
     #[inline(always)]
     pub(crate) fn charge_by(
         &self,
