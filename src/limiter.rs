@@ -266,6 +266,9 @@ impl Limiter {
 
     /// Fills the buckets of these transactions, whatever their costs and modes.
     ///
+    /// A bucket belongs to its algorithm, and those of the algorithms in force are filled. If a reload has changed the
+    /// algorithm of a limit, what was spent before stays in the old bucket.
+    ///
     /// # Errors
     ///
     /// As [`spend_batch`](Self::spend_batch), but for the cost.

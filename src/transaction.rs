@@ -20,13 +20,13 @@ mod transaction;
 pub(crate) use self::owned::OwnedMember;
 pub(crate) use self::{
     batch::Action,
-    fingerprint::{Fingerprint, LimitSeed},
+    fingerprint::{ClientFingerprint, Fingerprint, LimitSeed},
     limit_ref::LimitPlace,
     receipt::StoredCharge,
 };
 pub use self::{
     batch::{Algorithm, Batch, Member, Operation},
-    bucket_key::{BucketKey, LimitKey},
+    bucket_key::{AlgorithmKey, BucketKey, LimitKey},
     lease_share::{LeaseShare, LeaseShareError},
     limit_ref::LimitRef,
     mode::Mode,

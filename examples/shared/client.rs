@@ -2,7 +2,12 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tollgate::{Limit, Limits, id::IdError, limit::NamedLimit, transaction::BucketKey};
+use tollgate::{
+    Limit, Limits,
+    id::IdError,
+    limit::NamedLimit,
+    transaction::{Algorithm, BucketKey},
+};
 
 use super::bound::Bound;
 
@@ -38,10 +43,13 @@ impl Client {
     pub(crate) fn look_up(limits: &Limits, named: &NamedLimit, id: &str) -> Result<Self, IdError> {
         let folded = named.name.format().fold(id)?;
         let limit = named.limit_of(&folded);
+        // A bucket belongs to its algorithm.
+        let algorithm = limit.and_then(Limit::algorithm).map(Algorithm::key);
+        let key = BucketKey::new(named.name.key(), folded.as_str());
         Ok(Self {
             limit: named.name.to_string(),
             id: id.to_owned(),
-            key: BucketKey::new(named.name.key(), folded.as_str()).to_string(),
+            key: key.of(algorithm.unwrap_or_default()).to_string(),
             values: limit.and_then(|limit| serde_json::to_value(limit.as_values()).ok()),
             summary: limit.map_or_else(|| "not limited".to_owned(), Limit::to_string),
             bound: limit.and_then(Bound::of),

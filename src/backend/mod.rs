@@ -47,6 +47,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! - The key of a bucket includes its algorithm: a state that is stored under `member.key.to_string()` is never one of
+//!   another algorithm. A store with keys of its own must use all three fields of
+//!   [`BucketKey`](crate::transaction::BucketKey).
 //! - A store of bytes keeps [`Stored::to_bytes`](crate::decision::Stored::to_bytes), and can remove a bucket at
 //!   [`Stored::full_at`](crate::decision::Stored::full_at).
 //! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each

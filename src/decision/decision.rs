@@ -53,17 +53,24 @@ impl Decision {
         bucket: None,
     };
 
-    /// Creates the decision on a member whose bucket the backend has read.
+    /// Creates the decision on a member whose bucket the backend has read. Returns `None` if the answer has no figures for
+    /// the algorithm, so that it is not one to this member. A reset has no figures.
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
         answer: &Answer,
         circumstances: Circumstances,
-    ) -> Self {
-        let action = circumstances.shown(answer);
-        let Circumstances { now, passes, .. } = circumstances;
-        let bucket = ShownBucket::new(algorithm, member, answer.state, now, passes, action);
-        Self::on(bucket, member, answer, circumstances)
+    ) -> Option<Self> {
+        let shown = circumstances.shown(answer);
+        let Circumstances {
+            action,
+            now,
+            passes,
+            ..
+        } = circumstances;
+        let bucket = ShownBucket::new(algorithm, member, answer.state, now, passes, shown);
+        let is_of_member = bucket.is_some() || action == Action::Reset;
+        is_of_member.then(|| Self::on(bucket, member, answer, circumstances))
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{
-    answer::{Answer, State},
+    answer::Answer,
     decision::{Circumstances, Decision},
     judge::{judge, untouched},
     source::Source,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::{InvalidNow, Timestamp},
     one_or_many::OneOrMany,
-    transaction::{Action, Algorithm, Batch, Member, Operation},
+    transaction::{Action, Algorithm, Batch, Member},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -192,31 +192,17 @@ impl Outcome {
         }
     }
 
-    /// Returns whether each answer has the state of its member's algorithm. A reset has none.
-    pub(crate) fn has_their_states(&self, batch: &Batch<'_>) -> bool {
-        let mut members = batch.members.iter().zip(self.answers());
-        batch.operation == Operation::Reset
-            || members.all(|(member, answer)| {
-                !answer.known
-                    || matches!(
-                        (member.algorithm, answer.state),
-                        (Algorithm::Gcra(_), State::Gcra(_))
-                            | (Algorithm::Tiers(_), State::Tiers(_))
-                            | (Algorithm::Window(_), State::Window(_))
-                            | (Algorithm::Quota(_), State::Quota(_))
-                    )
-            })
-    }
-
-    /// Returns the decision on the member at this index.
+    /// Returns the decision on the member at this index, or `None` if the answer is not one to this member.
     #[inline(never)]
-    pub(crate) fn decision(&self, batch: &Batch<'_>, index: usize, passes: bool) -> Decision {
-        let (Some(member), Some(answer)) = (batch.members.get(index), self.answers.get(index))
-        else {
-            return Decision::NOT_LIMITED;
-        };
+    pub(crate) fn decision(
+        &self,
+        batch: &Batch<'_>,
+        index: usize,
+        passes: bool,
+    ) -> Option<Decision> {
+        let (member, answer) = (batch.members.get(index)?, self.answers.get(index)?);
         if !answer.known {
-            return Decision::NOT_LIMITED;
+            return Some(Decision::NOT_LIMITED);
         }
         let (mut algorithm, mut answer) = (member.algorithm, *answer);
         let mut circumstances = self.circumstances(batch, member, passes);

@@ -13,6 +13,9 @@ use crate::{
 
 /// The stored state of a bucket. The default is an unused bucket. The [backend
 /// docs](crate::backend#a-custom-backend) have an example.
+///
+/// A state belongs to the algorithm of its bucket, and the [key](crate::transaction::BucketKey) of the bucket names that
+/// algorithm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stored {
@@ -76,7 +79,7 @@ impl Stored {
         }
     }
 
-    /// Returns the view of a window. It is empty if the limit had another algorithm.
+    /// Returns the view of a window, which is empty if nothing is stored.
     #[inline]
     pub(crate) fn view_window(&self, window: &Window, now: Timestamp) -> WindowView<'_> {
         match self {
@@ -165,16 +168,7 @@ impl Stored {
 impl BucketView<'_> {
     pub(crate) const NOTHING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
 
-    /// Returns whether the bucket has no stored state, or none of this algorithm.
-    pub(crate) fn is_unused(&self) -> bool {
-        match self {
-            Self::Gcra(tat) => tat.us == 0,
-            Self::Quota(usage) => usage.used == 0,
-            Self::Window(_) | Self::Tiers(_) => false,
-        }
-    }
-
-    /// Returns the TAT. If the limit had another algorithm, it is that of a full bucket.
+    /// Returns the TAT, which is that of a full bucket if nothing is stored.
     #[inline(always)]
     pub(super) fn tat(&self) -> Tat {
         match self {
@@ -183,7 +177,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Returns the usage, which is nothing if the limit had another algorithm.
+    /// Returns the usage of a quota.
     #[inline]
     pub(super) fn usage(&self) -> Usage {
         match self {
@@ -192,7 +186,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Returns the view of a window. It is that of an unused bucket if the limit had another algorithm.
+    /// Returns the view of a window, which is empty if nothing is stored.
     #[inline]
     pub(super) fn window(&self, now: Timestamp) -> WindowView<'_> {
         match self {
@@ -201,7 +195,7 @@ impl BucketView<'_> {
         }
     }
 
-    /// Passes the view of tiers to `look`. It is that of an unused bucket if the limit had another algorithm.
+    /// Passes the view of tiers to `look`. It is that of an unused bucket if nothing is stored.
     #[inline(never)]
     pub(super) fn with_view<T>(
         &self,

@@ -138,11 +138,12 @@ mod tests {
     use super::*;
     use crate::{
         gcra::{Gcra, Tat},
-        transaction::{LimitKey, LimitSeed, StoredCharge},
+        transaction::{AlgorithmKey, LimitKey, LimitSeed, StoredCharge},
     };
 
     fn receipt(cost: u32) -> Receipt {
-        let bucket = LimitSeed::of(LimitKey::Number(1)).bucket("alice");
+        let alice = LimitSeed::of(LimitKey::Number(1)).client("alice");
+        let bucket = alice.bucket(AlgorithmKey::Gcra);
         let gcra = Gcra::new(100, 1, Duration::from_secs(1)).unwrap();
         let tat = Tat::default();
         Receipt::new(bucket, StoredCharge::Gcra { gcra, tat }, cost, false)

@@ -56,8 +56,9 @@ pub(crate) trait Capacity: Sized + 'static {
     fn of_one(decision: Decision) -> Self::Decided;
 
     /// Gathers the decisions in the order of the transactions, from the outcome and from those decided without the
-    /// backend.
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others) -> Self::Decided;
+    /// backend. Returns `None` if the outcome has an answer that is not one to its member.
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others)
+    -> Option<Self::Decided>;
 }
 
 /// One transaction.
@@ -91,7 +92,7 @@ impl Capacity for One {
         decision
     }
 
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &()) -> Decision {
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &()) -> Option<Decision> {
         outcome.decision(batch, 0, outcome.passes(batch))
     }
 }
@@ -139,16 +140,25 @@ impl Capacity for Many {
         decided
     }
 
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others) -> BatchDecision {
+    fn gather(
+        batch: &Batch<'_>,
+        outcome: &Outcome,
+        others: &Self::Others,
+    ) -> Option<BatchDecision> {
         let passes = outcome.passes(batch);
         let mut decided = BatchDecision::default();
+        let mut answers_all = true;
         in_order(batch.members.len(), others, |part| {
-            decided.push(match part {
+            let decision = match part {
                 Ok(member) => outcome.decision(batch, member, passes),
-                Err(other) => other.decision(batch.operation),
-            });
+                Err(other) => Some(other.decision(batch.operation)),
+            };
+            match decision {
+                Some(decision) => decided.push(decision),
+                None => answers_all = false,
+            }
         });
-        decided
+        answers_all.then_some(decided)
     }
 }
 

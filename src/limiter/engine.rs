@@ -205,15 +205,14 @@ fn finish<C: Capacity>(
 ) -> Result<C::Decided, LimiterError> {
     let broken = match outcome.no_room() {
         _ if !outcome.answers_all(batch) => wrong_number(batch, outcome).into(),
-        _ if !outcome.has_their_states(batch) => {
-            BackendError::unavailable("the backend answered with the state of another algorithm")
-                .into()
-        }
         Some(member) => LimiterError::no_room(&batch.members[member]),
-        None => {
-            let decided = C::gather(batch, outcome, others);
-            return Ok(recorder.recorded(transactions, decided));
-        }
+        None => match C::gather(batch, outcome, others) {
+            Some(decided) => return Ok(recorder.recorded(transactions, decided)),
+            None => BackendError::unavailable(
+                "the backend answered another batch: it has figures of another algorithm",
+            )
+            .into(),
+        },
     };
     Err(recorder.failed(transactions, broken))
 }

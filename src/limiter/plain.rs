@@ -15,7 +15,9 @@ use crate::{
     decision::Decision,
     gcra::{Gcra, Tat},
     limit::{Limits, NamedLimit},
-    transaction::{Algorithm, Fingerprint, Mode, Operation, Transaction},
+    transaction::{
+        Algorithm, AlgorithmKey, ClientFingerprint, Fingerprint, Mode, Operation, Transaction,
+    },
 };
 
 impl Limiter {
@@ -99,7 +101,7 @@ impl Limiter {
             return None;
         }
         let now = self.now_in(memory)?;
-        let print = print_of(named, transaction);
+        let print = client_of(named, transaction).bucket(AlgorithmKey::Gcra);
         let recorder = self.recorder(limits, Operation::Spend);
         let charge = PlainCharge {
             gcra,
@@ -128,7 +130,7 @@ impl Limiter {
             return None;
         }
         let now = self.now_in(memory)?;
-        let print = print_of(named, transaction);
+        let print = client_of(named, transaction).bucket(AlgorithmKey::Quota);
         let recorder = self.recorder(limits, Operation::Spend);
         let charged = memory.spend_quota(print, quota, cost, now);
         recorder.applied();
@@ -186,9 +188,9 @@ fn plain_terms<'a>(
 }
 
 #[inline(always)]
-fn print_of(named: &NamedLimit, transaction: &Transaction<'_>) -> Fingerprint {
+fn client_of(named: &NamedLimit, transaction: &Transaction<'_>) -> ClientFingerprint {
     let known = transaction.fingerprint();
-    known.unwrap_or_else(|| named.seed().bucket(transaction.id))
+    known.unwrap_or_else(|| named.seed().client(transaction.id))
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::{
     id::Id,
     limit::{Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, Fingerprint, LimitRef, Member, Mode, OnFailure, Operation, Receipt,
-        Transaction,
+        Algorithm, BucketKey, ClientFingerprint, LimitRef, Member, Mode, OnFailure, Operation,
+        Receipt, Transaction,
     },
 };
 
@@ -74,22 +74,25 @@ impl<'a> Lookups<'a> {
             Ok(terms) => terms,
             Err(other) => return Ok(Err(other)),
         };
-        let (fingerprint, receipt) = self.bucket(named, id, transaction)?;
+        let (client, receipt) = self.client(named, id, transaction)?;
+        let key = BucketKey::new(named.name.key(), id).of(algorithm.key());
         Ok(Ok(members.add(Member {
-            key: BucketKey::new(named.name.key(), id),
+            key,
             algorithm,
             cost: transaction.cost,
             min_cost: transaction.min_cost.unwrap_or(transaction.cost),
-            mode: match shadow {
-                true => transaction.mode.silent(),
-                false => transaction.mode,
+            mode: match (shadow, receipt) {
+                // The charge is in a bucket of another algorithm, which is no longer used.
+                (_, Some(receipt)) if receipt.algorithm() != key.algorithm => Mode::CheckOnly,
+                (true, _) => transaction.mode.silent(),
+                (false, _) => transaction.mode,
             },
             format: named.name.format(),
             on_failure: on_failure(transaction, named),
             floor: transaction.floor(),
             shadow,
             leased,
-            fingerprint,
+            fingerprint: client.bucket(key.algorithm),
             receipt,
             saturates: shadow || transaction.is_correction(),
             no_wait: transaction.declines_to_wait(),
@@ -124,21 +127,21 @@ impl<'a> Lookups<'a> {
         }
     }
 
-    /// Returns the fingerprint of a client's bucket, and the receipt of the charge to refund there.
+    /// Returns the fingerprint of a client, and the receipt of the charge to refund.
     #[inline(always)]
-    fn bucket(
+    fn client(
         self,
         named: &NamedLimit,
         id: &str,
         transaction: &Transaction<'a>,
-    ) -> Result<(Fingerprint, Option<&'a Receipt>), Box<LimiterError>> {
+    ) -> Result<(ClientFingerprint, Option<&'a Receipt>), Box<LimiterError>> {
         let known = transaction.fingerprint();
-        let fingerprint = known.unwrap_or_else(|| named.seed().bucket(id));
+        let client = known.unwrap_or_else(|| named.seed().client(id));
         let receipt = transaction.receipt();
         let receipt = receipt.filter(|_| self.operation == Operation::Refund);
-        match receipt.is_some_and(|receipt| !receipt.is_for(fingerprint)) {
+        match receipt.is_some_and(|receipt| !receipt.is_for(client)) {
             true => Err(foreign_receipt(transaction.limit)),
-            false => Ok((fingerprint, receipt)),
+            false => Ok((client, receipt)),
         }
     }
 }

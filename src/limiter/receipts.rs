@@ -1,7 +1,7 @@
 //! Receipts as text, for callers that keep them elsewhere or refund them from another process.
 
 use super::{Limiter, limiter_error::LimiterError};
-use crate::transaction::{BucketKey, Fingerprint, LimitRef, Receipt};
+use crate::transaction::{BucketKey, ClientFingerprint, LimitRef, Receipt};
 
 impl Limiter {
     /// Writes a receipt of this limit and this client as text, for another process to [read](Self::read_receipt).
@@ -36,8 +36,8 @@ impl Limiter {
         receipt: &Receipt,
     ) -> Result<String, LimiterError> {
         let limit = limit.into();
-        self.with_bucket(limit, id, |key, bucket| {
-            let is_own = receipt.is_for(bucket);
+        self.with_client(limit, id, |key, client| {
+            let is_own = receipt.is_for(client);
             is_own.then(|| receipt.to_text(key))
         })
     }
@@ -57,17 +57,17 @@ impl Limiter {
         text: &str,
     ) -> Result<Receipt, LimiterError> {
         let limit = limit.into();
-        self.with_bucket(limit, id, |key, bucket| {
-            Receipt::from_text(text, key, bucket)
+        self.with_client(limit, id, |key, client| {
+            Receipt::from_text(text, key, client)
         })
     }
 
-    /// Looks up the bucket of a client, and passes it to `look`.
-    fn with_bucket<T>(
+    /// Looks up a client of a limit, and passes its key and its fingerprint to `look`.
+    fn with_client<T>(
         &self,
         limit: LimitRef<'_>,
         id: &str,
-        look: impl FnOnce(BucketKey<'_>, Fingerprint) -> Option<T>,
+        look: impl FnOnce(BucketKey<'_>, ClientFingerprint) -> Option<T>,
     ) -> Result<T, LimiterError> {
         let limits = self.in_force();
         let Some(named) = limits.find(limit) else {
@@ -79,7 +79,7 @@ impl Limiter {
         let id = folded.as_str();
         let found = look(
             BucketKey::new(named.name.key(), id),
-            named.seed().bucket(id),
+            named.seed().client(id),
         );
         found.ok_or_else(|| LimiterError::foreign_receipt(limit))
     }

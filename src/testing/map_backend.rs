@@ -21,7 +21,8 @@ pub struct MapBackend {
 
 impl MapBackend {
     /// Returns the latest instant, not after `now`, at which a bucket has become full by its algorithm. A backend that
-    /// forgets full buckets may only differ from this one if the clock steps back behind this instant.
+    /// forgets full buckets may only differ from this one if the clock steps back behind this instant. `algorithm` gets
+    /// the key of a limit and its algorithm.
     pub(super) fn latest_full<'a>(
         &self,
         now: Timestamp,
@@ -29,8 +30,8 @@ impl MapBackend {
     ) -> Timestamp {
         let buckets = self.buckets();
         let full = buckets.iter().filter_map(|(key, stored)| {
-            let (name, _) = key.split_once(':')?;
-            stored.full_at(algorithm(name)?)
+            let (limit, _) = key.split_once(':')?;
+            stored.full_at(algorithm(limit)?)
         });
         full.filter(|at| *at <= now).max().unwrap_or_default()
     }

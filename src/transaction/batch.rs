@@ -1,5 +1,5 @@
 use super::{
-    bucket_key::BucketKey,
+    bucket_key::{AlgorithmKey, BucketKey},
     fingerprint::{Fingerprint, LimitSeed},
     mode::Mode,
     on_failure::OnFailure,
@@ -43,6 +43,20 @@ pub enum Algorithm {
     Quota(Quota),
 }
 
+impl Algorithm {
+    /// The part of bucket keys that stands for the algorithm.
+    #[inline]
+    #[must_use]
+    pub const fn key(&self) -> AlgorithmKey {
+        match self {
+            Self::Gcra(_) => AlgorithmKey::Gcra,
+            Self::Tiers(_) => AlgorithmKey::Tiers,
+            Self::Window(_) => AlgorithmKey::Window,
+            Self::Quota(_) => AlgorithmKey::Quota,
+        }
+    }
+}
+
 /// One bucket's part in a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -83,14 +97,16 @@ pub struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Creates a member with an opaque id.
+    /// Creates a member with an opaque id. Its bucket is the one of this algorithm.
     #[must_use]
     pub fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
-        let fingerprint = LimitSeed::of(key.limit).bucket(key.id);
+        let key = key.of(algorithm.key());
+        let client = LimitSeed::of(key.limit).client(key.id);
+        let fingerprint = client.bucket(key.algorithm);
         Self::known(key, fingerprint, algorithm, cost, mode)
     }
 
-    /// Creates a member whose fingerprint is known.
+    /// Creates a member whose key and fingerprint are those of its algorithm.
     #[inline(always)]
     pub(crate) const fn known(
         key: BucketKey<'a>,

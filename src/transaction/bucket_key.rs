@@ -20,32 +20,84 @@ impl fmt::Display for LimitKey<'_> {
     }
 }
 
-/// The key of one bucket, written `number:id` (or `name:id`).
+/// The part of a [`BucketKey`] that stands for the algorithm: nothing for GCRA, or `~` and a letter. No name and no
+/// number contains a `~`.
+///
+/// A bucket belongs to its algorithm. If the algorithm of a limit changes, its clients start with new buckets, and while
+/// two versions of a limit run in one fleet, each version has its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AlgorithmKey {
+    /// GCRA, written as nothing.
+    #[default]
+    Gcra,
+    /// Tiers, written `~t`.
+    Tiers,
+    /// A window, written `~w`.
+    Window,
+    /// A quota, written `~q`.
+    Quota,
+}
+
+impl AlgorithmKey {
+    /// The text of the key.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gcra => "",
+            Self::Tiers => "~t",
+            Self::Window => "~w",
+            Self::Quota => "~q",
+        }
+    }
+}
+
+impl fmt::Display for AlgorithmKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The key of one bucket, written `number:id` (or `name:id`) for GCRA, and `number~w:id` for a window. The letter is `q`
+/// for a quota and `t` for tiers.
 ///
 /// ```
-/// use tollgate::transaction::{BucketKey, LimitKey};
+/// use tollgate::transaction::{AlgorithmKey, BucketKey, LimitKey};
 ///
 /// let key = BucketKey::new(LimitKey::Number(6), "12345678");
 /// assert_eq!(key.to_string(), "6:12345678");
+/// assert_eq!(key.of(AlgorithmKey::Window).to_string(), "6~w:12345678");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketKey<'a> {
     /// The limit.
     pub limit: LimitKey<'a>,
+    /// The algorithm by which the bucket counts.
+    pub algorithm: AlgorithmKey,
     /// The client, in the limit's canonical form.
     pub id: &'a str,
 }
 
 impl<'a> BucketKey<'a> {
-    /// The key of the bucket that `id` has under `limit`.
+    /// The key of the bucket that `id` has under `limit` by GCRA. [`Member::new`](super::Member::new) sets the algorithm.
     #[must_use]
     pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
-        Self { limit, id }
+        Self {
+            limit,
+            algorithm: AlgorithmKey::Gcra,
+            id,
+        }
+    }
+
+    /// Sets the algorithm.
+    #[must_use]
+    pub const fn of(self, algorithm: AlgorithmKey) -> Self {
+        Self { algorithm, ..self }
     }
 }
 
 impl fmt::Display for BucketKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.limit, self.id)
+        write!(f, "{}{}:{}", self.limit, self.algorithm, self.id)
     }
 }

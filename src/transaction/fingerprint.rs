@@ -6,7 +6,7 @@ use std::{
 
 use ahash::{AHasher, RandomState};
 
-use super::bucket_key::LimitKey;
+use super::bucket_key::{AlgorithmKey, LimitKey};
 
 /// A keyed hash of 128 bits that represents a bucket key within this process.
 ///
@@ -23,6 +23,29 @@ pub(crate) struct Fingerprint {
 impl Hash for Fingerprint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.low);
+    }
+}
+
+/// A keyed hash of a limit and an id: the fingerprint of the client's bucket, apart from the algorithm. The algorithm is
+/// only known once the limit in force is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ClientFingerprint {
+    pub(crate) low: u64,
+    high: u64,
+}
+
+impl ClientFingerprint {
+    /// Returns the fingerprint of the client's bucket with this algorithm. For GCRA, it is the hash itself.
+    #[inline(always)]
+    pub(crate) fn bucket(self, algorithm: AlgorithmKey) -> Fingerprint {
+        /// Two odd numbers whose multiples differ in all parts of a hash.
+        const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+        let multiple = |odd: u64| odd.wrapping_mul(algorithm as u64);
+        // A client does not know the hashes, so it cannot find two whose difference is one of these.
+        Fingerprint {
+            low: (self.low ^ multiple(ODD[0])).max(1),
+            high: self.high ^ multiple(ODD[1]),
+        }
     }
 }
 
@@ -59,9 +82,9 @@ impl LimitSeed {
         }
     }
 
-    /// Returns the fingerprint of the bucket of the client with this canonical id.
+    /// Returns the fingerprint of the client with this canonical id.
     #[inline(never)]
-    pub(crate) fn bucket(&self, id: &str) -> Fingerprint {
+    pub(crate) fn client(&self, id: &str) -> ClientFingerprint {
         // Addresses and most numbers are short. A loop for long ids would make this function save more registers.
         match id.len() <= 16 {
             true => self.hash(id),
@@ -70,19 +93,19 @@ impl LimitSeed {
     }
 
     #[inline(never)]
-    fn hash_long(&self, id: &str) -> Fingerprint {
+    fn hash_long(&self, id: &str) -> ClientFingerprint {
         self.hash(id)
     }
 
     #[inline(always)]
-    fn hash(&self, id: &str) -> Fingerprint {
+    fn hash(&self, id: &str) -> ClientFingerprint {
         let hash = |begun: &AHasher| {
             let mut hasher = begun.clone();
             hasher.write(id.as_bytes());
             hasher.finish()
         };
-        Fingerprint {
-            low: hash(&self.low).max(1),
+        ClientFingerprint {
+            low: hash(&self.low),
             high: hash(&self.high),
         }
     }
@@ -100,19 +123,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limit_and_id_do_not_run_together() {
-        let buckets = [
-            LimitSeed::of(LimitKey::Name("a")).bucket("bc"),
-            LimitSeed::of(LimitKey::Name("ab")).bucket("c"),
-            LimitSeed::of(LimitKey::Number(1)).bucket("c"),
-            LimitSeed::of(LimitKey::Name("1")).bucket("c"),
-            LimitSeed::of(LimitKey::Number(2)).bucket("c"),
+    fn limit_algorithm_and_id_do_not_run_together() {
+        let clients = [
+            LimitSeed::of(LimitKey::Name("a")).client("bc"),
+            LimitSeed::of(LimitKey::Name("ab")).client("c"),
+            LimitSeed::of(LimitKey::Number(1)).client("c"),
+            LimitSeed::of(LimitKey::Name("1")).client("c"),
+            LimitSeed::of(LimitKey::Number(2)).client("c"),
         ];
+        let algorithms = [
+            AlgorithmKey::Gcra,
+            AlgorithmKey::Tiers,
+            AlgorithmKey::Window,
+            AlgorithmKey::Quota,
+        ];
+        let buckets = clients.map(|client| algorithms.map(|algorithm| client.bucket(algorithm)));
+        let buckets = buckets.concat();
         for (i, a) in buckets.iter().enumerate() {
             for b in &buckets[i + 1..] {
                 assert!(a.low != b.low && a.high != b.high);
             }
         }
-        assert_eq!(buckets[0], LimitSeed::of(LimitKey::Name("a")).bucket("bc"));
+        assert_eq!(clients[0], LimitSeed::of(LimitKey::Name("a")).client("bc"));
+    }
+
+    #[test]
+    fn no_fingerprint_has_the_lower_half_of_an_empty_slot() {
+        let tiers = AlgorithmKey::Tiers;
+        let low = ClientFingerprint { low: 0, high: 0 }.bucket(tiers).low;
+        for (client, algorithm) in [(0, AlgorithmKey::Gcra), (low, tiers)] {
+            let client = ClientFingerprint {
+                low: client,
+                high: 0,
+            };
+            assert_eq!(client.bucket(algorithm).low, 1);
+        }
     }
 }

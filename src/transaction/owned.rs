@@ -1,6 +1,6 @@
 use super::{
     batch::{Algorithm, Batch, Member, Operation},
-    bucket_key::{BucketKey, LimitKey},
+    bucket_key::{AlgorithmKey, BucketKey, LimitKey},
     fingerprint::Fingerprint,
     mode::Mode,
     on_failure::OnFailure,
@@ -37,6 +37,7 @@ pub struct OwnedBatch {
 #[derive(Debug)]
 pub(crate) struct OwnedMember {
     limit: OwnedLimitKey,
+    algorithm_key: AlgorithmKey,
     id: Box<str>,
     algorithm: Algorithm,
     cost: u32,
@@ -85,7 +86,7 @@ impl OwnedMember {
             OwnedLimitKey::Name(name) => LimitKey::Name(name),
         };
         Member {
-            key: BucketKey::new(limit, &self.id),
+            key: BucketKey::new(limit, &self.id).of(self.algorithm_key),
             algorithm: &self.algorithm,
             cost: self.cost,
             min_cost: self.min_cost,
@@ -108,7 +109,7 @@ impl From<&Member<'_>> for OwnedMember {
     fn from(member: &Member<'_>) -> Self {
         // Destructured, so that a new field of a member cannot be forgotten here.
         let Member {
-            key: BucketKey { limit, id },
+            key,
             algorithm,
             cost,
             min_cost,
@@ -125,11 +126,12 @@ impl From<&Member<'_>> for OwnedMember {
             ago_us,
         } = *member;
         Self {
-            limit: match limit {
+            limit: match key.limit {
                 LimitKey::Number(number) => OwnedLimitKey::Number(number),
                 LimitKey::Name(name) => OwnedLimitKey::Name(name.into()),
             },
-            id: id.into(),
+            algorithm_key: key.algorithm,
+            id: key.id.into(),
             algorithm: algorithm.clone(),
             cost,
             min_cost,

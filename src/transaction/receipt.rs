@@ -1,6 +1,9 @@
 mod text;
 
-use super::fingerprint::Fingerprint;
+use super::{
+    bucket_key::AlgorithmKey,
+    fingerprint::{ClientFingerprint, Fingerprint},
+};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
@@ -15,7 +18,8 @@ use crate::{
 ///
 /// A receipt records its bucket, but not its limiter. Refund it with the limiter that charged it, or with another one
 /// on the same backend. A limiter on another backend cannot detect the mistake, and would refund a charge that was
-/// never made there.
+/// never made there. If a reload has changed the algorithm of the limit since the charge, the receipt gives nothing back:
+/// the charge is in a bucket that is no longer used.
 ///
 /// A refund consumes the receipt. To refund a part now and keep the rest, use [`split`](Self::split).
 ///
@@ -53,6 +57,16 @@ pub(crate) enum StoredCharge {
     Window { at: Timestamp },
     /// The start of a quota's period.
     Quota { start_us: u64 },
+}
+
+impl StoredCharge {
+    const fn algorithm(&self) -> AlgorithmKey {
+        match self {
+            Self::Gcra { .. } => AlgorithmKey::Gcra,
+            Self::Window { .. } => AlgorithmKey::Window,
+            Self::Quota { .. } => AlgorithmKey::Quota,
+        }
+    }
 }
 
 impl Receipt {
@@ -119,8 +133,16 @@ impl Receipt {
         }
     }
 
-    pub(crate) fn is_for(&self, bucket: Fingerprint) -> bool {
-        self.bucket == bucket
+    /// Returns whether the charge was made to a bucket of this client, which can be of another algorithm than the one in
+    /// force now.
+    pub(crate) fn is_for(&self, client: ClientFingerprint) -> bool {
+        self.bucket == client.bucket(self.algorithm())
+    }
+
+    /// Returns the algorithm of the charged bucket.
+    #[inline]
+    pub(crate) const fn algorithm(&self) -> AlgorithmKey {
+        self.charge.algorithm()
     }
 
     /// Returns the charge, if the store made it.

@@ -1,5 +1,5 @@
 use super::{
-    fingerprint::Fingerprint, limit_ref::LimitRef, mode::Mode, on_failure::OnFailure,
+    fingerprint::ClientFingerprint, limit_ref::LimitRef, mode::Mode, on_failure::OnFailure,
     receipt::Receipt,
 };
 use crate::id::Id;
@@ -37,8 +37,8 @@ pub struct Transaction<'a> {
     lenient: bool,
     /// Whether it corrects a decision that was already recorded.
     correction: bool,
-    /// The fingerprint of the bucket, if it is known. The id is canonical then.
-    fingerprint: Option<Fingerprint>,
+    /// The fingerprint of the client, if it is known. The id is canonical then.
+    fingerprint: Option<ClientFingerprint>,
     /// The receipt of the charge to refund, if it is known.
     receipt: Option<&'a Receipt>,
     /// Whether the transaction is denied if it would have to wait in line.
@@ -86,8 +86,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Marks the id as canonical, and sets the bucket's fingerprint.
-    pub(crate) const fn canonical(mut self, fingerprint: Fingerprint) -> Self {
+    /// Marks the id as canonical, and sets the client's fingerprint.
+    pub(crate) const fn canonical(mut self, fingerprint: ClientFingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
         self
     }
@@ -100,7 +100,7 @@ impl<'a> Transaction<'a> {
     }
 
     #[inline]
-    pub(crate) const fn fingerprint(&self) -> Option<Fingerprint> {
+    pub(crate) const fn fingerprint(&self) -> Option<ClientFingerprint> {
         self.fingerprint
     }
 

@@ -613,7 +613,7 @@ fn of_kind(has_tiers: bool) -> Limits {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reset_forgets_what_was_spent_here_before_the_limit_changed_its_kind() {
+async fn algorithms_of_a_limit_have_their_own_buckets_here_too() {
     for has_tiers in [false, true] {
         let store = Store::new(Fate::Works);
         let limiter = Limiter::new(of_kind(has_tiers), FailurePolicy::new(store.clone()));
@@ -624,9 +624,10 @@ async fn reset_forgets_what_was_spent_here_before_the_limit_changed_its_kind() {
         is_back(&store).await;
         limiter.reload(of_kind(!has_tiers)).unwrap();
         limiter.reset(&[one("local")]).await.unwrap();
-        limiter.reload(of_kind(has_tiers)).unwrap();
         store.becomes(Fate::Fails);
         assert_eq!(passed(&limiter, 20).await, BURST, "tiers: {has_tiers}");
+        limiter.reload(of_kind(has_tiers)).unwrap();
+        assert_eq!(passed(&limiter, 20).await, 0, "tiers: {has_tiers}");
     }
 }
 

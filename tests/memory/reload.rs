@@ -15,7 +15,6 @@ use tollgate::{
     key::Everyone,
     limit::{Language, LimitName, LimitsBuilder},
     limiter::ReloadError,
-    tiers::Tier,
     transaction::Mode,
 };
 
@@ -304,19 +303,4 @@ fn no_decision_is_wrong_while_limits_change() {
             right
         }
     });
-}
-
-#[tokio::test]
-async fn reset_forgets_what_was_spent_under_limits_of_another_kind() {
-    let tiers = Limit::tiers([Tier::new(1, Duration::from_secs(3600))]).unwrap();
-    let gcra = Limit::per_hour(1);
-    for [first, second] in [[&gcra, &tiers], [&tiers, &gcra]] {
-        let (limiter, _) = limiter(one("l", first.clone()));
-        let handle = limiter.limit("l").unwrap();
-        assert!(handle.spend("x").await.unwrap().allowed());
-        limiter.reload(one("l", second.clone())).unwrap();
-        handle.reset("x").await.unwrap();
-        limiter.reload(one("l", first.clone())).unwrap();
-        assert!(handle.spend("x").await.unwrap().allowed(), "{first}");
-    }
 }

@@ -397,7 +397,7 @@ async fn key_of_somebody_else_fails_its_own_callers() {
 #[tokio::test]
 async fn broken_value_of_tiers_or_of_a_window_fails_its_own_callers() {
     let (server, limiter) = start().await;
-    for (limit, number, broken) in [("tiers", 2, "Tomato"), ("window", 3, "Wxyz")] {
+    for (limit, number, broken) in [("tiers", "2~t", "Tomato"), ("window", "3~w", "Wxyz")] {
         let key = |id: &str| format!("tollgate:{{{id}}}:{number}:{id}");
         server
             .command(&["SET", &key("bad"), broken])
@@ -465,7 +465,7 @@ async fn spends_from_tiers_fail_alone() {
     };
     assert!(spend("spent", 7).await.unwrap().allowed());
     server
-        .command(&["LPUSH", "tollgate:{bad}:2:bad", "x"])
+        .command(&["LPUSH", "tollgate:{bad}:2~t:bad", "x"])
         .expect_success();
     let set = |limit| {
         let set = ["CONFIG", "SET", "maxmemory", limit];

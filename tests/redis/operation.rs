@@ -72,6 +72,7 @@ async fn buckets_take_what_is_told() {
             "6:12345678" => ("orders", "12345678", 1),
             bucket => {
                 let (limit, id) = bucket.split_once(':').unwrap();
+                let limit = limit.trim_end_matches("~t");
                 let full = [("five", 5), ("fifty", 50), ("most", 4096)];
                 let cost = full.iter().find(|(name, _)| *name == limit);
                 (limit, id, cost.map_or(1, |(_, cost)| *cost))

@@ -35,7 +35,7 @@ fn tiers<const LEN: usize>(tiers: [Tier; LEN]) -> Limits {
 fn bucket() -> Transaction<'static> {
     Transaction::new("requests", "client")
 }
-const KEY: &str = "tollgate:{client}:1:client";
+const KEY: &str = "tollgate:{client}:1~t:client";
 
 async fn histories(url: String, name: &str, operations: u32, each: u64) {
     let tasks = (0..4).map(|part| {
@@ -266,17 +266,19 @@ async fn key_of_somebody_else_is_an_error_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn bucket_of_the_other_kind_is_replaced() {
+async fn bucket_of_another_algorithm_has_another_key() {
     let (server, limiter) = start(limits(penalty())).await;
     let gcra = Limiter::new(limits(Limit::per_day(10)), connect(server.url()).await);
     gcra.spend(&bucket().cost(10)).await.unwrap();
     assert_eq!(limiter.spend(&bucket().cost(7)).await.unwrap().granted(), 7);
-    assert_eq!(server.command(&["GET", KEY]).bytes()[0], b'T');
-    for left in [7, 4] {
-        let spent = gcra.spend(&bucket().cost(3)).await.unwrap();
-        assert_eq!((spent.allowed(), spent.remaining()), (true, Some(left)));
-    }
-    assert_ne!(server.command(&["GET", KEY]).bytes()[0], b'T');
+    assert!(!gcra.spend(&bucket()).await.unwrap().allowed());
+    let keys = server.command(&["KEYS", "*"]);
+    let mut keys: Vec<_> = keys.array().iter().map(|key| key.text()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["tollgate:{client}:1:client", KEY]);
+    limiter.reset(&[bucket()]).await.unwrap();
+    assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
+    assert!(!gcra.spend(&bucket()).await.unwrap().allowed());
 }
 
 /// How many units 300 tasks over four clients get from each tier.

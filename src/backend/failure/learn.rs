@@ -19,8 +19,6 @@ impl Local {
             self.store_pending(batch, now.as_micros());
         }
         if batch.operation == Operation::Reset {
-            // Reset the bucket under every kind of limit: a reload can change the kind, and a later reload can bring
-            // the old charges back.
             let reset = batch.at(Some(now));
             let _ = (self.seen.decide(&reset), self.own.decide(&reset));
             return;

@@ -51,8 +51,6 @@ impl MemoryBackend {
             return Err(stored);
         };
         rows.put_used(place, &print, RowValue::gcra(tat, gcra.tolerance()), now);
-        drop(rows);
-        self.begun_in_row(stored.us == 0, &print);
         Ok(tat)
     }
 
@@ -73,8 +71,6 @@ impl MemoryBackend {
             return Err(quota.current(stored, now.as_micros()));
         };
         rows.put_used(place, &print, RowValue::quota(quota, usage), now);
-        drop(rows);
-        self.begun_in_row(stored.used == 0, &print);
         Ok(usage)
     }
 
@@ -128,8 +124,7 @@ impl MemoryBackend {
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
         let (value, place) = rows.look(print);
-        let stored = value.tat();
-        let before = from(stored);
+        let before = from(value.tat());
         let answer = judge_gcra(batch.action(member), member, gcra, before, now);
         // A denial changes nothing, and an attack is mostly denials.
         let State::Gcra(tat) = answer.state else {
@@ -143,8 +138,6 @@ impl MemoryBackend {
             false => RowValue::FULL,
         };
         rows.put(place, print, value, now);
-        drop(rows);
-        self.begun_in_row(stored.us == 0, print);
         answer
     }
 
@@ -161,12 +154,9 @@ impl MemoryBackend {
         let mut rows = self.rows.lock(self.rows.of(print));
         let (stored, place) = rows.look(print);
         let answer = judge_quota(action, member, quota, stored.usage(), now);
-        let Some(value) = changed(stored, action, member, &answer, now) else {
-            return answer;
-        };
-        rows.put(place, print, value, now);
-        drop(rows);
-        self.begun_in_row(stored.usage().used == 0, print);
+        if let Some(value) = changed(stored, action, member, &answer, now) {
+            rows.put(place, print, value, now);
+        }
         answer
     }
 
@@ -175,11 +165,8 @@ impl MemoryBackend {
         let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let (answer, begins) = records.decide(action, member, now);
+        let answer = records.decide(action, member, now);
         drop(records);
-        if begins {
-            self.forget_other_kind(member, now);
-        }
         self.histories.trim(batch.members, now);
         match member.algorithm {
             Algorithm::Window(_) => Outcome::of_window(now, action, answer),
@@ -189,56 +176,20 @@ impl MemoryBackend {
 
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
-        let (outcome, unused) = {
+        let outcome = {
             let members = batch.members.iter();
             let seen: SmallVec<[BucketView<'_>; 4]> =
                 members.map(|member| locked.see(member, now)).collect();
-            let unused: SmallVec<[bool; 4]> = seen.iter().map(BucketView::is_unused).collect();
-            (Outcome::judge(batch, now, &seen), unused)
+            Outcome::judge(batch, now, &seen)
         };
         // A denial writes nothing.
-        let passes = outcome.passes(batch);
-        if passes {
+        if outcome.passes(batch) {
             for (member, answer) in batch.members.iter().zip(outcome.answers()) {
                 locked.write(batch.action(member), member, answer, now);
             }
         }
         drop(locked);
-        let members = batch.members.iter().zip(outcome.answers()).zip(&unused);
-        for ((member, answer), unused) in members {
-            let begins = passes && *unused && answer.passed && batch.action(member).writes();
-            if begins || batch.operation == Operation::Reset {
-                self.forget_other_kind(member, now);
-            }
-        }
         self.histories.trim(batch.members, now);
         outcome
-    }
-
-    /// Forgets what a client has spent under a limit of another kind before a reload. Otherwise, another reload would
-    /// bring that back.
-    #[cold]
-    fn forget_other_kind(&self, member: &Member<'_>, now: Timestamp) {
-        let print = &member.fingerprint;
-        match member.algorithm {
-            Algorithm::Gcra(_) | Algorithm::Quota(_) => self.forget_history(print),
-            Algorithm::Tiers(_) | Algorithm::Window(_) => {
-                let mut rows = self.rows.lock(self.rows.of(print));
-                rows.set(print, RowValue::FULL, now);
-            }
-        }
-    }
-
-    /// Forgets the history of a bucket that has begun in a row.
-    #[inline(always)]
-    fn begun_in_row(&self, has_begun: bool, print: &Fingerprint) {
-        if has_begun && !self.histories.is_empty() {
-            self.forget_history(print);
-        }
-    }
-
-    #[cold]
-    fn forget_history(&self, print: &Fingerprint) {
-        self.histories.lock(self.histories.of(print)).forget(print);
     }
 }

@@ -52,10 +52,6 @@ impl Histories {
         self.max_bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) == 0
-    }
-
     /// Returns the size of a history in bytes, if it takes `heap_bytes` beyond its own size.
     pub(super) const fn largest(heap_bytes: usize) -> usize {
         RECORD_BYTES + heap_bytes

@@ -72,13 +72,8 @@ impl Records {
         }
     }
 
-    /// Decides a member with a window or with tiers, and stores the change. Also returns whether its history begins.
-    pub(super) fn decide(
-        &mut self,
-        action: Action,
-        member: &Member<'_>,
-        now: Timestamp,
-    ) -> (Answer, bool) {
+    /// Decides a member with a window or with tiers, and stores the change.
+    pub(super) fn decide(&mut self, action: Action, member: &Member<'_>, now: Timestamp) -> Answer {
         let found = self.map.get_index_of(&member.fingerprint);
         let (stored, at) = (found.map(|entry| &self.map[entry].stored), now.as_micros());
         let answer = match (member.algorithm, stored) {
@@ -97,12 +92,13 @@ impl Records {
                 tiers,
                 &mut History::default().view(tiers, at),
             ),
-            (Algorithm::Gcra(_) | Algorithm::Quota(_), _) => return (Answer::UNKNOWN, false),
+            (Algorithm::Gcra(_) | Algorithm::Quota(_), _) => return Answer::UNKNOWN,
         };
-        (answer, self.keep(found, action, member, &answer, now))
+        self.keep(found, action, member, &answer, now);
+        answer
     }
 
-    /// Stores the change of a member, in the entry found for it or in a new one. Returns whether its history begins.
+    /// Stores the change of a member, in the entry found for it or in a new one.
     fn keep(
         &mut self,
         found: Option<usize>,
@@ -110,13 +106,11 @@ impl Records {
         member: &Member<'_>,
         answer: &Answer,
         now: Timestamp,
-    ) -> bool {
-        let changes = changes(action, answer);
-        if changes {
+    ) {
+        if changes(action, answer) {
             let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
             self.update(entry, action, member, answer, now);
         }
-        changes && found.is_none()
     }
 
     /// Stores the decision on a member: a grant, a refund or a reset.

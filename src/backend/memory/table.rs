@@ -125,7 +125,8 @@ impl Table {
     }
 
     /// Stores a bucket. If there is no room, a new one replaces another.
-    pub(super) fn set(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
+    #[cfg(test)]
+    fn set(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
         let (_, place) = self.look(print);
         self.put(place, print, value.unless_full(now), now);
     }

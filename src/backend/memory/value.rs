@@ -51,27 +51,21 @@ impl RowValue {
         }
     }
 
-    /// Returns the TAT of a GCRA bucket. For a quota, it is that of a full bucket.
+    /// Returns the TAT of a GCRA bucket.
     #[inline]
     pub(super) fn tat(self) -> Tat {
-        match self.bits < QUOTA {
-            true => Tat {
-                us: self.bits & TAT_MASK,
-                frac: self.low,
-            },
-            false => Tat::default(),
+        Tat {
+            us: self.bits & TAT_MASK,
+            frac: self.low,
         }
     }
 
-    /// Returns the usage of a quota. For a GCRA bucket, it is nothing.
+    /// Returns the usage of a quota.
     #[inline]
     pub(super) fn usage(self) -> Usage {
-        match self.bits.checked_sub(QUOTA) {
-            None => Usage::NOTHING,
-            Some(bits) => Usage {
-                start_us: bits & START_MASK,
-                used: self.low,
-            },
+        Usage {
+            start_us: self.bits & START_MASK,
+            used: self.low,
         }
     }
 
@@ -79,7 +73,7 @@ impl RowValue {
     /// instant is kept, because the clock may step back.
     #[inline]
     pub(super) fn unless_full(self, now: Timestamp) -> Self {
-        let is_full_just_now = self.tat() == Tat::from_micros(now.as_micros());
+        let is_full_just_now = self.bits < QUOTA && self.tat() == Tat::from_micros(now.as_micros());
         match self.is_full(now) && !is_full_just_now {
             true => Self::FULL,
             false => self,
@@ -214,7 +208,7 @@ mod tests {
                 frac: u32::MAX - 1,
             };
             let value = RowValue::gcra(tat, Ticks::from_micros(us));
-            assert_eq!((value.tat(), value.usage()), (tat, Usage::NOTHING));
+            assert_eq!(value.tat(), tat);
             assert!(value.debt(NOW) > 0);
         }
         let fraction = Tat { us: 0, frac: 1 };
@@ -254,7 +248,7 @@ mod tests {
                 for used in [1, size / 2, size, u32::MAX] {
                     let usage = quota.debit(Usage::NOTHING, NOW.as_micros(), used);
                     let value = RowValue::quota(&quota, usage);
-                    assert_eq!((value.tat(), value.usage()), (Tat::default(), usage));
+                    assert_eq!(value.usage(), usage);
                     if used == 0 {
                         continue;
                     }

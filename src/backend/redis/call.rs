@@ -178,16 +178,14 @@ fn change(operation: Operation, member: &Member<'_>) -> &'static str {
     }
 }
 
-/// Returns whether a refund gives anything back. A receipt must be of a charge to this kind of limit, made by the store.
+/// Returns whether a refund gives anything back. A receipt must be of a charge that the store has made.
 fn refunds(member: &Member<'_>) -> bool {
-    let charge = member.receipt.map(Receipt::stored_charge);
-    match (member.algorithm, charge) {
-        (Algorithm::Gcra(gcra), _) => member.refund(gcra) > Ticks::default(),
-        (Algorithm::Tiers(_), _) => false,
-        (_, None)
-        | (Algorithm::Window(_), Some(Some(StoredCharge::Window { .. })))
-        | (Algorithm::Quota(_), Some(Some(StoredCharge::Quota { .. }))) => true,
-        _ => false,
+    match member.algorithm {
+        Algorithm::Gcra(gcra) => member.refund(gcra) > Ticks::default(),
+        Algorithm::Tiers(_) => false,
+        Algorithm::Window(_) | Algorithm::Quota(_) => {
+            member.receipt.is_none_or(|receipt| !receipt.is_local())
+        }
     }
 }
 

@@ -14,6 +14,10 @@ use crate::transaction::{LimitKey, Member};
 /// for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*, which decides the slot
 /// of a key in Redis Cluster: keys with the same tag are on the same node.
 ///
+/// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
+/// `~q` for a quota and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. In a form with `<limit>` in the
+/// braces only, these letters follow the braces, so that they do not change the slot.
+///
 /// The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`. Its tag keeps the limits of one client
 /// together, so that they are decided in one step, and spreads clients over the cluster:
 ///
@@ -43,6 +47,8 @@ pub struct KeyForm {
 enum KeyPart {
     Text(Box<str>),
     Limit,
+    /// The letter of the algorithm, which is placed once and outside of the hash tag.
+    Algorithm,
     Id,
     Tag,
 }
@@ -72,7 +78,7 @@ impl KeyForm {
         let parts = parse(form).map_err(error)?;
         check(form, &parts).map_err(error)?;
         Ok(Self {
-            parts,
+            parts: with_algorithm(parts),
             hashed: false,
         })
     }
@@ -104,6 +110,7 @@ impl KeyForm {
                     LimitKey::Name(name) => key.push_str(name),
                     LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
                 },
+                KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
                 KeyPart::Id => self.push_id(&mut key, member.key.id, 32),
                 KeyPart::Tag => {
                     let room = &mut None;
@@ -141,6 +148,7 @@ impl Default for KeyForm {
                 KeyPart::Tag,
                 KeyPart::Text("}:".into()),
                 KeyPart::Limit,
+                KeyPart::Algorithm,
                 KeyPart::Text(":".into()),
                 KeyPart::Id,
             ],
@@ -173,6 +181,26 @@ fn parse(form: &str) -> Result<Vec<KeyPart>, FormProblem> {
         parts.push(KeyPart::Text(rest.into()));
     }
     Ok(parts)
+}
+
+/// Adds the place of the algorithm: after the first limit outside of the hash tag or, if there is none, after the tag. The
+/// parts have one tag.
+fn with_algorithm(mut parts: Vec<KeyPart>) -> Vec<KeyPart> {
+    let has = |brace: char| move |part: &KeyPart| matches!(part, KeyPart::Text(text) if text.contains(brace));
+    let opens = parts.iter().position(has('{')).unwrap_or_default();
+    let closes = parts.iter().position(has('}')).unwrap_or_default();
+    let mut limits = (0..parts.len()).filter(|place| parts[*place] == KeyPart::Limit);
+    if let Some(limit) = limits.find(|limit| *limit < opens || *limit > closes) {
+        parts.insert(limit + 1, KeyPart::Algorithm);
+    } else if let KeyPart::Text(text) = &parts[closes]
+        && let Some((tag, after)) = text.split_once('}')
+    {
+        let tag = KeyPart::Text(format!("{tag}}}").into());
+        let after = (!after.is_empty()).then(|| KeyPart::Text(after.into()));
+        let split = [tag, KeyPart::Algorithm].into_iter().chain(after);
+        parts.splice(closes..=closes, split);
+    }
+    parts
 }
 
 fn check(form: &str, parts: &[KeyPart]) -> Result<(), FormProblem> {
@@ -246,10 +274,14 @@ enum FormProblem {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::HashSet, time::Duration};
+
     use super::*;
     use crate::{
         Limit,
         id::IdFormat,
+        quota::Per,
+        tiers::Tier,
         transaction::{BucketKey, Mode},
     };
 
@@ -293,6 +325,87 @@ mod tests {
             key(&form, LimitKey::Name("ip"), IdFormat::IpAddress, "1.2.3.4"),
             "registry:api:{rate-limit:ip:1.2.3.4}"
         );
+    }
+
+    /// The key of a bucket with each algorithm: GCRA, a window, a quota, and tiers.
+    fn keys(form: &KeyForm, limit: LimitKey<'_>, format: IdFormat, id: &str) -> [String; 4] {
+        let second = Duration::from_secs(1);
+        let tiers = Limit::tiers([Tier::new(1, second)]).unwrap();
+        let limits = [
+            Limit::per_second(1),
+            Limit::window(1, second),
+            Limit::quota(1, Per::Day),
+            tiers,
+        ];
+        limits.map(|one| {
+            let key = BucketKey::new(limit, id);
+            let member = Member::new(key, one.algorithm().unwrap(), 1, Mode::CheckAndSpend);
+            form.key(&member.format(format))
+        })
+    }
+
+    #[test]
+    fn algorithms_of_a_limit_have_keys_in_one_slot() {
+        let account = (LimitKey::Number(6), IdFormat::RegId, "12345678");
+        let address = (LimitKey::Name("ip"), IdFormat::IpAddress, "1.2.3.4");
+        let cases = [
+            (
+                "tollgate:{<tag>}:<limit>:<id>",
+                account,
+                "tollgate:{12345678}:6@:12345678",
+            ),
+            (
+                "tollgate:{<tag>}:<limit>:<id>",
+                address,
+                "tollgate:{1.2.3.4}:ip@:1.2.3.4",
+            ),
+            ("<limit>:{<id>}", address, "ip@:{1.2.3.4}"),
+            (
+                "registry:api:{rate-limit:<limit>:<id>}",
+                address,
+                "registry:api:{rate-limit:ip:1.2.3.4}@",
+            ),
+            ("{<limit>:<id>}:v1", address, "{ip:1.2.3.4}@:v1"),
+            ("{<limit>:<tag>}<id>", address, "{ip:1.2.3.4}@1.2.3.4"),
+            (
+                "{<limit>:<id>}/<limit>/<limit>",
+                address,
+                "{ip:1.2.3.4}/ip@/ip",
+            ),
+        ];
+        for (form, (limit, format, id), expected) in cases {
+            let found = keys(&KeyForm::new(form).unwrap(), limit, format, id);
+            let expected = ["", "~w", "~q", "~t"].map(|letter| expected.replace('@', letter));
+            assert_eq!(found, expected, "{form}");
+        }
+    }
+
+    #[test]
+    fn no_two_buckets_share_a_key_whatever_the_form() {
+        let forms = [
+            "{<tag>}:<limit>:<id>",
+            "{<limit>:<id>}",
+            "{<id>/<limit>}",
+            "{<limit>:<tag>}<id>",
+            "{<tag>}:<limit>~<id>",
+            "{<tag>}:<limit>~w:<id>",
+            "<limit>~{<id>}~w",
+        ];
+        let long = "~w".repeat(100);
+        let ids = [
+            "a", "~wa", "~w", "~w:a", "w~a", "w:a", "q:a", "~q", "~t:~w:a", &long,
+        ];
+        for hashed in [false, true] {
+            for form in forms {
+                let form = KeyForm::new(form).unwrap();
+                let form = if hashed { form.hash_ids() } else { form };
+                let limits = [LimitKey::Number(6), LimitKey::Name("ip")];
+                let of = |limit| ids.map(|id| keys(&form, limit, IdFormat::Opaque, id));
+                let all: Vec<_> = limits.map(of).concat().concat();
+                let different: HashSet<_> = all.iter().collect();
+                assert_eq!(different.len(), all.len(), "{form:?}: {all:?}");
+            }
+        }
     }
 
     #[test]

@@ -266,7 +266,7 @@ fn refund_of(charged: &OwnedBatch, answer: &ScriptAnswer, form: &KeyForm) -> Opt
     charged.lend(|batch| {
         let outcome = answer.judge(batch).ok()?;
         let decisions = (0..batch.members.len()).map(|i| outcome.decision(batch, i, true));
-        let receipts: Vec<_> = decisions.map(|decision| decision.receipt()).collect();
+        let receipts: Vec<_> = decisions.map(|decision| decision?.receipt()).collect();
         let refunded = batch.members.iter().zip(&receipts);
         let refunded: Vec<_> = refunded
             .filter_map(|(member, receipt)| {

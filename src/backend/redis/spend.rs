@@ -67,11 +67,6 @@ impl Spend {
         self.now == other.now && ptr::eq(self.script(), other.script())
     }
 
-    /// Returns whether both are from buckets with the same algorithm.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(&self.from) == std::mem::discriminant(&other.from)
-    }
-
     /// Returns the script that decides several of them.
     pub(super) fn script(&self) -> &'static Script {
         match self.from {

@@ -118,7 +118,7 @@ impl Rules {
             rule,
             target,
             source,
-            fingerprint: self.targets[target].seed.bucket(id.canonical()),
+            fingerprint: self.targets[target].seed.client(id.canonical()),
             cost,
             on_failure: JointPolicy::of(on_failure),
             no_wait,

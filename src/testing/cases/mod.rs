@@ -9,6 +9,7 @@
     reason = "a case panics to fail"
 )]
 
+pub mod algorithms;
 pub mod batch;
 pub mod debt;
 pub mod exceptions;

@@ -176,62 +176,6 @@ pub async fn refund_across_the_end_of_a_period_gives_nothing_back(world: World) 
     assert_eq!((plain.refunded(), plain.remaining()), (true, Some(1)));
 }
 
-pub async fn bucket_whose_algorithm_changes_starts_fresh(world: World) {
-    let secs = Duration::from_secs;
-    let limits = || {
-        [
-            Limit::per_day(2),
-            Limit::window(2, secs(86_400)),
-            Limit::quota(2, Per::Day),
-            Limit::tiers([Tier::new(2, secs(86_400))]).unwrap(),
-        ]
-    };
-    for (i, from) in limits().into_iter().enumerate() {
-        for (j, to) in limits().into_iter().enumerate() {
-            let id = world.id(&format!("{i}{j}"));
-            let bucket = Transaction::new("l", &id);
-            for (limit, expected) in [(from.clone(), 2), (to, if i == j { 0 } else { 2 })] {
-                let limiter = world.limiter([("l", limit)]);
-                let held = limiter.check(&bucket).await.unwrap();
-                let held = held.remaining().unwrap() + u32::from(held.allowed());
-                assert_eq!(held, expected, "{i} to {j}");
-                limiter.spend(&bucket.cost(2)).await.unwrap();
-                assert!(!limiter.spend(&bucket).await.unwrap().allowed());
-            }
-        }
-    }
-}
-
-pub async fn bucket_whose_algorithm_changes_there_and_back_starts_fresh_twice(world: World) {
-    let secs = Duration::from_secs;
-    let limits = || {
-        [
-            Limit::per_day(3),
-            Limit::window(3, secs(86_400)),
-            Limit::quota(3, Per::Day),
-            Limit::tiers([Tier::new(3, secs(86_400))]).unwrap(),
-        ]
-    };
-    for (i, first) in limits().into_iter().enumerate() {
-        for (j, second) in limits().into_iter().enumerate().filter(|(j, _)| *j != i) {
-            for in_batch in [false, true] {
-                let id = world.id(&format!("{i}{j}{in_batch}"));
-                let bucket = Transaction::new("l", &id);
-                let alone = world.id(&format!("{i}{j} other"));
-                let other = Transaction::new("other", &alone).cost(0);
-                for limit in [first.clone(), second.clone(), first.clone()] {
-                    let limiter = world.limiter([("l", limit), ("other", Limit::per_day(9))]);
-                    let batch = [bucket.cost(2), other];
-                    let batch = &batch[..1 + usize::from(in_batch)];
-                    let spent = limiter.spend_batch(batch).await.unwrap();
-                    assert!(spent.allowed(), "{i} to {j} and back");
-                    assert_eq!(spent.members()[0].remaining(), Some(1));
-                }
-            }
-        }
-    }
-}
-
 pub async fn batches_of_all_algorithms_pass_or_fail_as_one(world: World) {
     let secs = Duration::from_secs;
     let limiter = world.limiter([

@@ -61,11 +61,9 @@ impl SideBySide {
     pub(super) fn step(&mut self, mut below: impl FnMut(u64) -> u64) {
         let now = self.clock.now();
         if below(8) == 0 {
-            let limits = self.limiters[0].0.limits();
-            let earliest = self
-                .map
-                .latest_full(self.latest, |name| algorithm(&limits, name))
-                .as_micros();
+            let sets = [0, 1].map(|set| self.limiters[set].0.limits());
+            let of_either = |key: &str| sets.iter().find_map(|limits| algorithm(limits, key));
+            let earliest = self.map.latest_full(self.latest, of_either).as_micros();
             let reach = now.as_micros().saturating_sub(earliest);
             let back = below(reach.min(self.pace.back) + 1);
             self.clock
@@ -169,7 +167,9 @@ fn begins_for_ever(decision: &Decision) -> bool {
     }
 }
 
-/// Returns the algorithm of a limit, if the limit is not off.
-pub(super) fn algorithm<'a>(limits: &'a Limits, name: &str) -> Option<&'a Algorithm> {
-    limits.get(name)?.limit.as_ref()?.algorithm()
+/// Returns the algorithm of a limit, given by its key and that of the algorithm.
+pub(super) fn algorithm<'a>(limits: &'a Limits, key: &str) -> Option<&'a Algorithm> {
+    let name = key.split_once('~').map_or(key, |(name, _)| name);
+    let algorithm = limits.get(name)?.limit.as_ref()?.algorithm()?;
+    (format!("{name}{}", algorithm.key()) == key).then_some(algorithm)
 }

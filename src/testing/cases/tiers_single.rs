@@ -271,23 +271,6 @@ pub async fn units_are_kept_when_a_window_begins_to_slide(world: World) {
     assert_eq!(denied.retry_after(), micros(10 * SECOND + 1));
 }
 
-pub async fn bucket_of_the_other_kind_counts_as_nothing(world: World) {
-    let tiers = world.limiter([("limit", prison())]);
-    let gcra = world.limiter([("limit", Limit::per_day(4))]);
-    let [a, b] = [world.id("a"), world.id("b")];
-    let [a, b] = [&a, &b].map(|id| Transaction::new("limit", id));
-    tiers.spend(&a.cost(6)).await.unwrap();
-    assert!(!tiers.spend(&a).await.unwrap().allowed());
-    let full = gcra.spend(&a.cost(4)).await.unwrap();
-    assert_eq!((full.allowed(), full.remaining()), (true, Some(0)));
-    assert!(!gcra.spend(&a).await.unwrap().allowed());
-    gcra.spend(&b.cost(4)).await.unwrap();
-    assert!(!gcra.spend(&b).await.unwrap().allowed());
-    let full = tiers.spend(&b.cost(6)).await.unwrap();
-    assert_eq!(granted(&full), (6, Some(1), vec![(0, 5), (1, 1)]));
-    assert!(!tiers.spend(&b).await.unwrap().allowed());
-}
-
 pub async fn own_clock_of_a_backend_decides_on_tiers(world: World) {
     let day = secs(86_400);
     let limits = Limits::builder().limit("tiers", Limit::tiers([Tier::new(2, day)]).unwrap());

@@ -78,8 +78,8 @@ fn move_clock(world: &World, map: &MapBackend, random: &mut Random, latest: u64)
         world.advance(random.below(longest));
         return false;
     }
-    let full = map.latest_full(Timestamp::from_micros(latest), |name| {
-        algorithm(&limits, name)
+    let full = map.latest_full(Timestamp::from_micros(latest), |key| {
+        algorithm(&limits, key)
     });
     let reach = now.saturating_sub(full.as_micros());
     let back = random.below(reach.min(700_000) + 1);

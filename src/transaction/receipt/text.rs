@@ -8,7 +8,7 @@ use super::{Receipt, StoredCharge};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},
-    transaction::{bucket_key::BucketKey, fingerprint::Fingerprint},
+    transaction::{bucket_key::BucketKey, fingerprint::ClientFingerprint},
     varint,
 };
 
@@ -32,15 +32,19 @@ impl Receipt {
         text
     }
 
-    /// Reads the receipt of the bucket with this key and this fingerprint.
-    pub(crate) fn from_text(text: &str, key: BucketKey<'_>, bucket: Fingerprint) -> Option<Self> {
+    /// Reads the receipt of a client. The text is bound to the client's key for GCRA, whatever the algorithm of the charge.
+    pub(crate) fn from_text(
+        text: &str,
+        key: BucketKey<'_>,
+        client: ClientFingerprint,
+    ) -> Option<Self> {
         let bytes = from_hex(text)?;
         let (payload, hashed) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
         if hash(payload, key) != *hashed {
             return None;
         }
         let mut rest = payload;
-        let receipt = Self::read(&mut rest, bucket)?;
+        let receipt = Self::read(&mut rest, client)?;
         rest.is_empty().then_some(receipt)
     }
 
@@ -67,7 +71,7 @@ impl Receipt {
         bytes
     }
 
-    fn read(bytes: &mut &[u8], bucket: Fingerprint) -> Option<Self> {
+    fn read(bytes: &mut &[u8], client: ClientFingerprint) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         *bytes = rest;
         let cost = varint::read_u32(bytes).ok()?;
@@ -81,6 +85,7 @@ impl Receipt {
             },
             _ => return None,
         };
+        let bucket = client.bucket(charge.algorithm());
         let process = varint::read(bytes).ok()?;
         let is_local = process != 0 && process == bucket.high;
         // Another process has decided it locally, so neither this process nor the store can refund it.
@@ -134,12 +139,12 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::{LimitKey, LimitSeed};
+    use crate::transaction::{AlgorithmKey, LimitKey, LimitSeed};
 
     const ID: &str = "alice";
 
-    fn bucket(limit: LimitKey<'_>, id: &str) -> Fingerprint {
-        LimitSeed::of(limit).bucket(id)
+    fn client(limit: LimitKey<'_>, id: &str) -> ClientFingerprint {
+        LimitSeed::of(limit).client(id)
     }
 
     fn receipts() -> Vec<Receipt> {
@@ -163,9 +168,11 @@ mod tests {
                 start_us: (1 << 52) - 1,
             },
         ];
-        let bucket = bucket(LimitKey::Number(6), ID);
-        let receipt =
-            |charge| [false, true].map(|is_local| Receipt::new(bucket, charge, u32::MAX, is_local));
+        let client = client(LimitKey::Number(6), ID);
+        let receipt = |charge: StoredCharge| {
+            let bucket = client.bucket(charge.algorithm());
+            [false, true].map(|is_local| Receipt::new(bucket, charge, u32::MAX, is_local))
+        };
         charges.into_iter().flat_map(receipt).collect()
     }
 
@@ -175,7 +182,7 @@ mod tests {
         for receipt in receipts() {
             let text = receipt.to_text(key);
             assert!(text.len() <= 200, "{}", text.len());
-            let own = bucket(key.limit, ID);
+            let own = client(key.limit, ID);
             assert_eq!(Receipt::from_text(&text, key, own).as_ref(), Some(&receipt));
             let others = [
                 (LimitKey::Number(7), ID),
@@ -184,7 +191,7 @@ mod tests {
             ];
             for (limit, id) in others {
                 let other = BucketKey::new(limit, id);
-                assert_eq!(Receipt::from_text(&text, other, bucket(limit, id)), None);
+                assert_eq!(Receipt::from_text(&text, other, client(limit, id)), None);
             }
         }
     }
@@ -192,7 +199,7 @@ mod tests {
     #[test]
     fn changed_texts_are_refused() {
         let key = BucketKey::new(LimitKey::Number(6), ID);
-        let own = bucket(key.limit, ID);
+        let own = client(key.limit, ID);
         for receipt in receipts() {
             let text = receipt.to_text(key);
             for (place, old) in text.char_indices() {
@@ -218,9 +225,9 @@ mod tests {
     #[test]
     fn charge_of_another_process_gives_nothing_back_here() {
         let key = BucketKey::new(LimitKey::Number(6), ID);
-        let theirs = Fingerprint { low: 1, high: 2 };
+        let theirs = client(LimitKey::Number(7), ID).bucket(AlgorithmKey::Quota);
         let charge = StoredCharge::Quota { start_us: 5 };
-        let here = bucket(key.limit, ID);
+        let here = client(key.limit, ID);
         let of = |is_local| {
             let text = Receipt::new(theirs, charge, 7, is_local).to_text(key);
             let read = Receipt::from_text(&text, key, here).unwrap();

@@ -30,9 +30,11 @@
 -- Large values are the exception: see `at_once`.
 local buckets, changed = {}, {}
 
--- Loads a bucket. The stored value is `us`, `us:frac`, or the text of another algorithm. A missing bucket is a full
--- one.
-local function load(key)
+-- The algorithms whose values begin with their letter. The value of a GCRA bucket is `us` or `us:frac`.
+local has_text = {T = true, W = true, Q = true}
+
+-- Loads a bucket. A missing bucket is a full one. The algorithm is a letter, or the count of a limit by GCRA.
+local function load(key, algorithm)
   local bucket = buckets[key]
   if bucket then
     return bucket
@@ -40,10 +42,12 @@ local function load(key)
   bucket = {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false}
   buckets[key] = bucket
   local stored = redis.pcall('GET', key)
-  if stored then
+  if has_text[algorithm] then
+    bucket.text, bucket.fault = read_text(stored, algorithm)
+  elseif stored then
     bucket.us = tonumber(stored)
     if not bucket.us then
-      bucket.us, bucket.frac, bucket.fault, bucket.text = parse(stored)
+      bucket.us, bucket.frac, bucket.fault = parse(stored)
     elseif bucket.us < 0 then
       bucket.fault = 'ERR not a bucket'
     end
@@ -201,18 +205,13 @@ end
 -- The functions that write a large value immediately, in place. All other changes wait for `write`.
 local at_once = {[keep_tiers] = true, [keep_units] = true}
 
--- Returns the text of a bucket if the bucket has this algorithm.
-local function text_of(bucket, algorithm)
-  return string.sub(bucket.text, 1, 1) == algorithm and bucket.text or ''
-end
-
 -- One function for each algorithm, named by its letter. Each returns the two reported values, whether the request fits,
 -- the number of the member's arguments and, if the bucket changes, a function that makes the change and its arguments.
 local ask = {}
 
 function ask.T(verb, bucket, at)
   local tiers, most, least = new_tiers(at + 3), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local state = read_tiers(tiers, text_of(bucket, 'T'))
+  local state = read_tiers(tiers, bucket.text)
   local granted = plan(tiers, state, most, least)
   granted = verb == 'look' and 0 or granted
   local seen, passes = report(tiers, state, least, {tiers.at}, 1), granted > 0 or verb == 'look'
@@ -221,7 +220,7 @@ function ask.T(verb, bucket, at)
 end
 
 function ask.W(verb, bucket, at)
-  local text = text_of(bucket, 'W')
+  local text = bucket.text
   local window, fits, seen = ask_window(bucket.units or units_of(text, nil, math.floor(#text / 8)), at + 1)
   local units = math.abs(window.units)
   if verb == 'look' or verb == 'vote' or units == 0 then
@@ -268,7 +267,7 @@ local function decide(at, nth)
   for i = 1, members do
     local key, verb = KEYS[nth + i], ARGV[at - 1]
     local is_wide = ARGV[at] == 'W' and tonumber(ARGV[at + 2]) > SMALL_WINDOW
-    local bucket = is_wide and find_large(key) or load(key)
+    local bucket = is_wide and find_large(key) or load(key, ARGV[at])
     if bucket.fault then
       return bucket.fault
     end

@@ -35,18 +35,7 @@ end
 
 -- Returns the stored value of a bucket, which is empty if there is none, or an error.
 local function load(key)
-  local stored = pcall('GET', key)
-  if not stored then
-    return ''
-  elseif type(stored) == 'string' and byte(stored, 1) == 84 then
-    return stored
-  end
-  local us = tonumber(stored)
-  if us and us >= 0 then
-    return ''
-  end
-  local _, _, fault = parse(stored)
-  return '', fault
+  return read_text(pcall('GET', key), 'T')
 end
 
 -- The start of the current millisecond, less the grace, and the last lifetime that was written, as a number and as text.

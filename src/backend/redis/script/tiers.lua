@@ -65,8 +65,7 @@ local function resize(tiers, value)
     .. sub(value, 1 + HEAD + TIER * stored)
 end
 
--- Reads a value. It is empty if there is no bucket, or if the limit had another algorithm before. Returns the state, and
--- the number of its numbers.
+-- Reads a value, which is empty if there is no bucket. Returns the state, and the number of its numbers.
 local function read_tiers(tiers, value)
   if value == '' then
     value = tiers.unused

@@ -1,8 +1,7 @@
 -- Spends from quotas and small windows for many callers. Decides each spend separately, as `spends.lua` does for GCRA.
 -- Loads and writes each bucket once, however many spends it has.
 --
--- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls, and all
--- have the same algorithm.
+-- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls.
 -- ARGV: as in `spends.lua`, but a kind is four arguments: the limit, the cost, and either the two arguments of a
 -- quota's period, or the window and `W`.
 -- Answers the time, and three values for each bucket, in an array: for a quota the start of the period and the used amount as stored
@@ -87,17 +86,12 @@ local function take(part)
   return sub(part, 1, 8 * until_now) .. added .. sub(part, 8 * until_now + 1)
 end
 
-local function load(stored, algorithm)
-  if not stored or tonumber(stored) then
-    return ''
-  elseif type(stored) == 'string' and sub(stored, 1, 1) == algorithm then
-    if algorithm == 'W' and #stored % 8 ~= 1 then
-      return '', 'ERR not a bucket'
-    end
-    return stored
+local function load_window(stored)
+  local text, fault = read_text(stored, 'W')
+  if text ~= '' and #text % 8 ~= 1 then
+    return '', 'ERR not a bucket'
   end
-  local _, _, fault = parse(stored)
-  return '', fault
+  return text, fault
 end
 
 if are_alike then
@@ -118,7 +112,7 @@ while key do
       is_loaded = true
       local stored = pcall('GET', bucket)
       if shift == 'W' then
-        text, fault = load(stored, 'W')
+        text, fault = load_window(stored)
         part = sub(text, 2)
         first = instants(part)
       else
@@ -126,7 +120,7 @@ while key do
           -- Almost always, the value is of the current period. Comparing its first characters is faster than a pattern.
           start, used = fresh, tonumber(sub(stored, prefix_length + 1)) or 0
         elseif stored then
-          text, fault = load(stored, 'Q')
+          text, fault = read_text(stored, 'Q')
           local of_start, of_used = string.match(text, '^Q(%d+):(%d+)$')
           start, used = tonumber(of_start or 0), tonumber(of_used or 0)
         end
