@@ -62,7 +62,7 @@ impl Decision {
     ) -> Self {
         let action = circumstances.shown(answer);
         let Circumstances { now, passes, .. } = circumstances;
-        let bucket = ShownBucket::new(algorithm, member, answer.state, now, passes, action);
+        let bucket = ShownBucket::new(algorithm, member, answer, now, passes, action);
         Self::on(bucket, member, answer, circumstances)
     }
 
@@ -162,8 +162,8 @@ impl Decision {
         self.bucket.as_ref().map(ShownBucket::remaining)
     }
 
-    /// The number of tokens or units charged: the cost, or what a group request was granted; 0 if the request or its
-    /// batch was denied.
+    /// The number of tokens or units charged: the cost, what a group request was granted, or what a debit took from a
+    /// bucket that could not hold all of it; 0 if the request or its batch was denied.
     #[must_use]
     pub fn granted(&self) -> u32 {
         match &self.bucket {

@@ -137,15 +137,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        gcra::{Gcra, Tat},
+        gcra::{Gcra, Ticks},
         transaction::{LimitKey, LimitSeed, StoredCharge},
     };
 
     fn receipt(cost: u32) -> Receipt {
         let bucket = LimitSeed::of(LimitKey::Number(1)).bucket("alice");
         let gcra = Gcra::new(100, 1, Duration::from_secs(1)).unwrap();
-        let tat = Tat::default();
-        Receipt::new(bucket, StoredCharge::Gcra { gcra, tat }, cost, false)
+        let (tat, short) = (Ticks::default(), Ticks::default());
+        let charge = StoredCharge::Gcra { gcra, tat, short };
+        Receipt::new(bucket, charge, cost, false)
     }
 
     fn refunds(changes: &Changes) -> Vec<u32> {
