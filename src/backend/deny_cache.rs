@@ -1,25 +1,24 @@
 //! A backend around another backend that remembers its denials.
 
 mod denied_bucket;
+mod denied_buckets;
+mod give_backs;
 
-use std::{
-    fmt, iter,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, iter, time::Duration};
 
 use async_trait::async_trait;
 use smallvec::SmallVec;
 
-use self::denied_bucket::{DeniedBucket, DeniedBy};
+use self::{
+    denied_bucket::DeniedBucket,
+    denied_buckets::DeniedBuckets,
+    give_backs::{is_charged_first, may_give_back},
+};
 use super::{Backend, BackendError, Begun, Deciding, LeaseTerms, NotAdmitted, Servers, Stats};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
-    transaction::{Algorithm, Batch, Fingerprint, LeaseShare, Member, Operation},
+    transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
 };
 
 /// Caches denials, so that clients who keep retrying never reach the store.
@@ -41,16 +40,19 @@ use crate::{
 ///
 /// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store by **another
 /// process**, and then for no longer than the [lifetime](Self::lifetime). Refunds and resets through this cache take
-/// effect at once.
+/// effect at once, and so do the refunds of a store that decides the buckets of a batch one after the other, such as a
+/// Redis Cluster. If their outcome is unknown, because the caller left or the store did not answer, the denials of these
+/// buckets are not remembered for ten seconds.
 ///
 /// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until then,
-/// the same or a higher cost is denied. A charge or refund through this cache removes the entry. For a
-/// [quota](crate::quota), it remembers the amount used until the period ends.
+/// the same cost is denied. The store is asked about any other cost, unless the wait is known to be the same. A charge or
+/// refund through this cache removes the entry. For a [quota](crate::quota), it remembers the amount used until the
+/// period ends.
 ///
-/// For a bucket with [tiers](crate::tiers), it remembers the smallest denied cost and when that would be granted.
-/// Until then, the same or a higher cost is denied. A grant through this cache removes the entry. A grant to another
-/// process, for a smaller request, can enter a tier that opens earlier, so a request for more than one unit may then
-/// be denied wrongly, for no longer than the lifetime.
+/// For a bucket with [tiers](crate::tiers), it remembers the denied minimum cost and when that would be granted. Until
+/// then, the same minimum is denied. A grant through this cache removes the entry. A grant to another process, for a
+/// smaller request, can enter a tier that opens earlier, so a request for more than one unit may then be denied wrongly,
+/// for no longer than the lifetime.
 ///
 /// A batch is denied if any voting member is known to be denied. Its wait is then a lower bound: the other members
 /// are not decided, and have no figures.
@@ -60,29 +62,14 @@ use crate::{
 pub struct DenyCache<B> {
     inner: B,
     clock: SystemClock,
-    sets: Box<[Mutex<Set>]>,
-    /// For each set, a byte of the fingerprint of each entry, or 0 if there is none. Almost all buckets are not there, which
-    /// these words show without touching the much larger sets. They change under the lock of their set.
-    tags: Box<[AtomicU64]>,
-    /// Counters that each refund or reset increments. An answer is only remembered if its counter has not changed since
-    /// the question.
-    epochs: Box<[AtomicU32]>,
+    denied: DeniedBuckets,
     lifetime: Duration,
 }
 
-/// The entries that can hold the same bucket.
-type Set = [DeniedBucket; WAYS];
-
-/// The number of entries in a set, one for each byte of its tags.
-const WAYS: usize = 8;
-
-/// Large enough that a refund of one bucket rarely prevents others from being remembered.
-const EPOCHS: usize = 1024;
-
-/// The instant at which a batch was sent.
+/// The instant at which a batch was sent, and the give-backs before it for each member.
 struct Sent {
     now: Timestamp,
-    epochs: SmallVec<[u32; 4]>,
+    given_back: SmallVec<[u32; 4]>,
 }
 
 impl<B: Backend> DenyCache<B> {
@@ -105,15 +92,10 @@ impl<B: Backend> DenyCache<B> {
     /// out.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
-        let sets = buckets.div_ceil(WAYS).max(1);
         Self {
             inner,
             clock: SystemClock::new(),
-            sets: (0..sets)
-                .map(|_| Mutex::new([const { DeniedBucket::NOBODY }; WAYS]))
-                .collect(),
-            tags: (0..sets).map(|_| AtomicU64::new(0)).collect(),
-            epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
+            denied: DeniedBuckets::with_capacity(buckets),
             lifetime: Self::DEFAULT_LIFETIME,
         }
     }
@@ -148,36 +130,33 @@ impl<B: Backend> DenyCache<B> {
 
     /// Returns the state of a member's bucket, if it is known to deny the member.
     fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
-        let print = member.fingerprint;
-        if !has_tag(self.tags_of(&print).load(Ordering::Relaxed), tag(&print)) {
-            return None;
-        }
-        let set = self.lock(&print);
-        let entry = set.iter().find(|entry| entry.print == print)?;
-        let holds = entry.until > ours && entry.is_clients == batch.now.is_some();
-        entry
-            .denial(member, batch.now.unwrap_or(ours))
-            .filter(|_| holds)
+        let is_clients = batch.now.is_some();
+        self.denied.find(&member.fingerprint, |entry| {
+            let holds = entry.until > ours && entry.is_clients == is_clients;
+            let denial = || entry.denial(member, batch.now.unwrap_or(ours));
+            holds.then(denial).flatten()
+        })
     }
 
     fn sent(&self, batch: &Batch<'_>, now: Timestamp) -> Sent {
         let prints = batch.members.iter().map(|member| member.fingerprint);
         Sent {
             now,
-            epochs: prints
-                .map(|print| self.epoch(&print).load(Ordering::Acquire))
-                .collect(),
+            given_back: prints.map(|print| self.denied.given_back(&print)).collect(),
         }
     }
 
     /// Remembers the members that are denied.
     fn remember(&self, batch: &Batch<'_>, outcome: &Outcome, sent: &Sent) {
-        let members = batch
-            .members
-            .iter()
-            .zip(outcome.answers())
-            .zip(&sent.epochs);
-        for ((member, answer), epoch) in members {
+        let gives_back = may_give_back(batch) && !outcome.passes(batch);
+        let members = batch.members.iter().zip(outcome.answers());
+        for ((member, answer), given_back) in members.zip(&sent.given_back) {
+            let mut given_back = *given_back;
+            if gives_back && is_charged_first(member) {
+                // The store may have charged this member and refunded it. What it told others in between is outdated.
+                let before = self.denied.forget(&member.fingerprint);
+                given_back = given_back.wrapping_add(u32::from(before == given_back));
+            }
             if !answer.known {
                 continue;
             }
@@ -187,23 +166,18 @@ impl<B: Backend> DenyCache<B> {
                 let has_figures =
                     matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
                 if has_figures && member.mode.spends() {
-                    self.forget_one(member);
+                    self.denied.forget(&member.fingerprint);
                 }
             } else if member.mode.votes() {
                 let at = batch.now.unwrap_or(sent.now);
                 let entry = DeniedBucket {
-                    print: member.fingerprint,
                     state: answer.state.by_clock(outcome.now, at),
                     at,
-                    least: member.min_cost,
-                    by: DeniedBy::new(member.algorithm),
                     until: self.until(member, answer.state, outcome.now, sent.now),
                     is_clients: batch.now.is_some(),
+                    ..DeniedBucket::of(member)
                 };
-                let mut set = self.lock(&entry.print);
-                if self.epoch(&entry.print).load(Ordering::Acquire) == *epoch {
-                    self.put(&mut set, entry);
-                }
+                self.denied.put(entry, given_back, sent.now);
             }
         }
     }
@@ -230,72 +204,19 @@ impl<B: Backend> DenyCache<B> {
 
     fn forget(&self, batch: &Batch<'_>) {
         for member in batch.members {
-            self.forget_one(member);
+            self.denied.forget(&member.fingerprint);
         }
     }
 
-    fn forget_one(&self, member: &Member<'_>) {
-        let print = member.fingerprint;
-        let mut set = self.lock(&print);
-        self.epoch(&print).fetch_add(1, Ordering::AcqRel);
-        if let Some(place) = set.iter().position(|entry| entry.print == print) {
-            self.set(&mut set, place, &print, DeniedBucket::NOBODY);
+    /// Forgets the denials of a batch's buckets, and remembers none of them for a while, because the store may give them
+    /// something back later.
+    #[cold]
+    fn leave_unsettled(&self, batch: &Batch<'_>) {
+        let now = self.clock.now();
+        for member in batch.members {
+            self.denied.leave_unsettled(&member.fingerprint, now);
         }
     }
-
-    /// Replaces the entry of the same bucket, or else the one that expires first.
-    fn put(&self, set: &mut Set, entry: DeniedBucket) {
-        let print = entry.print;
-        let same = set.iter().position(|old| old.print == print);
-        let place = same.unwrap_or_else(|| {
-            let soonest = set.iter().enumerate().min_by_key(|(_, old)| old.until);
-            soonest.map_or(0, |(place, _)| place)
-        });
-        self.set(set, place, &print, entry);
-    }
-
-    /// Changes an entry in the set of a fingerprint.
-    fn set(&self, set: &mut Set, place: usize, print: &Fingerprint, entry: DeniedBucket) {
-        let tags = self.tags_of(print);
-        let mut bytes = tags.load(Ordering::Relaxed).to_le_bytes();
-        bytes[place] = match entry.print == *print {
-            true => tag(print),
-            false => 0,
-        };
-        tags.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-        set[place] = entry;
-    }
-
-    fn lock(&self, print: &Fingerprint) -> std::sync::MutexGuard<'_, Set> {
-        let set = &self.sets[self.place(print)];
-        set.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tags_of(&self, print: &Fingerprint) -> &AtomicU64 {
-        &self.tags[self.place(print)]
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-    fn place(&self, print: &Fingerprint) -> usize {
-        print.low as usize % self.sets.len()
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-    fn epoch(&self, print: &Fingerprint) -> &AtomicU32 {
-        &self.epochs[print.high as usize % EPOCHS]
-    }
-}
-
-/// Returns the byte that represents a fingerprint in its set.
-const fn tag(print: &Fingerprint) -> u8 {
-    match print.high.to_le_bytes()[7] {
-        0 => 1,
-        tag => tag,
-    }
-}
-
-fn has_tag(tags: u64, tag: u8) -> bool {
-    tags.to_le_bytes().contains(&tag)
 }
 
 fn after(now: Timestamp, duration: Duration) -> Timestamp {
@@ -303,12 +224,37 @@ fn after(now: Timestamp, duration: Duration) -> Timestamp {
     Timestamp::from_micros(now.as_micros().saturating_add(duration))
 }
 
-/// Forgets a batch's buckets when it is dropped: after an answer, or after the caller has left.
-struct Forget<'a, B: Backend>(&'a DenyCache<B>, &'a Batch<'a>);
+/// A batch that gives something back, or may do so. If its outcome stays unknown, its buckets are left unsettled.
+struct GivingBack<'a, B: Backend> {
+    cache: &'a DenyCache<B>,
+    batch: &'a Batch<'a>,
+    is_settled: bool,
+}
 
-impl<B: Backend> Drop for Forget<'_, B> {
+impl<'a, B: Backend> GivingBack<'a, B> {
+    fn of(cache: &'a DenyCache<B>, batch: &'a Batch<'a>) -> Option<Self> {
+        let gives = match batch.operation {
+            Operation::Refund | Operation::Reset => true,
+            Operation::Check | Operation::Spend => may_give_back(batch),
+        };
+        // Not `then_some`: its value would be dropped, which leaves the buckets unsettled.
+        gives.then(|| Self {
+            cache,
+            batch,
+            is_settled: false,
+        })
+    }
+
+    fn ended(mut self, decided: &Result<Outcome, BackendError>) {
+        self.is_settled = decided.is_ok();
+    }
+}
+
+impl<B: Backend> Drop for GivingBack<'_, B> {
     fn drop(&mut self) {
-        self.0.forget(self.1);
+        if !self.is_settled {
+            self.cache.leave_unsettled(self.batch);
+        }
     }
 }
 
@@ -342,10 +288,9 @@ impl<B: Backend> Backend for DenyCache<B> {
         batch: &'a Batch<'a>,
         deadline: Option<Duration>,
     ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        let (mut sent, mut forget) = (None, None);
+        let mut sent = None;
         if matches!(batch.operation, Operation::Refund | Operation::Reset) {
             self.forget(batch);
-            forget = Some(Forget(self, batch));
         } else {
             let now = self.clock.now();
             if let Some(denial) = self.denial(batch, now) {
@@ -354,11 +299,21 @@ impl<B: Backend> Backend for DenyCache<B> {
             sent = Some(self.sent(batch, now));
         }
         // A backend that answers immediately needs no cache, so its answers are not remembered.
-        let begun = self.inner.begin_unboxed(batch, deadline);
+        let mut begun = self.inner.begin_unboxed(batch, deadline);
+        let mut gives = None;
+        match &mut begun {
+            Begun::Waits(_) => gives = GivingBack::of(self, batch),
+            Begun::Decided(_) if sent.is_none() => self.forget(batch),
+            Begun::Decided(_) => {}
+        }
         begun.then(move |decided| {
-            drop(forget);
-            if let (Ok(outcome), Some(sent)) = (decided, sent) {
-                self.remember(batch, outcome, &sent);
+            if let Some(gives) = gives {
+                gives.ended(decided);
+            }
+            match (decided, sent) {
+                (Ok(outcome), Some(sent)) => self.remember(batch, outcome, &sent),
+                (Ok(_), None) => self.forget(batch),
+                (Err(_), _) => {}
             }
         })
     }

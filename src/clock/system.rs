@@ -1,6 +1,6 @@
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError, TryLockError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Instant, SystemTime},
 };
 
@@ -24,7 +24,7 @@ use super::{
 ///   still, or has restarted at zero, as some do when a machine resumes.
 /// - A counter that leaps ahead takes it at most a tenth of a second ahead. Then it runs slower, at least at half the
 ///   speed, until the monotonic clock has caught up.
-/// - While a thread corrects it, the others see it stand still.
+/// - A correction takes each thread less than a microsecond. No thread waits for another one's readings of the clocks.
 ///
 /// Only if the counter itself steps back by less than a tenth of a second may the clock step back too. Suspension of
 /// the machine counts as time if the monotonic clock counts it, which it does not on Linux.
@@ -113,7 +113,8 @@ struct Corrected<C> {
     clocks: C,
     nominal: u64,
     line: Published,
-    correcting: Mutex<()>,
+    /// Held only to replace the line, not while the clocks are read.
+    replacing: Mutex<()>,
 }
 
 impl<C: Clocks> Corrected<C> {
@@ -124,7 +125,7 @@ impl<C: Clocks> Corrected<C> {
             clocks,
             nominal,
             line: Published::new(line),
-            correcting: Mutex::default(),
+            replacing: Mutex::default(),
         }
     }
 
@@ -134,31 +135,39 @@ impl<C: Clocks> Corrected<C> {
         let counter = self.clocks.counter();
         match self.line.load().at(counter) {
             Some(time) => time,
-            None => self.correct(counter),
+            None => self.correct(),
         }
     }
 
     /// Replaces a line that is over, by a new reading of the monotonic clock.
+    ///
+    /// Each thread that finds the line over reads the clocks itself, without the lock. If it waited for another thread to
+    /// do so, the scheduler could keep both waiting. If it used the end of the line meanwhile, it would be behind by the
+    /// whole time in which nobody has asked.
     #[cold]
-    fn correct(&self, counter: u64) -> u64 {
-        let line = self.line.load();
-        let _correcting = match self.correcting.try_lock() {
-            Ok(guard) => guard,
-            // Another thread makes the correction. Its line will begin here or later, so this time cannot step back.
-            Err(TryLockError::WouldBlock) if line.is_over_at(counter) => return line.end(),
-            Err(_) => self
-                .correcting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        };
-        // Another thread may have replaced it already.
-        let line = self.line.load();
-        if let Some(time) = line.at(self.clocks.counter()) {
-            return time;
+    fn correct(&self) -> u64 {
+        loop {
+            let line = self.line.load();
+            // Another thread may have replaced it already.
+            if let Some(time) = line.at(self.clocks.counter()) {
+                return time;
+            }
+            let next = line.next(sample(&self.clocks, self.nominal), self.nominal);
+            if self.replace(line, next) {
+                return next.time;
+            }
         }
-        let next = line.next(sample(&self.clocks, self.nominal), self.nominal);
-        self.line.store(next);
-        next.time
+    }
+
+    /// Replaces a line by the next one, unless another thread has replaced it already.
+    fn replace(&self, line: ClockLine, next: ClockLine) -> bool {
+        let replacing = self.replacing.lock();
+        let _replacing = replacing.unwrap_or_else(PoisonError::into_inner);
+        let is_current = self.line.load() == line;
+        if is_current {
+            self.line.store(next);
+        }
+        is_current
     }
 }
 

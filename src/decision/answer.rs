@@ -1,5 +1,9 @@
 use crate::{
-    clock::Timestamp, gcra::Tat, quota::Usage, tiers::TierSnapshot, window::WindowSnapshot,
+    clock::Timestamp,
+    gcra::{Tat, Ticks},
+    quota::Usage,
+    tiers::TierSnapshot,
+    window::WindowSnapshot,
 };
 
 /// The part of a bucket's state that a decision shows.
@@ -37,6 +41,15 @@ impl State {
     }
 }
 
+/// The part of its cost that a debit takes from a bucket which cannot hold more debt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TakenPart {
+    /// The number of tokens, rounded up.
+    pub(crate) cost: u32,
+    /// By how much the time taken from a GCRA bucket is shorter than the time of these tokens.
+    pub(crate) short: Ticks,
+}
+
 /// A backend's answer for one member of a batch.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +64,8 @@ pub struct Answer {
     pub known: bool,
     /// Whether the figures are those of leased units, not of the bucket.
     pub(crate) leased: bool,
+    /// What a debit takes, if that is less than its cost. The figures of a window have the number of units themselves.
+    pub(crate) taken: Option<TakenPart>,
 }
 
 impl Answer {
@@ -60,6 +75,7 @@ impl Answer {
         passed: true,
         known: false,
         leased: false,
+        taken: None,
     };
 
     /// Creates an answer.
@@ -70,6 +86,7 @@ impl Answer {
             passed,
             known: true,
             leased: false,
+            taken: None,
         }
     }
 

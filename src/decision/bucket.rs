@@ -1,6 +1,6 @@
 use std::{cmp::Ordering, time::Duration};
 
-use super::answer::State;
+use super::answer::{Answer, State, TakenPart};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat, Ticks},
@@ -23,6 +23,8 @@ pub(super) enum ShownBucket {
         cost: u32,
         /// Whether the cost is taken.
         is_taken: bool,
+        /// What is taken, if it is less than the cost.
+        part: Option<TakenPart>,
         /// Whether the limit has a line and the cost may wait in it.
         may_wait: bool,
     },
@@ -45,26 +47,35 @@ pub(super) enum ShownBucket {
         cost: u32,
         /// Whether the cost is taken.
         is_taken: bool,
+        /// What is taken, if it is less than the cost.
+        part: Option<TakenPart>,
     },
     /// Nothing passes.
     Blocked,
 }
 
 impl ShownBucket {
-    /// Creates the bucket with `state` at `now`, after its batch. Returns `None` if the algorithm and the state do not
+    /// Creates the bucket with the answer's state at `now`, after its batch. Returns `None` if the algorithm and the state do not
     /// match. For a check, the cost is shown as taken; the state of tiers and windows already includes it.
     pub(super) fn new(
         algorithm: &Algorithm,
         member: &Member<'_>,
-        state: State,
+        answer: &Answer,
         now: Timestamp,
         is_taken: bool,
         action: Action,
     ) -> Option<Self> {
-        match (algorithm, state) {
-            (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                Some(Self::gcra(gcra, member, tat, now, is_taken, action))
-            }
+        let part = answer.taken;
+        match (algorithm, answer.state) {
+            (Algorithm::Gcra(gcra), State::Gcra(tat)) => Some(Self::Gcra {
+                gcra: *gcra,
+                tat: probed(gcra, tat, now, member, action),
+                now,
+                cost: member.cost,
+                is_taken,
+                part,
+                may_wait: member.max_wait_us(gcra) > 0,
+            }),
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
                 figures,
@@ -82,32 +93,9 @@ impl ShownBucket {
                 now,
                 cost: member.cost,
                 is_taken,
+                part,
             }),
             _ => None,
-        }
-    }
-
-    /// Creates the bucket of a limit by GCRA.
-    #[inline(always)]
-    pub(super) fn gcra(
-        gcra: &Gcra,
-        member: &Member<'_>,
-        tat: Tat,
-        now: Timestamp,
-        is_taken: bool,
-        action: Action,
-    ) -> Self {
-        let tat = match action {
-            Action::Probe | Action::ProbeDebit => probed(gcra, tat, now, member, action),
-            _ => tat,
-        };
-        Self::Gcra {
-            gcra: *gcra,
-            tat,
-            now,
-            cost: member.cost,
-            is_taken,
-            may_wait: member.max_wait_us(gcra) > 0,
         }
     }
 
@@ -140,22 +128,29 @@ impl ShownBucket {
         }
     }
 
-    /// Returns the charge and the amount for a receipt.
+    /// Returns the charge and the amount for a receipt: what was taken, which can be less than the cost of a debit.
     pub(super) fn charge(&self) -> Option<(StoredCharge, u32)> {
         match self {
             Self::Gcra {
-                gcra, tat, cost, ..
+                gcra,
+                tat,
+                cost,
+                part,
+                ..
             } => {
                 let (gcra, tat) = (*gcra, *tat);
-                Some((StoredCharge::Gcra { gcra, tat }, *cost))
+                let short = part.map_or(Ticks::default(), |part| part.short);
+                Some((StoredCharge::Gcra { gcra, tat, short }, taken(*cost, *part)))
             }
             Self::Window { figures, .. } => {
                 let at = Timestamp::from_micros(figures.at);
                 Some((StoredCharge::Window { at }, figures.change.units()))
             }
-            Self::Quota { usage, cost, .. } => {
+            Self::Quota {
+                usage, cost, part, ..
+            } => {
                 let start_us = usage.start_us;
-                Some((StoredCharge::Quota { start_us }, *cost))
+                Some((StoredCharge::Quota { start_us }, taken(*cost, *part)))
             }
             Self::Tiers { .. } | Self::Blocked => None,
         }
@@ -166,9 +161,18 @@ impl ShownBucket {
             Self::Window {
                 figures, is_taken, ..
             } => figures.change.units() * u32::from(*is_taken),
-            Self::Gcra { cost, is_taken, .. } | Self::Quota { cost, is_taken, .. } => {
-                cost * u32::from(*is_taken)
+            Self::Gcra {
+                cost,
+                is_taken,
+                part,
+                ..
             }
+            | Self::Quota {
+                cost,
+                is_taken,
+                part,
+                ..
+            } => taken(*cost, *part) * u32::from(*is_taken),
             Self::Tiers { figures, .. } => figures.grant.units(),
             Self::Blocked => 0,
         }
@@ -206,6 +210,7 @@ impl ShownBucket {
                 now: *now,
                 cost: *cost,
                 is_taken: false,
+                part: None,
                 may_wait: false,
             },
             other => {
@@ -288,9 +293,22 @@ impl ShownBucket {
     }
 }
 
-/// Returns the TAT after a probe, or the stored one if it would not pass.
-#[inline(never)]
+/// Returns the amount that is taken for a cost.
+fn taken(cost: u32, part: Option<TakenPart>) -> u32 {
+    part.map_or(cost, |part| part.cost)
+}
+
+/// Returns the TAT, which for a probe includes its cost if that would pass.
+#[inline(always)]
 fn probed(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>, action: Action) -> Tat {
+    match action {
+        Action::Probe | Action::ProbeDebit => after_probe(gcra, tat, now, member, action),
+        _ => tat,
+    }
+}
+
+#[inline(never)]
+fn after_probe(gcra: &Gcra, tat: Tat, now: Timestamp, member: &Member<'_>, action: Action) -> Tat {
     let (at, cost) = (now.as_micros(), member.cost);
     match action {
         Action::ProbeDebit => gcra.debit(tat, at, cost),

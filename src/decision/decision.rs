@@ -68,7 +68,7 @@ impl Decision {
             passes,
             ..
         } = circumstances;
-        let bucket = ShownBucket::new(algorithm, member, answer.state, now, passes, shown);
+        let bucket = ShownBucket::new(algorithm, member, answer, now, passes, shown);
         let is_of_member = bucket.is_some() || action == Action::Reset;
         is_of_member.then(|| Self::on(bucket, member, answer, circumstances))
     }
@@ -169,8 +169,8 @@ impl Decision {
         self.bucket.as_ref().map(ShownBucket::remaining)
     }
 
-    /// The number of tokens or units charged: the cost, or what a group request was granted; 0 if the request or its
-    /// batch was denied.
+    /// The number of tokens or units charged: the cost, what a group request was granted, or what a debit took from a
+    /// bucket that could not hold all of it; 0 if the request or its batch was denied.
     #[must_use]
     pub fn granted(&self) -> u32 {
         match &self.bucket {

@@ -1,12 +1,12 @@
 //! The effect of an action on a bucket. All backends use this one implementation.
 
 use super::{
-    answer::{Answer, State},
+    answer::{Answer, State, TakenPart},
     stored::BucketView,
 };
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat},
+    gcra::{Gcra, Tat, Ticks},
     quota::{Quota, Usage},
     tiers::{Grant, TierView, Tiers},
     transaction::{Action, Algorithm, Member, StoredCharge},
@@ -45,14 +45,27 @@ pub(crate) fn judge_gcra(
         Action::Probe | Action::Spend => {
             gcra.spend_within(tat, at, member.cost, member.max_wait_us(gcra))
         }
-        Action::ProbeDebit | Action::Debit => Some(gcra.debit(tat, at, member.cost)),
+        Action::ProbeDebit | Action::Debit => return debit_gcra(action, member, gcra, tat, at),
         Action::Refund => gcra.refund_charge(tat, at, member.refund(gcra), member.own_tat()),
         Action::Keep => None,
         Action::Reset => return Answer::new(State::MISSING, true),
     };
-    let probes = matches!(action, Action::Probe | Action::ProbeDebit);
-    let state = State::Gcra(next.filter(|_| !probes).unwrap_or(tat));
+    let state = State::Gcra(next.filter(|_| action != Action::Probe).unwrap_or(tat));
     Answer::new(state, next.is_some())
+}
+
+#[inline(never)]
+fn debit_gcra(action: Action, member: &Member<'_>, gcra: &Gcra, tat: Tat, at: u64) -> Answer {
+    let next = gcra.debit(tat, at, member.cost);
+    let part = gcra.taken_part(tat, next, at, member.cost);
+    let state = match action {
+        Action::Debit => next,
+        _ => tat,
+    };
+    Answer {
+        taken: part.map(|(cost, short)| TakenPart { cost, short }),
+        ..Answer::new(State::Gcra(state), true)
+    }
 }
 
 #[inline(always)]
@@ -66,7 +79,7 @@ pub(crate) fn judge_quota(
     let (at, cost) = (now.as_micros(), member.cost);
     let next = match action {
         Action::Probe | Action::Spend => quota.spend(usage, at, cost),
-        Action::ProbeDebit | Action::Debit => Some(quota.debit(usage, at, cost)),
+        Action::ProbeDebit | Action::Debit => return debit_quota(action, member, quota, usage, at),
         Action::Refund => match member.receipt {
             None => quota.refund(usage, at, cost),
             Some(receipt) => match receipt.stored_charge() {
@@ -79,10 +92,33 @@ pub(crate) fn judge_quota(
         Action::Keep => None,
         Action::Reset => return Answer::new(State::MISSING, true),
     };
-    let probes = matches!(action, Action::Probe | Action::ProbeDebit);
-    let after = next.filter(|_| !probes);
+    let after = next.filter(|_| action != Action::Probe);
     let state = after.unwrap_or_else(|| quota.current(usage, at));
     Answer::new(State::Quota(state), next.is_some())
+}
+
+#[inline(never)]
+fn debit_quota(
+    action: Action,
+    member: &Member<'_>,
+    quota: &Quota,
+    usage: Usage,
+    at: u64,
+) -> Answer {
+    let (before, next) = (
+        quota.current(usage, at),
+        quota.debit(usage, at, member.cost),
+    );
+    let cost = next.used - before.used;
+    let short = Ticks::default();
+    let state = match action {
+        Action::Debit => next,
+        _ => before,
+    };
+    Answer {
+        taken: (cost < member.cost).then_some(TakenPart { cost, short }),
+        ..Answer::new(State::Quota(state), true)
+    }
 }
 
 /// The answer has the state after the change even if the change is not written, because it cannot be computed later. A

@@ -163,6 +163,7 @@ impl Outcome {
             let members = batch.members.iter().zip(seen);
             for ((member, seen), answer) in members.zip(answers.iter_mut()) {
                 answer.state = untouched(member, seen, now);
+                answer.taken = None;
                 answer.passed &= member.mode.votes();
             }
         }

@@ -30,6 +30,7 @@ impl Decision {
             now,
             cost,
             is_taken: charged.is_ok(),
+            part: None,
             may_wait: false,
         };
         Self::plain(fingerprint, charged.is_ok(), bucket)
@@ -52,6 +53,7 @@ impl Decision {
             now,
             cost,
             is_taken: charged.is_ok(),
+            part: None,
         };
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }

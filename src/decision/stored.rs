@@ -243,7 +243,9 @@ mod tests {
                 "a denial writes nothing"
             );
             let (answer, _) = decide(Operation::Spend, Mode::Debit);
-            assert_eq!(answer, Answer::new(State::Gcra(latest), true));
+            assert_eq!((answer.state, answer.passed), (State::Gcra(latest), true));
+            let taken = answer.taken.map(|taken| taken.cost);
+            assert_eq!(taken, Some(0), "the debt cannot grow");
             let (answer, stored) = decide(Operation::Refund, Mode::CheckAndSpend);
             let State::Gcra(tat) = answer.state else {
                 panic!("it has no tiers")

@@ -33,6 +33,26 @@ impl Gcra {
         self.add(tat, self.increment(cost)).min(deepest).max(tat)
     }
 
+    /// Returns what a debit of `cost` that has moved a bucket from `before` to `after` took, if that is not all of the
+    /// cost: the number of tokens, rounded up, and by how much the time taken is shorter than theirs.
+    #[cold]
+    pub(crate) fn taken_part(
+        &self,
+        before: Tat,
+        after: Tat,
+        now: u64,
+        cost: u32,
+    ) -> Option<(u32, Ticks)> {
+        let before = self.lifted(before, now);
+        if after == self.add(before, self.increment(cost)) {
+            return None;
+        }
+        let taken = self.subtract(after, before);
+        let tokens = self.units(taken).div_ceil(self.period_us());
+        let tokens = u32::try_from(tokens).unwrap_or(cost);
+        Some((tokens, self.subtract(self.increment(tokens), taken)))
+    }
+
     /// Returns the new TAT after a refund of `cost`, never beyond full, or `None` if there is nothing to refund:
     /// a full bucket stays as it is.
     #[doc(hidden)]
@@ -67,7 +87,12 @@ impl Gcra {
 
     /// Returns the TAT before a charge of `cost` moved it to `tat`.
     pub(crate) fn before(&self, tat: Tat, cost: u32) -> Tat {
-        self.subtract(tat, self.increment(cost))
+        self.before_part(tat, cost, Ticks::default())
+    }
+
+    /// Does the same if the charge took less than the time of `cost`, by `short`.
+    pub(crate) fn before_part(&self, tat: Tat, cost: u32, short: Ticks) -> Tat {
+        self.subtract(tat, self.subtract(self.increment(cost), short))
     }
 
     /// Refunds a span without a line, or for the last request in line.
@@ -79,18 +104,24 @@ impl Gcra {
     }
 
     /// Returns the time that `cost` takes under this limit or under `other`, whichever is less, in parts of this count,
-    /// rounded down.
-    pub(crate) fn lesser_increment(&self, other: &Self, cost: u32) -> Ticks {
+    /// rounded down. Under `other`, the cost took less time than it usually does, by `short`.
+    pub(crate) fn lesser_increment(&self, other: &Self, cost: u32, short: Ticks) -> Ticks {
         let (interval, others) = (self.interval(), other.interval());
-        let order = interval.compare(self.count(), others, other.count());
-        if order.is_le() {
+        let is_less = interval
+            .compare(self.count(), others, other.count())
+            .is_le();
+        if is_less && short == Ticks::default() {
             return self.increment(cost);
         }
-        let span = other.increment(cost);
+        let span = other.subtract(other.increment(cost), short);
         let parts = u64::from(span.frac) * u64::from(self.count()) / u64::from(other.count());
-        Ticks {
+        let span = Ticks {
             us: span.us,
             frac: narrow(parts),
+        };
+        match is_less {
+            true => span.min(self.increment(cost)),
+            false => span,
         }
     }
 

@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        gcra::{Gcra, Tat},
+        gcra::{Gcra, Ticks},
         transaction::{AlgorithmKey, LimitKey, LimitSeed, StoredCharge},
     };
 
@@ -145,8 +145,9 @@ mod tests {
         let alice = LimitSeed::of(LimitKey::Number(1)).client("alice");
         let bucket = alice.bucket(AlgorithmKey::Gcra);
         let gcra = Gcra::new(100, 1, Duration::from_secs(1)).unwrap();
-        let tat = Tat::default();
-        Receipt::new(bucket, StoredCharge::Gcra { gcra, tat }, cost, false)
+        let (tat, short) = (Ticks::default(), Ticks::default());
+        let charge = StoredCharge::Gcra { gcra, tat, short };
+        Receipt::new(bucket, charge, cost, false)
     }
 
     fn refunds(changes: &Changes) -> Vec<u32> {

@@ -147,6 +147,8 @@ macro_rules! __tollgate_conformance {
                 refund_depends_on_the_mode,
                 debit_goes_into_debt_and_heals,
                 debt_stops_at_its_bound,
+                receipt_of_a_debit_that_saturates_gives_back_what_was_taken,
+                receipt_of_a_debit_that_takes_nothing_gives_nothing_back,
                 reset_makes_full,
             ]
             batch: [

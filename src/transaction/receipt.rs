@@ -1,5 +1,7 @@
 mod text;
 
+use std::mem;
+
 use super::{
     bucket_key::AlgorithmKey,
     fingerprint::{ClientFingerprint, Fingerprint},
@@ -51,8 +53,9 @@ pub struct Receipt {
 /// The charge of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum StoredCharge {
-    /// The limit's parameters, and the theoretical arrival time right after the charge.
-    Gcra { gcra: Gcra, tat: Tat },
+    /// The limit's parameters, and the theoretical arrival time right after the charge. A debit at which the debt has
+    /// stopped growing took less than the time of its tokens, by `short`.
+    Gcra { gcra: Gcra, tat: Tat, short: Ticks },
     /// The instant at which the units of a window were taken.
     Window { at: Timestamp },
     /// The start of a quota's period.
@@ -98,7 +101,8 @@ impl Receipt {
         }
     }
 
-    /// The number of tokens that it can refund.
+    /// The number of tokens that it can refund: those that were charged. A debit can have charged fewer tokens than its
+    /// cost, if its bucket could not hold more debt.
     #[must_use]
     pub const fn cost(&self) -> u32 {
         self.cost
@@ -116,10 +120,16 @@ impl Receipt {
     /// the part before the rest.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.cost);
-        let part = Self { cost, ..*self };
+        let mut part = Self { cost, ..*self };
         self.cost -= cost;
-        if let StoredCharge::Gcra { gcra, tat } = &mut self.charge {
-            *tat = gcra.before(*tat, cost);
+        if let StoredCharge::Gcra { gcra, tat, short } = &mut self.charge {
+            // The first of the tokens is the one that was not charged as a whole.
+            let of_part = match self.cost {
+                0 => mem::take(short),
+                _ => Ticks::default(),
+            };
+            *tat = gcra.before_part(*tat, cost, of_part);
+            part.charge = part.charge.with_short(of_part);
         }
         part
     }
@@ -153,8 +163,21 @@ impl Receipt {
     /// Returns the time to give back to a bucket of `gcra`: at most the charged time, even if tokens now cost more.
     pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
         match &self.charge {
-            StoredCharge::Gcra { gcra: charged, .. } => gcra.lesser_increment(charged, self.cost),
+            StoredCharge::Gcra {
+                gcra: charged,
+                short,
+                ..
+            } => gcra.lesser_increment(charged, self.cost, *short),
             StoredCharge::Window { .. } | StoredCharge::Quota { .. } => Ticks::default(),
+        }
+    }
+}
+
+impl StoredCharge {
+    const fn with_short(self, short: Ticks) -> Self {
+        match self {
+            Self::Gcra { gcra, tat, .. } => Self::Gcra { gcra, tat, short },
+            other => other,
         }
     }
 }

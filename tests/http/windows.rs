@@ -195,6 +195,37 @@ async fn settlement_of_a_window_stops_where_it_remembers_no_more_and_gives_back_
 }
 
 #[tokio::test]
+async fn handler_that_settles_to_the_most_and_refunds_gives_back_its_own_charges_only() {
+    for limit in [
+        Limit::per_second(1).burst(10),
+        Limit::quota(10, Per::Day),
+        Limit::quota(10, Per::first_use(QUARTER)),
+        Limit::window(10, QUARTER),
+    ] {
+        let clock = ManualClock::default();
+        let limiter = limiter_of(&clock, limit.clone());
+        let others = Transaction::new("requests", IP).cost(6);
+        assert!(limiter.spend(&others).await.unwrap().allowed());
+        clock.advance(Duration::from_micros(1));
+        let layer = layer(&limiter);
+        let service = layer.layer(service_fn(|request: Request<Full<Bytes>>| async move {
+            let assessment: &Assessment = request.extensions().get().unwrap();
+            let assessed = assessment.of("requests").unwrap();
+            for cost in [u32::MAX, 3, u32::MAX, u32::MAX] {
+                assessed.settle(cost).await.unwrap();
+                assert!(assessed.charged() <= cost);
+            }
+            assessment.refund().await.unwrap();
+            assert_eq!(assessed.charged(), 0);
+            Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::default()))
+        }));
+        service.oneshot(from_ip(IP)).await.unwrap();
+        let probe = limiter.check(&others.cost(0)).await.unwrap();
+        assert_eq!(probe.remaining(), Some(4), "{limit:?}");
+    }
+}
+
+#[tokio::test]
 async fn shadowed_window_refuses_nobody_and_is_charged() {
     let clock = ManualClock::default();
     let limits = Limits::builder()

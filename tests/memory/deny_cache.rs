@@ -267,8 +267,12 @@ async fn prisoner_costs_the_store_nothing_until_it_is_free() {
             clock.advance(Duration::from_secs(1));
         }
     }
-    assert!(!limiter.check(&one().cost(3)).await.unwrap().allowed());
     assert_eq!(store.calls(), 0);
+    for calls in [1, 0] {
+        // A higher cost may have to wait longer, so the store is asked once.
+        assert!(!limiter.check(&one().cost(3)).await.unwrap().allowed());
+        assert_eq!(store.calls(), calls);
+    }
     clock.advance(Duration::from_micros(1));
     assert!(
         spend(&limiter, one()).await,
@@ -284,14 +288,18 @@ async fn less_than_what_was_denied_is_asked_for() {
     assert!(spend(&limiter, one().cost(53)).await);
     assert!(!spend(&limiter, one().cost(5)).await);
     store.calls();
-    for denied in [one().cost(5), one().cost(6), one().cost(9).min_cost(5)] {
+    for denied in [one().cost(5), one().cost(9).min_cost(5)] {
         assert!(!spend(&limiter, denied).await);
     }
     assert_eq!(store.calls(), 0);
-    assert!(!spend(&limiter, one().cost(4)).await);
-    assert_eq!(store.calls(), 1);
-    assert!(!spend(&limiter, one().cost(7).min_cost(4)).await);
-    assert_eq!(store.calls(), 0);
+    // A higher minimum is denied as well, but has to wait longer, and only the store knows how long.
+    for least in [6, 4] {
+        assert!(!spend(&limiter, one().cost(least)).await);
+        assert_eq!(store.calls(), 1);
+        assert!(!spend(&limiter, one().cost(7).min_cost(least)).await);
+        assert!(!spend(&limiter, one().cost(5)).await);
+        assert_eq!(store.calls(), 0, "each one is remembered");
+    }
     let group = limiter.spend(&one().cost(9).min_cost(1)).await.unwrap();
     assert_eq!((group.granted(), store.calls()), (2, 1));
 }
@@ -361,6 +369,74 @@ async fn denied_windows_and_quotas_cost_the_store_one_call_until_they_have_room(
         assert!(limiter.refund(&one()).await.unwrap().refunded());
         assert!(spend(&limiter, one()).await, "a refund makes it ask again");
     }
+}
+
+#[tokio::test]
+async fn each_cost_waits_as_long_as_the_store_says() {
+    let secs = Duration::from_secs;
+    let tiers = [
+        Tier::new(3, secs(2)).active(secs(5)).cooldown(secs(7)),
+        Tier::new(6, secs(20)).active(secs(11)).cooldown(secs(13)),
+    ];
+    for limit in [
+        Limit::window(5, secs(60)),
+        Limit::quota(5, Per::first_use(secs(60))),
+        Limit::per_minute(5),
+        Limit::per_minute(5).max_wait(secs(20)),
+        Limit::tiers(tiers).unwrap(),
+    ] {
+        for first in 1..=5 {
+            compare_waits(&limit, first).await;
+        }
+    }
+}
+
+/// Compares what the cache and its store say about each cost, once `first` was denied.
+async fn compare_waits(limit: &Limit, first: u32) {
+    let (store, clock) = (Store::new(), ManualClock::default());
+    let limits = Limits::builder().limit("requests", limit.clone());
+    let limits = limits.build().unwrap();
+    let direct = Limiter::new(limits.clone(), store.clone()).with_clock(clock.clone());
+    let cache = DenyCache::new(store.clone()).lifetime(Duration::from_secs(100_000));
+    let cached = Limiter::new(limits, cache).with_clock(clock.clone());
+    while spend(&direct, one()).await {
+        clock.advance(Duration::from_secs(1));
+    }
+    cached.spend(&one().cost(first)).await.unwrap();
+    let mut known = 0;
+    for _ in 0..40 {
+        for cost in [first, 1, 2, 3, 4, 5, 2] {
+            store.calls();
+            let figures = async |limiter: &Limiter| {
+                let checked = limiter.check(&one().cost(cost)).await.unwrap();
+                (
+                    checked.allowed(),
+                    checked.retry_after(),
+                    checked.next_after(),
+                )
+            };
+            let ours = figures(&cached).await;
+            known += usize::from(store.calls() == 0);
+            let theirs = figures(&direct).await;
+            assert_eq!(ours, theirs, "{cost} after {first}: {limit:?}");
+        }
+        clock.advance(Duration::from_millis(700));
+    }
+    assert!(known > 30, "{known} are remembered of {limit:?}");
+}
+
+#[tokio::test]
+async fn higher_cost_is_denied_from_memory_if_all_units_leave_at_once() {
+    let (store, clock) = (Store::new(), ManualClock::default());
+    let window = Limit::window(5, Duration::from_secs(60));
+    let limits = Limits::builder().limit("requests", window).build().unwrap();
+    let limiter = Limiter::new(limits, DenyCache::new(store.clone())).with_clock(clock.clone());
+    assert!(spend(&limiter, one().cost(5)).await && !spend(&limiter, one()).await);
+    store.calls();
+    clock.advance(Duration::from_secs(20));
+    let denied = limiter.spend(&one().cost(3)).await.unwrap();
+    assert_eq!(denied.retry_after(), Duration::from_secs(40));
+    assert_eq!(store.calls(), 0);
 }
 
 #[tokio::test]

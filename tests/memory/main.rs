@@ -11,6 +11,7 @@ mod deny_cache;
 mod docs;
 mod failure_policy;
 mod gcra_model;
+mod give_backs;
 mod handles;
 #[cfg(feature = "failure-policy")]
 #[path = "../linear/mod.rs"]

@@ -142,10 +142,11 @@ mod during_an_outage {
     use tollgate::{
         backend::{Backend, BackendError, FailurePolicy, async_trait},
         decision::Outcome,
+        quota::Per,
         transaction::Batch,
     };
 
-    use super::{Limit, Limiter, Limits, ManualClock, MemoryBackend};
+    use super::{Duration, Limit, Limiter, Limits, ManualClock, MemoryBackend, Mode};
 
     #[derive(Clone, Debug)]
     struct Store {
@@ -157,7 +158,7 @@ mod during_an_outage {
     impl Backend for Store {
         async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
             match self.is_lost.load(Ordering::Relaxed) {
-                true => Err(BackendError::unavailable("lost")),
+                true => Err(BackendError::not_done("lost")),
                 false => self.memory.apply(batch).await,
             }
         }
@@ -195,6 +196,96 @@ mod during_an_outage {
             );
             let left = at_the_store.cost(0).check(&id).await.unwrap();
             assert_eq!(left.remaining(), Some(5), "the store gave nothing back");
+        }
+    }
+
+    fn store() -> Store {
+        Store {
+            memory: Arc::default(),
+            is_lost: Arc::default(),
+        }
+    }
+
+    fn limiter(store: &Store, limit: &Limit, clock: &ManualClock) -> Limiter {
+        let limits = Limits::builder().limit("l", limit.clone()).build().unwrap();
+        let policy = FailurePolicy::new(store.clone()).failures_in_a_row(u32::MAX);
+        Limiter::new(limits, policy).with_clock(clock.clone())
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn refund_by_receipt_is_forgotten_locally_at_its_own_instant() {
+        // Which of three charges is refunded, and how many requests pass in an outage before each one would end.
+        for (refunded, admitted) in [(0, [1, 0, 1, 1]), (1, [1, 1, 0, 1]), (2, [1, 1, 1, 0])] {
+            let (store, clock) = (store(), ManualClock::default());
+            let window = Limit::window(3, 100 * SECOND);
+            let limit = limiter(&store, &window, &clock).limit("l").unwrap();
+            let mut receipts = Vec::new();
+            for _ in 0..3 {
+                receipts.push(limit.spend("alice").await.unwrap().receipt().unwrap());
+                clock.advance(10 * SECOND);
+            }
+            let given = limit.refund_receipt("alice", receipts.remove(refunded));
+            assert!(given.await.unwrap().refunded());
+            store.is_lost.store(true, Ordering::Relaxed);
+            let mut found = Vec::new();
+            for wait in [0, 70, 10, 10] {
+                clock.advance(wait * SECOND);
+                let mut passed = 0;
+                while limit.spend("alice").await.unwrap().allowed() {
+                    passed += 1;
+                }
+                found.push(passed);
+            }
+            assert_eq!(found, admitted, "charge {refunded}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refund_of_another_process_is_not_forgotten_here() {
+        for limit in [
+            Limit::window(1, 100 * SECOND),
+            Limit::window(2, 100 * SECOND),
+        ] {
+            let (store, clock) = (store(), ManualClock::default());
+            let [here, there] =
+                [(); 2].map(|()| limiter(&store, &limit, &clock).limit("l").unwrap());
+            let theirs = there.mode(Mode::Debit).spend("alice").await.unwrap();
+            clock.advance(SECOND);
+            here.mode(Mode::Debit).spend("alice").await.unwrap();
+            clock.advance(SECOND);
+            let receipt = theirs.receipt().unwrap();
+            let refunded = here.refund_receipt("alice", receipt).await.unwrap();
+            assert!(refunded.refunded());
+            let at_the_store = here.cost(0).check("alice").await.unwrap().remaining();
+            store.is_lost.store(true, Ordering::Relaxed);
+            let left = here.cost(0).check("alice").await.unwrap().remaining();
+            assert_eq!(left, at_the_store, "its own unit counts");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refund_at_the_store_takes_nothing_from_local_charges() {
+        for limit in [
+            Limit::window(10, 100 * SECOND),
+            Limit::quota(10, Per::first_use(100 * SECOND)),
+            Limit::per_hour(10),
+        ] {
+            let (store, clock) = (store(), ManualClock::default());
+            let limit = limiter(&store, &limit, &clock).limit("l").unwrap();
+            let lose = |is_lost| store.is_lost.store(is_lost, Ordering::Relaxed);
+            limit.cost(3).spend("alice").await.unwrap();
+            clock.advance(SECOND / 1000);
+            lose(true);
+            assert!(limit.cost(4).spend("alice").await.unwrap().allowed());
+            lose(false);
+            // The store has nothing more to give back than its own three. It is not charged for the outage yet.
+            let refunded = limit.cost(5).refund("alice").await.unwrap();
+            assert!(refunded.refunded());
+            lose(true);
+            let left = limit.cost(0).check("alice").await.unwrap().remaining();
+            assert!(left <= Some(6), "four are charged locally: {left:?}");
         }
     }
 

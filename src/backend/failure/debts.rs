@@ -69,6 +69,11 @@ impl Debts {
         self.owing.load(Ordering::Relaxed) == 0
     }
 
+    /// Returns whether a bucket owes something.
+    pub(super) fn owes(&self, bucket: Fingerprint) -> bool {
+        !self.is_empty() && self.lock().owing.contains_key(&bucket)
+    }
+
     /// Returns whether a bucket was added, and has been neither taken out nor forgotten since. May return false for such a
     /// bucket.
     ///

@@ -6,8 +6,8 @@ use crate::{
     decision::{Answer, Outcome, State},
     gcra::{Gcra, MAX_TICKS_US, Tat},
     quota::{Quota, Usage},
-    transaction::{Algorithm, Batch, Member, Mode, Operation},
-    window::Change,
+    transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt, StoredCharge},
+    window::{Change, WindowSnapshot},
 };
 
 impl Local {
@@ -45,7 +45,7 @@ impl Local {
                 }
                 (Algorithm::Window(_), State::Window(figures)) => {
                     if passes && batch.action(member).writes() {
-                        self.learn_units(member, figures.change, now);
+                        self.learn_units(member, &figures, now);
                     }
                 }
                 _ => self
@@ -129,35 +129,62 @@ impl Local {
         usage: Usage,
         is_given_back: bool,
     ) {
-        self.seen.change_usage(member, quota, now, |seen| {
+        let (before, after) = self.seen.change_usage(member, quota, now, |seen| {
             let grows = (usage.start_us, usage.used) > (seen.start_us, seen.used);
             if grows || is_given_back { usage } else { seen }
         });
         if is_given_back {
-            let now_us = now.as_micros();
-            let refund = |own| quota.refund(own, now_us, member.cost).unwrap_or(own);
+            // The cost may be more than the store had to give back. The rest of it would be taken from local charges.
+            let [before, after] = [before, after].map(|usage| self.share.usage(usage).used);
+            let given = before.saturating_sub(after);
+            let refund = |own| quota.refund(own, now.as_micros(), given).unwrap_or(own);
             self.own.change_usage(member, quota, now, refund);
         }
     }
 
-    /// Takes or gives back the same number of units as the store.
-    fn learn_units(&self, member: &Member<'_>, change: Change, now: Timestamp) {
-        let (operation, cost) = match change {
-            Change::Nothing => return,
-            Change::Take { units, .. } => (Operation::Spend, units),
-            Change::GiveBack { units, .. } => (Operation::Refund, units),
-        };
-        let members = [Member {
-            cost,
+    /// Takes or gives back the same units as the store.
+    fn learn_units(&self, member: &Member<'_>, figures: &WindowSnapshot, now: Timestamp) {
+        let bucket = member.fingerprint;
+        let learnt = Member {
+            cost: figures.change.units(),
             mode: Mode::Debit,
             receipt: None,
             saturates: true,
             ..*member
-        }];
+        };
+        match (figures.change, member.receipt.map(Receipt::stored_charge)) {
+            (Change::Take { .. }, _) => {
+                let here = self.learnt_units.take(bucket, figures.at, now.as_micros());
+                let ago_us = now.as_micros().saturating_sub(here);
+                let members = [Member { ago_us, ..learnt }];
+                self.decide_as_store(Operation::Spend, &members, now);
+            }
+            // The newest local units may be charges that the store does not have yet.
+            (Change::GiveBack { .. }, None) if self.debts.owes(bucket) => {}
+            (Change::GiveBack { .. }, None) => {
+                self.decide_as_store(Operation::Refund, &[learnt], now);
+            }
+            (Change::GiveBack { units, .. }, Some(Some(StoredCharge::Window { at }))) => {
+                let Some(here) = self.learnt_units.find(bucket, at.as_micros()) else {
+                    // Another process has charged these units, and this one has never counted them.
+                    return;
+                };
+                let at = Timestamp::from_micros(here);
+                let receipt = Receipt::new(bucket, StoredCharge::Window { at }, units, false);
+                let receipt = Some(&receipt);
+                let members = [Member { receipt, ..learnt }];
+                self.decide_as_store(Operation::Refund, &members, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes a change in the local memory that the store has made.
+    fn decide_as_store(&self, operation: Operation, members: &[Member<'_>], now: Timestamp) {
         // This cannot fail: the store has decided at this instant.
         let _ = self
             .own
-            .decide(&Batch::new(operation, &members).at(Some(now)));
+            .decide(&Batch::new(operation, members).at(Some(now)));
     }
 }
 

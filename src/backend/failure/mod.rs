@@ -5,6 +5,7 @@ mod breakers;
 mod circuit;
 mod debts;
 mod learn;
+mod learnt_units;
 mod local;
 mod owed;
 mod payback;

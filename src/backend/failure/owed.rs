@@ -4,7 +4,7 @@ use super::{debts::Debtor, local::Local};
 use crate::{
     backend::MemoryBackend,
     clock::Timestamp,
-    decision::{Answer, Outcome},
+    decision::{Answer, Outcome, State},
     gcra::{Gcra, Tat},
     quota::Quota,
     transaction::{Action, Algorithm, Batch, Member, Receipt, StoredCharge},
@@ -44,7 +44,6 @@ impl Local {
             if !(answer.known && answer.passed && takes) {
                 continue;
             }
-            let cost = member.cost;
             match member.algorithm {
                 // Memory has the amount, so a bucket that is already in the table need not be looked up again.
                 Algorithm::Gcra(_)
@@ -54,13 +53,17 @@ impl Local {
                 Algorithm::Gcra(_) if certain => self.owe(batch, member, |_| ()),
                 Algorithm::Gcra(_) => self.count_as_charged(member, now),
                 Algorithm::Quota(quota) if certain => self.owe(batch, member, |debtor| {
+                    // A debit takes less than its cost from a bucket that cannot hold more debt.
+                    let cost = answer.taken.map_or(member.cost, |taken| taken.cost);
                     debtor.used = quota.debit(debtor.used, now.as_micros(), cost);
                 }),
                 Algorithm::Window(window) if certain => self.owe(batch, member, |debtor| {
                     while live_units(debtor, window, now).next() != debtor.taken.front().copied() {
                         debtor.taken.pop_front();
                     }
-                    debtor.take(now.as_micros(), cost);
+                    if let State::Window(figures) = answer.state {
+                        debtor.take(now.as_micros(), figures.change.units());
+                    }
                 }),
                 // Tiers cannot be debited.
                 Algorithm::Quota(_) | Algorithm::Window(_) | Algorithm::Tiers(_) => {}

@@ -79,6 +79,7 @@ impl Leasable {
             Self::Gcra(gcra) => StoredCharge::Gcra {
                 gcra,
                 tat: Tat::default(),
+                short: Tat::default(),
             },
             Self::Quota(_) => StoredCharge::Quota {
                 start_us: stock.period,

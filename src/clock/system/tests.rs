@@ -1,11 +1,17 @@
 //! The clock on counters that drift, begin again, stand still and leap.
 
 use std::{
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    cell::Cell,
+    sync::{
+        Barrier,
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    },
     thread,
+    time::Duration,
 };
 
 use super::*;
+use crate::{Limit, Limiter, Limits, MemoryBackend, Transaction};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
@@ -47,6 +53,7 @@ impl Machine {
     }
 
     fn read(&self) -> u64 {
+        Stop::pass_reading();
         let readings = self.readings.fetch_add(1, Ordering::SeqCst);
         let is_interrupted = self
             .interrupted
@@ -54,6 +61,37 @@ impl Machine {
         let wait = if is_interrupted { 8 * MILLISECOND } else { 0 };
         let took = self.reading + wait;
         self.now.fetch_add(took, Ordering::SeqCst) + took
+    }
+}
+
+/// A stop of this thread before one of its next readings, in which other threads go on.
+struct Stop {
+    /// The number of readings before it.
+    readings: u64,
+    others: Box<dyn FnOnce()>,
+}
+
+impl Stop {
+    thread_local!(static NEXT: Cell<Option<Stop>> = const { Cell::new(None) });
+
+    /// Makes a call that is stopped before its `nth` reading of a clock, and runs `others` meanwhile. Returns `None` if
+    /// the call has fewer readings.
+    fn during<T>(nth: u64, others: impl FnOnce() + 'static, call: impl FnOnce() -> T) -> Option<T> {
+        let (readings, others) = (nth, Box::new(others));
+        Self::NEXT.set(Some(Self { readings, others }));
+        let returned = call();
+        Self::NEXT.take().is_none().then_some(returned)
+    }
+
+    fn pass_reading() {
+        match Self::NEXT.take() {
+            Some(stop) if stop.readings == 0 => (stop.others)(),
+            Some(stop) => Self::NEXT.set(Some(Self {
+                readings: stop.readings - 1,
+                ..stop
+            })),
+            None => {}
+        }
     }
 }
 
@@ -233,6 +271,132 @@ fn no_thread_sees_a_time_before_one_that_another_has_seen() {
     });
     // Each of some 40 lines in a second was another correction.
     assert!(clock.elapsed() >= 4 * ROUNDS * 20_000 / 2);
+}
+
+/// Gaps without calls: within a line, just beyond it, and long ones.
+const GAPS: [u64; 6] = [
+    0,
+    99 * MILLISECOND,
+    101 * MILLISECOND,
+    300 * MILLISECOND,
+    5 * SECOND,
+    DAY,
+];
+
+#[test]
+fn thread_sees_the_time_while_another_one_is_stopped_in_a_correction() {
+    let mut stops = 0;
+    for gap in GAPS {
+        for pause in [0, 300_000, 8 * MILLISECOND, 300 * MILLISECOND] {
+            for nth in 0.. {
+                let clock = Arc::new(Corrected::new(Machine::drifting(36)));
+                run(&clock, steps(10 * MILLISECOND, SECOND));
+                clock.clocks.pass(gap);
+                let before = clock.clocks.now();
+                let seen = Arc::new(AtomicU64::new(0));
+                let others = {
+                    let (clock, seen) = (Arc::clone(&clock), Arc::clone(&seen));
+                    move || {
+                        let error = run(&clock, [pause, 0, pause, 0].into_iter());
+                        assert!(
+                            error < MILLISECOND,
+                            "{error} ns at reading {nth} after {gap}"
+                        );
+                        seen.store(clock.elapsed(), Ordering::SeqCst);
+                    }
+                };
+                let Some(shown) = Stop::during(nth, others, || clock.elapsed()) else {
+                    break;
+                };
+                stops += 1;
+                let latest = clock.clocks.now() + MILLISECOND;
+                assert!((before - MILLISECOND..=latest).contains(&shown), "{shown}");
+                let later = clock.elapsed();
+                assert!(later >= shown.max(seen.load(Ordering::SeqCst)), "{later}");
+            }
+        }
+    }
+    assert!(
+        stops > 60,
+        "{stops}: a correction reads a clock three times"
+    );
+}
+
+/// A limiter that admits one request in a tenth of a second, by a clock of the machine.
+fn one_per_window(clock: &Arc<Corrected<Machine>>) -> Limiter {
+    struct Shown(Arc<Corrected<Machine>>);
+    impl Clock for Shown {
+        fn now(&self) -> Timestamp {
+            Timestamp(1_767_225_600_000_000 + self.0.elapsed() / 1000)
+        }
+    }
+    impl fmt::Debug for Shown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Shown").finish_non_exhaustive()
+        }
+    }
+    let window = Limit::window(1, Duration::from_millis(100));
+    let limits = Limits::builder().limit("logins", window).build().unwrap();
+    Limiter::new(limits, MemoryBackend::new()).with_clock(Shown(Arc::clone(clock)))
+}
+
+fn is_admitted(limiter: &Limiter) -> usize {
+    let decided = limiter.try_spend(&Transaction::new("logins", "alice"));
+    let decision = decided.expect("memory never waits").unwrap();
+    usize::from(decision.allowed())
+}
+
+#[test]
+fn window_of_one_admits_one_of_two_threads_after_idleness_wherever_one_is_stopped() {
+    let mut stops = 0;
+    for gap in GAPS {
+        for nth in 0.. {
+            let clock = Arc::new(Corrected::new(Machine::drifting(36)));
+            let limiter = one_per_window(&clock);
+            run(&clock, steps(10 * MILLISECOND, SECOND));
+            clock.clocks.pass(gap);
+            let admitted = Arc::new(AtomicUsize::new(0));
+            let others = {
+                let (limiter, admitted) = (limiter.clone(), Arc::clone(&admitted));
+                move || admitted.store(is_admitted(&limiter), Ordering::SeqCst)
+            };
+            let Some(own) = Stop::during(nth, others, || is_admitted(&limiter)) else {
+                break;
+            };
+            stops += 1;
+            let others = admitted.load(Ordering::SeqCst);
+            assert_eq!(own + others, 1, "stopped at reading {nth} after {gap}");
+        }
+    }
+    assert!(stops > 15, "{stops}");
+}
+
+#[test]
+fn window_of_one_admits_one_of_two_threads_after_idleness_in_every_round() {
+    const ROUNDS: u64 = 2_000;
+    let clock = Arc::new(Corrected::new(Machine::drifting(36)));
+    let limiter = one_per_window(&clock);
+    let (start, admitted) = (Barrier::new(2), AtomicUsize::new(0));
+    // A thread that panics would leave the other one at the barrier.
+    let wrong = AtomicUsize::new(0);
+    let compete = |is_first: bool| {
+        for round in 0..ROUNDS {
+            if is_first {
+                clock.clocks.pass(300 * MILLISECOND + round);
+            }
+            start.wait();
+            admitted.fetch_add(is_admitted(&limiter), Ordering::SeqCst);
+            start.wait();
+            if is_first && admitted.swap(0, Ordering::SeqCst) != 1 {
+                wrong.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| compete(true));
+        scope.spawn(|| compete(false));
+    });
+    assert_eq!(wrong.into_inner(), 0, "rounds of {ROUNDS}");
 }
 
 #[test]

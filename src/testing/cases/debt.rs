@@ -1,7 +1,10 @@
 //! Section 3 of the design: refunds, and debts beyond the burst.
 
+use std::time::Duration;
+
 use crate::{
-    limit::Limit,
+    limit::{Limit, LimitName, Limits},
+    quota::Per,
     transaction::{Mode, Transaction},
 };
 
@@ -138,6 +141,89 @@ pub async fn debt_stops_at_its_bound(world: World) {
         assert_eq!(Figures::from(&denied), figures(false, 0, DEEPEST, DEEPEST));
         let refunded = limiter.refund(&Transaction::new(name, &id)).await.unwrap();
         assert_eq!(refunded.reset_after().as_micros(), DEEPEST - day);
+    }
+}
+
+/// Limits whose debits saturate.
+fn saturating() -> Limits {
+    // The units of a window saturate in shadow mode only. Otherwise, the debit is an error.
+    let window = LimitName::from("window").shadow(true);
+    Limits::builder()
+        .limit("whole", TEN)
+        .limit("thirds", Limit::new(10, 3, Duration::from_secs(2)).unwrap())
+        .limit("quota", Limit::quota(5, Per::Day))
+        .limit(
+            "first",
+            Limit::quota(5, Per::first_use(Duration::from_secs(60))),
+        )
+        .limit(window, Limit::window(5, Duration::from_secs(60)))
+        .build()
+        .unwrap()
+}
+
+pub async fn receipt_of_a_debit_that_saturates_gives_back_what_was_taken(world: World) {
+    let limiter = world.limiter_of(saturating());
+    let id = world.id("a");
+    for (name, most) in [
+        ("whole", 2_300_000_000),
+        ("thirds", 3_400_000_000),
+        ("quota", u32::MAX),
+        ("first", u32::MAX),
+        ("window", 4096),
+    ] {
+        let limit = limiter.limit(name).unwrap();
+        limit.cost(4).spend(&id).await.unwrap();
+        world.advance(123_457);
+        let look = async || Figures::from(&limit.cost(0).check(&id).await.unwrap());
+        let before = look().await;
+        let debit = limit.cost(u32::MAX).mode(Mode::Debit);
+        for parts in [&[][..], &[1], &[1, 1_000, 5_000_000]] {
+            let checked = debit.check(&id).await.unwrap();
+            let debited = debit.spend(&id).await.unwrap();
+            let mut receipt = debited.receipt().unwrap();
+            assert_eq!(debited.granted(), receipt.cost(), "{name}");
+            assert_eq!(checked.granted(), receipt.cost(), "{name}");
+            assert!(
+                (most / 2..=most).contains(&receipt.cost()),
+                "{name}: {receipt:?}"
+            );
+            for part in parts {
+                let part = receipt.split(*part);
+                limit.refund_receipt(&id, part).await.unwrap();
+            }
+            if receipt.cost() > 0 && name != "window" {
+                assert!(!look().await.allowed, "{name}: most of it is still charged");
+            }
+            limit.refund_receipt(&id, receipt).await.unwrap();
+            assert_eq!(look().await, before, "{name} in {parts:?}");
+        }
+    }
+}
+
+pub async fn receipt_of_a_debit_that_takes_nothing_gives_nothing_back(world: World) {
+    let limiter = world.limiter_of(saturating());
+    let id = world.id("a");
+    for name in ["whole", "thirds", "quota", "first", "window"] {
+        let limit = limiter.limit(name).unwrap();
+        limit.cost(5).spend(&id).await.unwrap();
+        let debit = limit.cost(u32::MAX).mode(Mode::Debit);
+        let first = debit.spend(&id).await.unwrap();
+        let second = debit.spend(&id).await.unwrap();
+        let look = async || Figures::from(&limit.cost(0).check(&id).await.unwrap());
+        let before = look().await;
+        assert_eq!(second.granted(), 0, "{name}");
+        if let Some(nothing) = second.receipt() {
+            assert_eq!(nothing.cost(), 0, "{name}");
+            let refunded = limit.refund_receipt(&id, nothing).await.unwrap();
+            assert!(!refunded.refunded(), "{name}");
+        }
+        assert_eq!(look().await, before, "{name}");
+        let refunded = limit.refund_receipt(&id, first.receipt().unwrap()).await;
+        let left = match name {
+            "whole" | "thirds" => 5,
+            _ => 0,
+        };
+        assert_eq!(refunded.unwrap().remaining(), Some(left), "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::{Receipt, StoredCharge};
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat},
+    gcra::{Gcra, Ticks},
     transaction::{bucket_key::BucketKey, fingerprint::ClientFingerprint},
     varint,
 };
@@ -16,6 +16,8 @@ use crate::{
 const GCRA: u8 = 0x11;
 const WINDOW: u8 = 0x12;
 const QUOTA: u8 = 0x13;
+/// A charge by GCRA that took less than the time of its tokens. It has two more numbers than other charges by GCRA.
+const GCRA_PART: u8 = 0x14;
 
 const HASH_BYTES: usize = 16;
 
@@ -51,11 +53,17 @@ impl Receipt {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         let (kind, numbers) = match &self.charge {
-            StoredCharge::Gcra { gcra, tat } => {
+            StoredCharge::Gcra { gcra, tat, short } => {
                 let period_us = u64::try_from(gcra.period().as_micros()).unwrap_or(u64::MAX);
                 let [burst, count] = [gcra.burst(), gcra.count()].map(u64::from);
-                let numbers = [burst, count, period_us, tat.us, tat.frac.into()];
-                (GCRA, numbers.to_vec())
+                let mut numbers = vec![burst, count, period_us, tat.us, tat.frac.into()];
+                // An older process cannot read the longer form, so almost all receipts have the shorter one.
+                if *short == Ticks::default() {
+                    (GCRA, numbers)
+                } else {
+                    numbers.extend([short.us, short.frac.into()]);
+                    (GCRA_PART, numbers)
+                }
             }
             StoredCharge::Window { at } => (WINDOW, vec![at.as_micros()]),
             StoredCharge::Quota { start_us } => (QUOTA, vec![*start_us]),
@@ -76,7 +84,7 @@ impl Receipt {
         *bytes = rest;
         let cost = varint::read_u32(bytes).ok()?;
         let charge = match *kind {
-            GCRA => read_gcra(bytes)?,
+            GCRA | GCRA_PART => read_gcra(bytes, *kind == GCRA_PART)?,
             WINDOW => StoredCharge::Window {
                 at: Timestamp::from_micros(varint::read(bytes).ok()?),
             },
@@ -95,15 +103,26 @@ impl Receipt {
     }
 }
 
-fn read_gcra(bytes: &mut &[u8]) -> Option<StoredCharge> {
+fn read_gcra(bytes: &mut &[u8], is_part: bool) -> Option<StoredCharge> {
     let burst = varint::read_u32(bytes).ok()?;
     let count = varint::read_u32(bytes).ok()?;
     let period = Duration::from_micros(varint::read(bytes).ok()?);
+    let gcra = Gcra::new(burst, count, period).ok()?;
+    let tat = read_ticks(bytes)?;
+    let short = match is_part {
+        true => read_ticks(bytes)?,
+        false => Ticks::default(),
+    };
+    // A receipt has one form, and less than one token is missing.
+    let is_less = short < gcra.interval() && short.frac < gcra.count();
+    let is_valid = is_less && is_part == (short > Ticks::default());
+    is_valid.then_some(StoredCharge::Gcra { gcra, tat, short })
+}
+
+fn read_ticks(bytes: &mut &[u8]) -> Option<Ticks> {
     let us = varint::read(bytes).ok()?;
     let frac = varint::read_u32(bytes).ok()?;
-    let gcra = Gcra::new(burst, count, period).ok()?;
-    let tat = Tat { us, frac };
-    Some(StoredCharge::Gcra { gcra, tat })
+    Some(Ticks { us, frac })
 }
 
 /// Binds a receipt to its bucket. Anyone can compute it.
@@ -150,15 +169,28 @@ mod tests {
     fn receipts() -> Vec<Receipt> {
         let longest = Gcra::new(u32::MAX, u32::MAX, Duration::from_micros(1 << 51)).unwrap();
         let short = Gcra::new(20, 7, Duration::from_secs(1)).unwrap();
-        let tat = |us, frac| Tat { us, frac };
+        let tat = |us, frac| Ticks { us, frac };
+        let short_of_nothing = Ticks::default();
         let charges = [
             StoredCharge::Gcra {
                 gcra: longest,
                 tat: tat((1 << 53) - 1, u32::MAX - 1),
+                short: short_of_nothing,
             },
             StoredCharge::Gcra {
                 gcra: short,
                 tat: tat(1_767_225_600_000_000, 6),
+                short: short_of_nothing,
+            },
+            StoredCharge::Gcra {
+                gcra: longest,
+                tat: tat((1 << 53) - 1, u32::MAX - 1),
+                short: tat((1 << 51) / u64::from(u32::MAX) - 1, u32::MAX - 1),
+            },
+            StoredCharge::Gcra {
+                gcra: short,
+                tat: tat(1_767_225_600_000_000, 0),
+                short: tat(0, 1),
             },
             StoredCharge::Window {
                 at: Timestamp::from_micros((1 << 52) - 1),
@@ -193,6 +225,62 @@ mod tests {
                 let other = BucketKey::new(limit, id);
                 assert_eq!(Receipt::from_text(&text, other, client(limit, id)), None);
             }
+        }
+    }
+
+    #[test]
+    fn texts_that_older_versions_have_written_are_read() {
+        let key = BucketKey::new(LimitKey::Number(6), ID);
+        let gcra = Gcra::new(20, 7, Duration::from_secs(1)).unwrap();
+        let us = 1_767_225_600_000_000;
+        for (text, cost, charge) in [
+            (
+                "11071407c0843d808081b184e991030600418b7d26260b91d5e90c6ab27c2efa63",
+                7,
+                StoredCharge::Gcra {
+                    gcra,
+                    tat: Ticks { us, frac: 6 },
+                    short: Ticks::default(),
+                },
+            ),
+            (
+                "1203808081b184e99103008f8397cf6410fa26936f02eb72a97732",
+                3,
+                StoredCharge::Window {
+                    at: Timestamp::from_micros(us),
+                },
+            ),
+            (
+                "13ffffffff0f808081b184e9910300d68782ba54ccf56619a91c6237355f6f",
+                u32::MAX,
+                StoredCharge::Quota { start_us: us },
+            ),
+        ] {
+            let client = client(key.limit, ID);
+            let receipt = Receipt::new(client.bucket(charge.algorithm()), charge, cost, false);
+            assert_eq!(receipt.to_text(key), text, "which they can read as well");
+            let read = Receipt::from_text(text, key, client);
+            assert_eq!(read, Some(receipt));
+        }
+    }
+
+    #[test]
+    fn more_than_a_token_cannot_be_missing() {
+        let key = BucketKey::new(LimitKey::Number(6), ID);
+        let gcra = Gcra::new(20, 7, Duration::from_secs(1)).unwrap();
+        let own = client(key.limit, ID);
+        for (us, frac, is_valid) in [
+            (0, 1, true),
+            (142_857, 0, true),
+            (142_857, 1, false),
+            (0, 7, false),
+            (0, u32::MAX, false),
+        ] {
+            let (tat, short) = (Ticks::from_micros(1 << 51), Ticks { us, frac });
+            let charge = StoredCharge::Gcra { gcra, tat, short };
+            let text = Receipt::new(own.bucket(charge.algorithm()), charge, 9, false).to_text(key);
+            let read = Receipt::from_text(&text, key, own);
+            assert_eq!(read.is_some(), is_valid, "{short:?}");
         }
     }
 
