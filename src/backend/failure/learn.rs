@@ -104,7 +104,11 @@ impl Local {
     #[inline]
     pub(super) fn store_pending(&self, batch: &Batch<'_>, until: u64) {
         // By a client's clock, nothing is known about instants, and nothing may be kept.
-        let until = batch.now.map_or(until, |_| u64::MAX);
+        self.store_pending_until(batch.now.map_or(until, |_| u64::MAX));
+    }
+
+    #[inline]
+    pub(super) fn store_pending_until(&self, until: u64) {
         self.pending
             .store_until(until, |state| self.store_state(state));
     }
