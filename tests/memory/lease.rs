@@ -238,6 +238,55 @@ async fn bucket_that_only_batches_use_is_leased() {
     assert_eq!(left(&store, &clock).await, BURST - 40);
 }
 
+/// Runs a future in a runtime of its own, which then ends.
+fn alone<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+/// As with a runtime for each test, or for each call of a blocking client.
+#[test]
+fn bucket_is_leased_again_if_a_runtime_ended_before_it_polled_the_charge() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let batch = [one("hot"), one("other").mode(Mode::CheckOnly)];
+    // The third use begins a charge, which is spawned and never polled.
+    for _ in 0..3 {
+        let decided = alone(limiter.spend_batch(&batch));
+        assert_eq!(decided.unwrap().members()[0].source(), Source::Store);
+    }
+    alone(async {
+        let mut leased = 0;
+        for _ in 0..20 {
+            let decided = limiter.spend_batch(&batch).await.unwrap();
+            leased += u32::from(decided.members()[0].source() == Source::Lease);
+            tokio::task::yield_now().await;
+        }
+        assert!(leased > 10, "{leased}");
+        limiter.close().await.unwrap();
+        assert_eq!(left(&store, &clock).await, BURST - 23);
+    });
+}
+
+/// Units that were held when a runtime ended are returned from the next one.
+#[test]
+fn units_are_returned_if_the_runtime_of_the_returns_has_ended() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(alone(passed(&limiter, 20)), 20);
+    alone(async {
+        assert!(left(&store, &clock).await < BURST - 20, "it holds some");
+        // Another bucket is used.
+        let other = Transaction::new("hot", "other");
+        assert!(limiter.spend(&other).await.unwrap().allowed());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(left(&store, &clock).await, BURST - 20);
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn batch_that_is_dropped_returns_what_it_has_taken() {
     let (store, clock) = (Store::default(), ManualClock::default());

@@ -138,7 +138,7 @@ impl<B: Backend> Lease<B> {
         member: &Member<'_>,
         algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
-        let (shared, bucket) = (&*self.shared, member.fingerprint);
+        let (shared, bucket) = (&self.shared, member.fingerprint);
         if !self.begin_returns() {
             return self.inner().apply(batch).await;
         }

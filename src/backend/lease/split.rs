@@ -71,14 +71,12 @@ impl<B: Backend> Lease<B> {
             return;
         }
         let bucket = member.fingerprint;
+        let charging = ChargeAhead::new(&self.shared, bucket, ahead);
         let Ok(runtime) = Handle::try_current() else {
-            return self.shared.pool.charged(bucket, Stock::default());
+            return;
         };
-        let (shared, member) = (self.shared.clone(), OwnedMember::from(member));
-        runtime.spawn(async move {
-            let charging = ChargeAhead::new(&shared, bucket, ahead);
-            charging.alone(moment, &member).await;
-        });
+        let member = OwnedMember::from(member);
+        runtime.spawn(async move { charging.alone(moment, &member).await });
     }
 }
 
