@@ -22,15 +22,22 @@ use crate::{
 pub(super) struct ChargeAhead<B> {
     shared: Arc<Shared<B>>,
     bucket: Fingerprint,
+    algorithm: Leasable,
     ahead: u32,
     come: Stock,
 }
 
 impl<B: Backend> ChargeAhead<B> {
-    pub(super) fn new(shared: &Arc<Shared<B>>, bucket: Fingerprint, ahead: u32) -> Self {
+    pub(super) fn new(
+        shared: &Arc<Shared<B>>,
+        bucket: Fingerprint,
+        algorithm: Leasable,
+        ahead: u32,
+    ) -> Self {
         Self {
             shared: Arc::clone(shared),
             bucket,
+            algorithm,
             ahead,
             come: Stock::default(),
         }
@@ -42,7 +49,6 @@ impl<B: Backend> ChargeAhead<B> {
         mut self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
         let outcome = self.charge(batch.now, member, member.cost + self.ahead);
         let outcome = outcome.await?;
@@ -50,7 +56,10 @@ impl<B: Backend> ChargeAhead<B> {
         let [answer] = outcome.answers() else {
             return Ok(outcome);
         };
-        let fits = || algorithm.fits(answer.state, outcome.now.as_micros(), member.cost);
+        let fits = || {
+            let now_us = outcome.now.as_micros();
+            self.algorithm.fits(answer.state, now_us, member.cost)
+        };
         if answer.passed || !fits() {
             return Ok(outcome);
         }
@@ -100,6 +109,13 @@ impl<B: Backend> ChargeAhead<B> {
 
 impl<B> Drop for ChargeAhead<B> {
     fn drop(&mut self) {
-        self.shared.pool.charged(self.bucket, self.come);
+        let Self {
+            shared,
+            bucket,
+            algorithm,
+            come,
+            ..
+        } = self;
+        shared.pool.charged(*bucket, *come, algorithm);
     }
 }
