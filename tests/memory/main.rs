@@ -20,6 +20,7 @@ mod lease;
 mod limits;
 mod linear;
 mod oracle;
+mod overtaken;
 mod payback;
 mod receipts;
 mod refund_bounds;

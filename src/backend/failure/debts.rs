@@ -43,6 +43,8 @@ pub(super) struct Debtor {
     pub(super) used: Usage,
     /// The instants at which units of a window were taken locally, and their numbers, in order.
     pub(super) taken: VecDeque<(u64, u32)>,
+    /// How far refunds have lowered the local TAT of a GCRA bucket, in microseconds, rounded up.
+    pub(super) lowered_us: u64,
 }
 
 #[derive(Default)]
@@ -243,6 +245,7 @@ impl Debtor {
             at: None,
             used: Usage::NOTHING,
             taken: VecDeque::new(),
+            lowered_us: 0,
         }
     }
 
@@ -261,7 +264,13 @@ impl Debtor {
             at: self.at,
             used: Usage::NOTHING,
             taken: later,
+            lowered_us: 0,
         })
+    }
+
+    /// Records a refund from a GCRA bucket.
+    pub(super) fn lowered(&mut self, by_us: u64) {
+        self.lowered_us = self.lowered_us.saturating_add(by_us);
     }
 
     /// Records units of a window that were taken.
@@ -282,6 +291,7 @@ impl Debtor {
 
     /// Adds the debts of an earlier entry for the same bucket.
     fn owe_before(&mut self, earlier: Self) {
+        self.lowered(earlier.lowered_us);
         for taken in earlier.taken.into_iter().rev() {
             self.taken.push_front(taken);
         }

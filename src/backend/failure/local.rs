@@ -4,7 +4,7 @@ use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{debts::Debts, pending::Pending, share::Share};
+use super::{debts::Debts, order::Order, pending::Pending, share::Share};
 use crate::{
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
@@ -39,6 +39,8 @@ pub(super) struct Local {
     pub(super) share: Share,
     pub(super) debts: Arc<Debts>,
     pub(super) pending: Arc<Pending>,
+    /// The order of the answers that are learnt beside refunds and resets.
+    pub(super) order: Arc<Order>,
 }
 
 impl Local {
@@ -50,6 +52,7 @@ impl Local {
             share,
             debts: Arc::new(Debts::new(DEFAULT_DEBTS)),
             pending: Arc::new(Pending::new()),
+            order: Arc::default(),
         }
     }
 

@@ -33,8 +33,9 @@ pub(super) struct Debt {
 
 #[derive(Clone, Copy)]
 enum OwingBucket {
-    /// The limit of the local decisions, the local TAT, and how far it is beyond the TAT seen at the store.
-    Gcra { gcra: Gcra, own: Tat, span: Ticks },
+    /// The limit of the local decisions, how far the local TAT is beyond the TAT seen at the store, and the highest TAT of
+    /// a local charge.
+    Gcra { gcra: Gcra, span: Ticks, until: Tat },
     /// The start of the period.
     Quota { start_us: u64 },
     /// With the instant at which the units were taken.
@@ -88,6 +89,7 @@ impl Local {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let charge = member.receipt.and_then(Receipt::stored_charge);
             let refund = |debtor: &mut Debtor| match (member.algorithm, charge) {
+                (Algorithm::Gcra(gcra), _) => debtor.lowered(member.refund(gcra).ceil_micros()),
                 (Algorithm::Quota(quota), _) => {
                     let refunded = quota.refund(debtor.used, decided.now.as_micros(), member.cost);
                     debtor.used = refunded.unwrap_or(debtor.used);
@@ -162,7 +164,7 @@ impl Local {
     fn owed(&self, debtor: &Debtor, now: Timestamp) -> Option<OwedTokens> {
         let member = debtor.member.lend();
         match self.share.algorithm(member.algorithm) {
-            Algorithm::Gcra(gcra) => Some(self.owed_by_bucket(&member, gcra, now)),
+            Algorithm::Gcra(gcra) => Some(self.owed_by_bucket(debtor, gcra, now)),
             Algorithm::Quota(quota) => Some(owed_by_quota(debtor, &quota, now)),
             Algorithm::Window(window) => {
                 let (at, tokens) = live_units(debtor, &window, now).next()?;
@@ -172,16 +174,24 @@ impl Local {
         }
     }
 
-    fn owed_by_bucket(&self, member: &Member<'_>, gcra: Gcra, now: Timestamp) -> OwedTokens {
-        let level = |memory: &MemoryBackend| memory.change(member, &gcra, now, |tat| tat).1;
+    fn owed_by_bucket(&self, debtor: &Debtor, gcra: Gcra, now: Timestamp) -> OwedTokens {
+        let member = debtor.member.lend();
+        let level = |memory: &MemoryBackend| memory.change(&member, &gcra, now, |tat| tat).1;
         // An answer that arrives meanwhile raises `seen` before it raises `own`. In this order, it can make the debt
         // too low, and the rest is paid after the next outage, but never too high.
         let (own, seen) = (level(&self.own), level(&self.seen));
         let span = gcra.beyond(own, seen, now.as_micros());
-        OwedTokens(gcra.tokens_in(span), OwingBucket::Gcra { gcra, own, span })
+        // Charges that were followed by refunds have higher TATs than the bucket has now.
+        let until = Tat {
+            us: own.us.saturating_add(debtor.lowered_us),
+            ..own
+        };
+        let tokens = gcra.tokens_in(span);
+        OwedTokens(tokens, OwingBucket::Gcra { gcra, span, until })
     }
 
-    /// Makes a debt owed again, because the store has not charged it.
+    /// Makes a debt owed again, because the store has not charged it. Other charges whose answers have arrived meanwhile are
+    /// seen with the next answer.
     pub(super) fn not_paid(&self, debt: Debt) {
         let Debt { debtor, bucket, .. } = debt;
         let member = debtor.member.lend();
@@ -231,7 +241,7 @@ impl OwingBucket {
     /// The TAT up to which receipts of local charges refund nothing.
     fn until(&self) -> Tat {
         match *self {
-            Self::Gcra { own, .. } => own,
+            Self::Gcra { until, .. } => until,
             Self::Quota { start_us } => Tat::from_micros(start_us),
             Self::Window { at } => Tat::from_micros(at),
         }
