@@ -105,6 +105,16 @@ impl Outcome {
         self
     }
 
+    /// Returns the time of the server that has decided the member at this index.
+    #[cfg(feature = "failure-policy")]
+    #[inline]
+    pub(crate) fn time_of(&self, index: usize) -> Timestamp {
+        let exceptions = self.exceptions.as_ref();
+        let clocks = exceptions.and_then(|exceptions| exceptions.clocks.as_ref());
+        let own = clocks.and_then(|clocks| clocks.get(index));
+        own.copied().unwrap_or(self.now)
+    }
+
     /// Sets the algorithms of the decision, if they differ from the members': one for each, in order.
     #[cfg(feature = "failure-policy")]
     #[must_use]

@@ -147,17 +147,27 @@ impl Gcra {
     /// Returns the new TAT after the same charge as moved another bucket from `before` to `after`.
     #[cfg(feature = "failure-policy")]
     pub(crate) fn charge_as(&self, tat: Tat, before: Tat, after: Tat, now: u64) -> Tat {
-        let taken = self.subtract(self.lifted(after, now), self.lifted(before, now));
-        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
-        let tat = self.lifted(tat, now);
-        self.add(tat, taken).min(deepest).max(tat)
+        self.charge_span(tat, self.beyond(after, before, now), now)
     }
 
-    /// Returns how many more tokens a bucket with this TAT owes at `now` than one with the TAT `other`, rounded up.
+    /// Returns the new TAT after a charge of a span, even into debt.
     #[cfg(feature = "failure-policy")]
-    pub(crate) fn owes_beyond(&self, tat: Tat, other: Tat, now: u64) -> u32 {
-        let more = self.subtract(self.lifted(tat, now), self.lifted(other, now));
-        let tokens = self.units(more).div_ceil(self.period_us());
+    pub(crate) fn charge_span(&self, tat: Tat, span: Ticks, now: u64) -> Tat {
+        let deepest = Ticks::from_micros(now.saturating_add(MAX_TICKS_US));
+        let tat = self.lifted(tat, now);
+        self.add(tat, span).min(deepest).max(tat)
+    }
+
+    /// Returns how far a TAT is beyond another one at `now`, or zero.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn beyond(&self, tat: Tat, other: Tat, now: u64) -> Ticks {
+        self.subtract(self.lifted(tat, now), self.lifted(other, now))
+    }
+
+    /// Returns how many tokens a span is worth, rounded up.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn tokens_in(&self, span: Ticks) -> u32 {
+        let tokens = self.units(span).div_ceil(self.period_us());
         u32::try_from(tokens).unwrap_or(u32::MAX)
     }
 }

@@ -6,7 +6,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,14 +14,16 @@ use std::{
 use futures_util::{FutureExt, future::join_all};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait},
+    backend::{
+        Backend, BackendError, DenyCache, FailurePolicy, Lease, ServerId, Servers, async_trait,
+    },
     clock::{Clock, ManualClock},
     decision::{Outcome, Source},
     limit::{Language, LimitName},
     quota::Per,
     testing::{MapBackend, conformance},
     tiers::Tier,
-    transaction::{Batch, Mode, Operation, Receipt},
+    transaction::{Batch, Member, Mode, Operation, Receipt},
 };
 
 use crate::support::scale::scaled;
@@ -39,6 +41,8 @@ struct Shared {
     refunds: Mutex<Vec<u32>>,
     /// How long it takes, and whether the answer is lost then.
     fate: Mutex<(Duration, bool)>,
+    /// Whether it says that it has done nothing.
+    refuses: AtomicBool,
 }
 
 impl Store {
@@ -58,6 +62,9 @@ impl Backend for Store {
         if batch.operation == Operation::Refund {
             let costs = batch.members.iter().map(|member| member.cost);
             self.0.refunds.lock().unwrap().extend(costs);
+        }
+        if self.0.refuses.load(Ordering::SeqCst) {
+            return Err(BackendError::not_done("refused"));
         }
         let (time, loses) = *self.0.fate.lock().unwrap();
         if !time.is_zero() {
@@ -101,9 +108,13 @@ fn process(store: &Store, processes: u32, clock: &ManualClock) -> Limiter {
 
 /// What the store has left of the burst that leases leave.
 async fn left(store: &Store, clock: &ManualClock) -> u32 {
+    left_of(store, clock, "id").await
+}
+
+async fn left_of(store: &Store, clock: &ManualClock, id: &str) -> u32 {
     let direct = Limits::builder().limit("hot", Limit::per_second(10).burst(BURST));
     let direct = Limiter::new(direct.build().unwrap(), Arc::clone(&store.0) as Arc<Shared>);
-    let probe = Transaction::new("hot", "id").cost(0);
+    let probe = Transaction::new("hot", id).cost(0);
     let probed = direct.with_clock(clock.clone()).check(&probe).await;
     probed.unwrap().remaining().unwrap()
 }
@@ -197,6 +208,203 @@ async fn what_is_not_used_is_given_back_by_and_by_and_at_the_end() {
     );
 }
 
+/// Two servers, each with half of the buckets.
+#[derive(Clone, Debug, Default)]
+struct Cluster([Store; 2]);
+
+impl Cluster {
+    fn half_of(id: &str) -> usize {
+        id.parse::<usize>().unwrap() % 2
+    }
+}
+
+#[async_trait]
+impl Backend for Cluster {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let half = Self::half_of(batch.members[0].key.id);
+        self.0[half].apply(batch).await
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        Some(self)
+    }
+}
+
+impl Servers for Cluster {
+    fn server_of(&self, member: &Member<'_>) -> ServerId {
+        ServerId::new(1 + u32::try_from(Self::half_of(member.key.id)).unwrap())
+    }
+
+    fn has_decided(&self, _: ServerId, _: std::time::Instant) -> bool {
+        true
+    }
+
+    fn address(&self, _: ServerId) -> Option<String> {
+        None
+    }
+}
+
+/// Two servers, and a process that holds units of forty buckets.
+struct Halves {
+    cluster: Cluster,
+    clock: ManualClock,
+    process: Limiter,
+}
+
+const SPENT: u32 = 20;
+
+impl Halves {
+    async fn new() -> Self {
+        let (cluster, clock) = (Cluster::default(), ManualClock::default());
+        let process = Limiter::new(limits(), Lease::new(cluster.clone(), 4));
+        let process = process.with_clock(clock.clone());
+        for id in 0..40 {
+            let id = id.to_string();
+            for _ in 0..SPENT {
+                let spent = process.spend(&Transaction::new("hot", &id)).await;
+                assert!(spent.unwrap().allowed());
+            }
+        }
+        let halves = Self {
+            cluster,
+            clock,
+            process,
+        };
+        assert_eq!(halves.held().await, [20, 20]);
+        halves
+    }
+
+    /// The number of buckets of each server that are charged for what was not spent.
+    async fn held(&self) -> [u32; 2] {
+        let mut held = [0; 2];
+        for id in 0..40 {
+            let (half, id) = (id % 2, id.to_string());
+            let left = left_of(&self.cluster.0[half], &self.clock, &id).await;
+            held[half] += u32::from(left < BURST - SPENT);
+        }
+        held
+    }
+
+    fn second(&self) -> &Store {
+        &self.cluster.0[1]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_of_one_server_are_returned_while_another_one_is_down() {
+    for hangs in [true, false] {
+        let halves = Halves::new().await;
+        let down = |is_down| match hangs {
+            true => halves
+                .second()
+                .takes(Duration::from_secs(3600) * u32::from(is_down), false),
+            false => halves.second().0.refuses.store(is_down, Ordering::SeqCst),
+        };
+        down(true);
+        halves.cluster.0.iter().for_each(|store| {
+            store.calls();
+        });
+        tokio::time::sleep(Duration::from_millis(2100)).await;
+        assert_eq!(halves.held().await, [0, 20], "hangs: {hangs}");
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let calls = halves.second().calls();
+        assert!((1..=10).contains(&calls), "it is not flooded: {calls}");
+        down(false);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // What it may have refunded is not refunded again.
+        let lost = if hangs {
+            u32::try_from(calls).unwrap()
+        } else {
+            0
+        };
+        let [first, second] = halves.held().await;
+        assert!(first == 0 && second <= lost + 1, "{second} of {calls}");
+        assert!(halves.process.close().await.is_ok());
+        assert_eq!(halves.held().await, [0, second]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_returns_the_units_of_one_server_while_another_one_is_down() {
+    let halves = Halves::new().await;
+    halves.second().takes(Duration::from_secs(3600), false);
+    assert!(halves.process.close().await.is_err());
+    assert_eq!(halves.held().await, [0, 20]);
+}
+
+/// A value that another program has put where the bucket should be.
+#[tokio::test(start_paused = true)]
+async fn bucket_that_always_fails_does_not_keep_the_others_from_being_returned() {
+    #[derive(Debug)]
+    struct Broken(Cluster);
+
+    #[async_trait]
+    impl Backend for Broken {
+        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+            let id: u32 = batch.members[0].key.id.parse().unwrap();
+            match batch.operation {
+                Operation::Refund if id < 4 => Err(BackendError::not_done("broken")),
+                _ => self.0.apply(batch).await,
+            }
+        }
+    }
+
+    let (cluster, clock) = (Cluster::default(), ManualClock::default());
+    let process = Limiter::new(limits(), Lease::new(Broken(cluster.clone()), 4));
+    let process = process.with_clock(clock.clone());
+    for id in 0..40 {
+        let id = id.to_string();
+        for _ in 0..SPENT {
+            let spent = process.spend(&Transaction::new("hot", &id)).await;
+            assert!(spent.unwrap().allowed());
+        }
+    }
+    let halves = Halves {
+        cluster,
+        clock,
+        process,
+    };
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(halves.held().await, [2, 2]);
+}
+
+/// Closes a process while something is under way.
+async fn close_beside<T>(limiter: &Limiter, store: &Store, other: impl Future<Output = T>) -> T {
+    store.takes(Duration::from_millis(20), false);
+    let close = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        limiter.close().await.unwrap();
+    };
+    tokio::join!(other, close).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_returns_what_is_charged_meanwhile() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let mut spent = passed(&limiter, 20).await;
+    while limiter.check(&one("hot")).await.unwrap().source() == Source::Lease {
+        spent += passed(&limiter, 1).await;
+    }
+    spent += close_beside(&limiter, &store, passed(&limiter, 1)).await;
+    assert_eq!(left(&store, &clock).await, BURST - spent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_returns_what_a_denied_batch_returns_meanwhile() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let all = one("other").cost(3);
+    assert!(limiter.spend(&all).await.unwrap().allowed());
+    assert_eq!(passed(&limiter, 20).await, 20);
+    let held = limiter.check(&one("hot")).await.unwrap();
+    assert_eq!(held.source(), Source::Lease);
+    let batch = [one("hot"), one("other")];
+    let denied = close_beside(&limiter, &store, limiter.spend_batch(&batch)).await;
+    assert!(!denied.unwrap().allowed());
+    assert_eq!(left(&store, &clock).await, BURST - 20);
+}
+
 #[tokio::test(start_paused = true)]
 async fn leased_members_of_a_batch_are_returned_if_the_store_denies_the_rest() {
     let (store, clock) = (Store::default(), ManualClock::default());
@@ -236,6 +444,55 @@ async fn bucket_that_only_batches_use_is_leased() {
     assert!(leased > 20, "{leased}");
     limiter.close().await.unwrap();
     assert_eq!(left(&store, &clock).await, BURST - 40);
+}
+
+/// Runs a future in a runtime of its own, which then ends.
+fn alone<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+/// As with a runtime for each test, or for each call of a blocking client.
+#[test]
+fn bucket_is_leased_again_if_a_runtime_ended_before_it_polled_the_charge() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let batch = [one("hot"), one("other").mode(Mode::CheckOnly)];
+    // The third use begins a charge, which is spawned and never polled.
+    for _ in 0..3 {
+        let decided = alone(limiter.spend_batch(&batch));
+        assert_eq!(decided.unwrap().members()[0].source(), Source::Store);
+    }
+    alone(async {
+        let mut leased = 0;
+        for _ in 0..20 {
+            let decided = limiter.spend_batch(&batch).await.unwrap();
+            leased += u32::from(decided.members()[0].source() == Source::Lease);
+            tokio::task::yield_now().await;
+        }
+        assert!(leased > 10, "{leased}");
+        limiter.close().await.unwrap();
+        assert_eq!(left(&store, &clock).await, BURST - 23);
+    });
+}
+
+/// Units that were held when a runtime ended are returned from the next one.
+#[test]
+fn units_are_returned_if_the_runtime_of_the_returns_has_ended() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    assert_eq!(alone(passed(&limiter, 20)), 20);
+    alone(async {
+        assert!(left(&store, &clock).await < BURST - 20, "it holds some");
+        // Another bucket is used.
+        let other = Transaction::new("hot", "other");
+        assert!(limiter.spend(&other).await.unwrap().allowed());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(left(&store, &clock).await, BURST - 20);
+    });
 }
 
 #[tokio::test(start_paused = true)]

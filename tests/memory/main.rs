@@ -21,6 +21,7 @@ mod lease;
 mod limits;
 mod linear;
 mod oracle;
+mod overtaken;
 mod payback;
 mod receipts;
 mod refund_bounds;

@@ -28,6 +28,8 @@ enum Fate {
     Hangs,
     /// It decides, and then fails to say so.
     Forgets,
+    /// It says after 20 ms that it has done nothing.
+    Refuses,
 }
 
 /// A store that fails on order, and differently for debits.
@@ -39,6 +41,8 @@ struct Shared {
     memory: MemoryBackend,
     fates: Mutex<[Fate; 2]>,
     debits: Mutex<Vec<(String, u32)>>,
+    /// How long the answer to a debit takes after the debit.
+    delay: Mutex<Duration>,
 }
 
 impl Store {
@@ -47,6 +51,7 @@ impl Store {
             memory: MemoryBackend::new(),
             fates: Mutex::new([Fate::Works; 2]),
             debits: Mutex::default(),
+            delay: Mutex::default(),
         }))
     }
 
@@ -78,8 +83,19 @@ impl Backend for Store {
         self.0.debits.lock().unwrap().extend(debits);
         let fate = self.0.fates.lock().unwrap()[usize::from(is_debit)];
         match fate {
-            Fate::Works => self.0.memory.apply(batch).await,
+            Fate::Works => {
+                let decided = self.0.memory.apply(batch).await;
+                let delay = *self.0.delay.lock().unwrap();
+                if is_debit && !delay.is_zero() {
+                    tokio::time::sleep(delay).await;
+                }
+                decided
+            }
             Fate::Fails => Err(BackendError::not_done("lost")),
+            Fate::Refuses => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Err(BackendError::not_done("refused"))
+            }
             Fate::Hangs => Err(BackendError::unavailable("late")),
             Fate::Forgets => {
                 self.0.memory.apply(batch).await?;
@@ -253,6 +269,115 @@ async fn request_that_the_store_may_have_charged_is_not_charged_again() {
         // It counts once here, too.
         world.store.becomes(Fate::Fails);
         assert_eq!(world.passed("alice", 20).await, BURST - 6, "{fate:?}");
+    }
+}
+
+/// The store decides more of the same client before it has answered the debit.
+#[tokio::test(start_paused = true)]
+async fn debit_whose_answer_is_overtaken_is_charged_once() {
+    let limits = [
+        Limit::per_hour(200),
+        Limit::window(200, 60 * MINUTE),
+        Limit::quota(200, Per::Day),
+    ];
+    for limit in limits {
+        let world = World::with_limit(&limit, FailurePolicy::new);
+        *world.store.0.delay.lock().unwrap() = Duration::from_millis(20);
+        let mut admitted = 0;
+        for outage in 0..5 {
+            world.store.becomes(Fate::Fails);
+            admitted += world.passed("alice", 4).await;
+            world.store.becomes(Fate::Works);
+            for _ in 0..3 {
+                admitted += world.passed("alice", 1).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(SECOND).await;
+            let probe = Transaction::new("l", "alice").cost(0);
+            let left = world.direct.check(&probe).await.unwrap().remaining();
+            assert_eq!(left, Some(200 - admitted), "outage {outage} of {limit:?}");
+        }
+        let debits = world.store.debits();
+        assert!(debits.len() >= 5, "{debits:?}");
+        assert_eq!(debits.iter().map(|(_, cost)| cost).sum::<u32>(), 20);
+    }
+}
+
+/// Runs a future in a runtime of its own, which then ends.
+fn alone<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+#[test]
+fn debts_that_were_not_sent_when_a_runtime_ended_are_paid_from_the_next_one() {
+    let window = Limit::window(BURST, 60 * MINUTE);
+    let world = World::with_limit(&window, FailurePolicy::new);
+    *world.store.0.delay.lock().unwrap() = Duration::from_millis(20);
+    alone(async {
+        world.store.becomes(Fate::Fails);
+        for _ in 0..4 {
+            assert_eq!(world.passed("alice", 1).await, 1);
+            world.clock.advance(SECOND);
+        }
+        world.store.becomes(Fate::Works);
+        assert_eq!(world.passed("nobody", 1).await, 1);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    });
+    assert_eq!(world.store.debits().len(), 1, "its answer is on its way");
+    alone(async {
+        assert_eq!(world.passed("nobody", 1).await, 1);
+        tokio::time::sleep(MINUTE).await;
+    });
+    let rest = vec![("alice".to_owned(), 1); 3];
+    assert_eq!(world.store.debits(), rest, "each is sent once");
+}
+
+#[test]
+fn debts_are_paid_if_a_runtime_ended_before_it_polled_the_task_that_pays() {
+    let world = World::new(FailurePolicy::new);
+    for _ in 0..3 {
+        alone(async {
+            world.store.becomes(Fate::Fails);
+            assert_eq!(world.passed("alice", 1).await, 1);
+            world.store.becomes(Fate::Works);
+            // It spawns the task, and does not yield to it.
+            assert_eq!(world.passed("nobody", 1).await, 1);
+        });
+    }
+    assert_eq!(world.store.debits(), []);
+    alone(world.ends());
+    assert_eq!(world.store.debits(), [("alice".to_owned(), 3)]);
+}
+
+/// The debit is refused after the store has decided more of the same client.
+#[tokio::test(start_paused = true)]
+async fn debit_that_was_not_done_beside_other_decisions_is_sent_again() {
+    for limit in [Limit::per_hour(100), Limit::quota(100, Per::Day)] {
+        let world = World::with_limit(&limit, FailurePolicy::new);
+        let mut admitted = 0;
+        for _ in 0..3 {
+            world.store.becomes(Fate::Fails);
+            admitted += world.passed("alice", 4).await;
+            world.store.becomes_for_debits(Fate::Works, Fate::Refuses);
+            for _ in 0..5 {
+                admitted += world.passed("alice", 1).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            world.ends().await;
+            let probe = Transaction::new("l", "alice").cost(0);
+            let left = world.direct.check(&probe).await.unwrap().remaining();
+            assert_eq!(left, Some(100 - admitted), "{limit:?}");
+            // The memory of the process has all of it, too.
+            world.store.becomes(Fate::Fails);
+            let probe = Transaction::new("l", "alice").cost(0);
+            let left = world.process.check(&probe).await.unwrap().remaining();
+            assert_eq!(left, Some(100 - admitted), "{limit:?}");
+            world.ends().await;
+        }
     }
 }
 

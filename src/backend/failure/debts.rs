@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, VecDeque, hash_map::Entry},
-    fmt,
+    fmt, mem,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -43,6 +43,8 @@ pub(super) struct Debtor {
     pub(super) used: Usage,
     /// The instants at which units of a window were taken locally, and their numbers, in order.
     pub(super) taken: VecDeque<(u64, u32)>,
+    /// How far refunds have lowered the local TAT of a GCRA bucket, in microseconds, rounded up.
+    pub(super) lowered_us: u64,
 }
 
 #[derive(Default)]
@@ -129,17 +131,32 @@ impl Debts {
         self.lock().owing.keys().copied().collect()
     }
 
-    /// Takes a bucket out in order to pay for it.
-    pub(super) fn take(&self, bucket: Fingerprint) -> Option<Debtor> {
-        let mut tables = self.lock();
-        self.recent.forget_all();
-        let debtor = tables.owing.remove(&bucket);
-        tables.taken -= debtor.as_ref().map_or(0, |debtor| debtor.taken.len());
-        self.owing.store(tables.owing.len(), Ordering::Relaxed);
-        debtor
+    /// Returns the bucket that a debtor owes for.
+    pub(super) fn member(&self, bucket: Fingerprint) -> Option<OwnedMember> {
+        let tables = self.lock();
+        let debtor = tables.owing.get(&bucket)?;
+        Some(OwnedMember::from(&debtor.member.lend()))
     }
 
-    /// Puts back a bucket that was not paid for.
+    /// Takes out the part of a bucket's debt that is paid first. `split` returns the rest, which stays.
+    pub(super) fn take(
+        &self,
+        bucket: Fingerprint,
+        split: impl FnOnce(&mut Debtor) -> Option<Debtor>,
+    ) -> Option<Debtor> {
+        let mut tables = self.lock();
+        self.recent.forget_all();
+        let mut debtor = tables.owing.remove(&bucket)?;
+        tables.taken -= debtor.taken.len();
+        if let Some(rest) = split(&mut debtor) {
+            tables.taken += rest.taken.len();
+            tables.owing.insert(bucket, rest);
+        }
+        self.owing.store(tables.owing.len(), Ordering::Relaxed);
+        Some(debtor)
+    }
+
+    /// Puts back a debt that was not paid.
     pub(super) fn put_back(&self, bucket: Fingerprint, debtor: Debtor) {
         let mut tables = self.lock();
         tables.taken += debtor.taken.len();
@@ -150,13 +167,24 @@ impl Debts {
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
     }
 
-    /// Records that the local charges of a bucket up to a TAT have been paid back.
-    pub(super) fn paid(&self, bucket: Fingerprint, until: Tat) {
+    /// Records that the local charges of a bucket up to a TAT are paid back. Returns the TAT up to which they were
+    /// before.
+    pub(super) fn paid(&self, bucket: Fingerprint, until: Tat) -> Tat {
         let mut tables = self.lock();
         let paid = tables.paid.entry(bucket).or_default();
-        *paid = until.max(*paid);
+        let before = *paid;
+        *paid = until.max(before);
         if tables.paid.len() >= self.kept.saturating_mul(2) {
             keep_largest(&mut tables.paid, self.kept, |until| until.us);
+        }
+        before
+    }
+
+    /// Takes back the record of a payment that was not made, unless there was a later one.
+    pub(super) fn not_paid(&self, bucket: Fingerprint, until: Tat, before: Tat) {
+        let mut tables = self.lock();
+        if let Some(paid) = tables.paid.get_mut(&bucket).filter(|paid| **paid == until) {
+            *paid = before;
         }
     }
 
@@ -222,7 +250,32 @@ impl Debtor {
             at: None,
             used: Usage::NOTHING,
             taken: VecDeque::new(),
+            lowered_us: 0,
         }
+    }
+
+    /// Leaves only the units of the first instant for which `counts` is true. Returns the debtor of the later ones.
+    pub(super) fn split_first(&mut self, counts: impl Fn(u64) -> bool) -> Option<Self> {
+        let mut later = mem::take(&mut self.taken);
+        let owed = |(at, units): &(u64, u32)| *units > 0 && counts(*at);
+        while let Some(first) = later.pop_front() {
+            if owed(&first) {
+                self.taken.push_back(first);
+                break;
+            }
+        }
+        (!later.is_empty()).then(|| Self {
+            member: OwnedMember::from(&self.member.lend()),
+            at: self.at,
+            used: Usage::NOTHING,
+            taken: later,
+            lowered_us: 0,
+        })
+    }
+
+    /// Records a refund from a GCRA bucket.
+    pub(super) fn lowered(&mut self, by_us: u64) {
+        self.lowered_us = self.lowered_us.saturating_add(by_us);
     }
 
     /// Records units of a window that were taken.
@@ -243,6 +296,7 @@ impl Debtor {
 
     /// Adds the debts of an earlier entry for the same bucket.
     fn owe_before(&mut self, earlier: Self) {
+        self.lowered(earlier.lowered_us);
         for taken in earlier.taken.into_iter().rev() {
             self.taken.push_front(taken);
         }
@@ -302,7 +356,7 @@ mod tests {
         assert!(!is_recent("a"));
         add("a");
         assert!(is_recent("a"));
-        debts.take(member("a").fingerprint).unwrap();
+        debts.take(member("a").fingerprint, |_| None).unwrap();
         assert!(!is_recent("a"));
         add("a");
         add("b");

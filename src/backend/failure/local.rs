@@ -4,7 +4,9 @@ use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{debts::Debts, learnt_units::LearntUnits, pending::Pending, share::Share};
+use super::{
+    debts::Debts, learnt_units::LearntUnits, order::Order, pending::Pending, share::Share,
+};
 use crate::{
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
@@ -41,6 +43,8 @@ pub(super) struct Local {
     pub(super) pending: Arc<Pending>,
     /// The instants of the store's units in `own`.
     pub(super) learnt_units: Arc<LearntUnits>,
+    /// The order of the answers that are learnt beside refunds and resets.
+    pub(super) order: Arc<Order>,
 }
 
 impl Local {
@@ -53,6 +57,7 @@ impl Local {
             debts: Arc::new(Debts::new(DEFAULT_DEBTS)),
             pending: Arc::new(Pending::new()),
             learnt_units: Arc::default(),
+            order: Arc::default(),
         }
     }
 

@@ -7,6 +7,7 @@ mod debts;
 mod learn;
 mod learnt_units;
 mod local;
+mod order;
 mod owed;
 mod payback;
 mod pending;
@@ -218,6 +219,7 @@ impl<B: Backend> FailurePolicy<B> {
         let Some(slot) = self.in_flight.take() else {
             return unasked(BackendError::not_done(TooManyInFlight));
         };
+        let watching = self.local.order.watch(batch, self.deadline);
         match self.store().begin_unboxed(batch, Some(self.deadline)) {
             Begun::Decided(mut decided) => {
                 self.follow(batch, &mut decided);
@@ -227,6 +229,7 @@ impl<B: Backend> FailurePolicy<B> {
                 passes.ended(decided);
                 drop(slot);
                 self.follow(batch, decided);
+                drop(watching);
             }),
         }
     }

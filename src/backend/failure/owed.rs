@@ -5,29 +5,45 @@ use crate::{
     backend::MemoryBackend,
     clock::Timestamp,
     decision::{Answer, Outcome, State},
-    gcra::{Gcra, Tat},
-    quota::Quota,
-    transaction::{Action, Algorithm, Batch, Member, Receipt, StoredCharge},
+    gcra::{Gcra, Tat, Ticks},
+    quota::{Quota, Usage},
+    transaction::{Action, Algorithm, Batch, Fingerprint, Member, Receipt, StoredCharge},
     window::Window,
 };
 
-/// The debt of a bucket to the store.
-#[derive(Debug)]
+/// A debt of a bucket that the store is asked to charge.
+///
+/// It is settled before the store is asked: from then on, the memories count it as charged at the store. So answers of
+/// the store change nothing twice, whether they have the debit or not, and in whatever order they arrive:
+///
+/// - The state that the store answers has the debit: it is not beyond the state in memory, which has it as well.
+/// - It does not have the debit yet, or its answer is overtaken by that of the debit: it is lower, and changes nothing.
+///   What else it has is in the answer of the debit, too.
+///
+/// Only [`Local::not_paid`] makes it a debt again, if the store says that it has charged nothing.
 pub(super) struct Debt {
+    /// The part of the debtor that is paid.
+    pub(super) debtor: Debtor,
     pub(super) tokens: u32,
     now: Timestamp,
     bucket: OwingBucket,
+    /// The TAT up to which local charges were paid before.
+    paid_before: Tat,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy)]
 enum OwingBucket {
-    /// The limit of the local decisions, and the local TAT.
-    Gcra { gcra: Gcra, own: Tat },
+    /// The limit of the local decisions, how far the local TAT is beyond the TAT seen at the store, and the highest TAT of
+    /// a local charge.
+    Gcra { gcra: Gcra, span: Ticks, until: Tat },
     /// The start of the period.
     Quota { start_us: u64 },
     /// With the instant at which the units were taken.
     Window { at: u64 },
 }
+
+/// The number of tokens of a debt.
+struct OwedTokens(u32, OwingBucket);
 
 impl Local {
     /// Records local charges, to pay them back later. Unless it is `certain` that the store has charged nothing, they
@@ -76,6 +92,7 @@ impl Local {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let charge = member.receipt.and_then(Receipt::stored_charge);
             let refund = |debtor: &mut Debtor| match (member.algorithm, charge) {
+                (Algorithm::Gcra(gcra), _) => debtor.lowered(member.refund(gcra).ceil_micros()),
                 (Algorithm::Quota(quota), _) => {
                     let refunded = quota.refund(debtor.used, decided.now.as_micros(), member.cost);
                     debtor.used = refunded.unwrap_or(debtor.used);
@@ -104,7 +121,7 @@ impl Local {
                 let units = live_units(debtor, window, now).map(|(_, units)| units);
                 units.fold(0, u32::saturating_add)
             }
-            _ => self.debt(debtor).map_or(0, |debt| debt.tokens),
+            _ => self.owed(debtor, now).map_or(0, |owed| owed.0),
         }
     }
 
@@ -115,49 +132,85 @@ impl Local {
         }
     }
 
-    /// Returns the debt of a bucket, if it has one. For a window, it is the debt for the oldest units only.
-    pub(super) fn debt(&self, debtor: &Debtor) -> Option<Debt> {
-        let member = debtor.member.lend();
+    /// Takes out the debt of a bucket, if it has one, and settles it. For a window, it is the debt of the oldest units
+    /// only.
+    pub(super) fn begin_to_pay(&self, bucket: Fingerprint) -> Option<Debt> {
+        // A state that the store has answered before must not be stored after the debt is settled.
+        self.store_pending_until(self.own.now().as_micros());
+        let debtor = self.debts.take(bucket, |debtor| self.split(debtor))?;
         let now = debtor.at.unwrap_or_else(|| self.own.now());
-        let debt = match self.share.algorithm(member.algorithm) {
-            Algorithm::Gcra(gcra) => self.debt_of_bucket(&member, gcra, now),
-            Algorithm::Quota(quota) => debt_of_quota(debtor, &quota, now),
-            Algorithm::Window(window) => debt_of_window(debtor, &window, now)?,
-            Algorithm::Tiers(_) => return None,
-        };
-        (debt.tokens > 0).then_some(debt)
-    }
-
-    fn debt_of_bucket(&self, member: &Member<'_>, gcra: Gcra, now: Timestamp) -> Debt {
-        let level = |memory: &MemoryBackend| memory.change(member, &gcra, now, |tat| tat).1;
-        let (own, seen) = (level(&self.own), level(&self.seen));
-        Debt {
-            tokens: gcra.owes_beyond(own, seen, now.as_micros()),
+        let OwedTokens(tokens, owing) = self.owed(&debtor, now).filter(|owed| owed.0 > 0)?;
+        if let OwingBucket::Gcra { gcra, span, .. } = &owing {
+            let member = debtor.member.lend();
+            let charge = |seen| gcra.charge_span(seen, *span, now.as_micros());
+            self.seen.change(&member, gcra, now, charge);
+        }
+        Some(Debt {
+            debtor,
+            tokens,
             now,
-            bucket: OwingBucket::Gcra { gcra, own },
-        }
+            bucket: owing,
+            paid_before: self.debts.paid(bucket, owing.until()),
+        })
     }
 
-    /// Records that the store was asked to charge a debt. The store may have done so, and is not asked again. The local
-    /// charges still count in this process, so that further outages do not renew the burst.
-    pub(super) fn settled(&self, member: &Member<'_>, debt: &Debt) {
-        if let OwingBucket::Gcra { gcra, own } = &debt.bucket {
-            self.seen
-                .change(member, gcra, debt.now, |seen| seen.max(*own));
-        }
-    }
-
-    /// Records that the store has charged a debt, and the state after that.
-    pub(super) fn paid(&self, debit: &Batch<'_>, debt: &Debt, outcome: &Outcome) {
-        let until = match debt.bucket {
-            OwingBucket::Gcra { own, .. } => own,
-            OwingBucket::Quota { start_us } => Tat::from_micros(start_us),
-            OwingBucket::Window { at } => Tat::from_micros(at),
+    /// Leaves only the debt that is paid first. Returns the rest.
+    fn split(&self, debtor: &mut Debtor) -> Option<Debtor> {
+        let now = debtor.at.unwrap_or_else(|| self.own.now());
+        let window = match debtor.member.lend().algorithm {
+            Algorithm::Window(window) => *window,
+            _ => return None,
         };
-        for member in debit.members {
-            self.settled(member, debt);
-            self.debts.paid(member.fingerprint, until);
+        debtor.split_first(|at| counts(&window, at, now))
+    }
+
+    fn owed(&self, debtor: &Debtor, now: Timestamp) -> Option<OwedTokens> {
+        let member = debtor.member.lend();
+        match self.share.algorithm(member.algorithm) {
+            Algorithm::Gcra(gcra) => Some(self.owed_by_bucket(debtor, gcra, now)),
+            Algorithm::Quota(quota) => Some(owed_by_quota(debtor, &quota, now)),
+            Algorithm::Window(window) => {
+                let (at, tokens) = live_units(debtor, &window, now).next()?;
+                Some(OwedTokens(tokens, OwingBucket::Window { at }))
+            }
+            Algorithm::Tiers(_) => None,
         }
+    }
+
+    fn owed_by_bucket(&self, debtor: &Debtor, gcra: Gcra, now: Timestamp) -> OwedTokens {
+        let member = debtor.member.lend();
+        let level = |memory: &MemoryBackend| memory.change(&member, &gcra, now, |tat| tat).1;
+        // An answer that arrives meanwhile raises `seen` before it raises `own`. In this order, it can make the debt
+        // too low, and the rest is paid after the next outage, but never too high.
+        let (own, seen) = (level(&self.own), level(&self.seen));
+        let span = gcra.beyond(own, seen, now.as_micros());
+        // Charges that were followed by refunds have higher TATs than the bucket has now.
+        let until = Tat {
+            us: own.us.saturating_add(debtor.lowered_us),
+            ..own
+        };
+        let tokens = gcra.tokens_in(span);
+        OwedTokens(tokens, OwingBucket::Gcra { gcra, span, until })
+    }
+
+    /// Makes a debt owed again, because the store has not charged it. Other charges whose answers have arrived meanwhile are
+    /// seen with the next answer.
+    pub(super) fn not_paid(&self, debt: Debt) {
+        let Debt { debtor, bucket, .. } = debt;
+        let member = debtor.member.lend();
+        let print = member.fingerprint;
+        if let OwingBucket::Gcra { gcra, span, .. } = &bucket {
+            let now = debtor.at.unwrap_or_else(|| self.own.now());
+            let back = |seen| gcra.refund_span(seen, now.as_micros(), *span);
+            self.seen
+                .change(&member, gcra, now, |seen| back(seen).unwrap_or(seen));
+        }
+        self.debts.not_paid(print, bucket.until(), debt.paid_before);
+        self.debts.put_back(print, debtor);
+    }
+
+    /// Learns the state after the store has charged a debt.
+    pub(super) fn paid(&self, debit: &Batch<'_>, debt: &Debt, outcome: &Outcome) {
         // The units of a window are in its history already.
         if !matches!(debt.bucket, OwingBucket::Window { .. }) {
             self.learn(debit, outcome);
@@ -185,17 +238,16 @@ impl Debt {
             OwingBucket::Gcra { .. } | OwingBucket::Quota { .. } => 0,
         }
     }
+}
 
-    /// Removes this debt from a window's units, which may owe more.
-    pub(super) fn strike_off(&self, debtor: &mut Debtor) {
-        if let OwingBucket::Window { at } = self.bucket {
-            debtor.taken.retain(|(taken, _)| *taken != at);
+impl OwingBucket {
+    /// The TAT up to which receipts of local charges refund nothing.
+    fn until(&self) -> Tat {
+        match *self {
+            Self::Gcra { until, .. } => until,
+            Self::Quota { start_us } => Tat::from_micros(start_us),
+            Self::Window { at } => Tat::from_micros(at),
         }
-    }
-
-    /// Returns whether a bucket may owe more than this.
-    pub(super) fn is_a_part(&self) -> bool {
-        matches!(self.bucket, OwingBucket::Window { .. })
     }
 }
 
@@ -205,30 +257,16 @@ fn live_units<'a>(
     window: &'a Window,
     now: Timestamp,
 ) -> impl Iterator<Item = (u64, u32)> {
-    let now = u128::from(now.as_micros());
-    let counts = move |at: u64| now < u128::from(at) + window.window().as_micros();
     let taken = debtor.taken.iter().copied();
-    taken.filter(move |(at, units)| *units > 0 && counts(*at))
+    taken.filter(move |(at, units)| *units > 0 && counts(window, *at, now))
 }
 
-fn debt_of_window(debtor: &Debtor, window: &Window, now: Timestamp) -> Option<Debt> {
-    let (at, tokens) = live_units(debtor, window, now).next()?;
-    let bucket = OwingBucket::Window { at };
-    Some(Debt {
-        tokens,
-        now,
-        bucket,
-    })
+fn counts(window: &Window, at: u64, now: Timestamp) -> bool {
+    u128::from(now.as_micros()) < u128::from(at) + window.window().as_micros()
 }
 
-/// Returns the debt of a quota, which exists as long as its period lasts.
-fn debt_of_quota(debtor: &Debtor, quota: &Quota, now: Timestamp) -> Debt {
-    let used = quota.current(debtor.used, now.as_micros());
-    Debt {
-        tokens: used.used,
-        now,
-        bucket: OwingBucket::Quota {
-            start_us: used.start_us,
-        },
-    }
+/// A quota owes as long as its period lasts.
+fn owed_by_quota(debtor: &Debtor, quota: &Quota, now: Timestamp) -> OwedTokens {
+    let Usage { start_us, used } = quota.current(debtor.used, now.as_micros());
+    OwedTokens(used, OwingBucket::Quota { start_us })
 }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::{self, Instant};
 
-use super::{breakers::Breakers, debts::Debtor, local::Local, owed::Debt};
+use super::{breakers::Breakers, local::Local, owed::Debt};
 use crate::{
     backend::{Backend, BackendError},
     transaction::{Batch, Fingerprint, Member, Mode, Operation},
@@ -46,11 +46,9 @@ impl<B: Backend> Payer<B> {
         let begun = Instant::now();
         let (mut buckets, mut tokens) = (0_u32, 0_u64);
         for bucket in self.local.debts().buckets() {
-            let Some(paid) = self.pay(bucket).await else {
-                continue;
-            };
-            (buckets, tokens) = (buckets + 1, tokens + u64::from(paid));
-            time::sleep(PAUSE).await;
+            if let Some(paid) = self.pay(bucket).await {
+                (buckets, tokens) = (buckets + 1, tokens + u64::from(paid));
+            }
         }
         if buckets > 0 {
             let took = begun.elapsed();
@@ -65,60 +63,74 @@ impl<B: Backend> Payer<B> {
 
     /// Pays for one bucket. Returns the amount that the store was asked to charge, or `None` if it was not asked.
     async fn pay(&self, bucket: Fingerprint) -> Option<u32> {
-        let mut debtor = self.local.debts().take(bucket)?;
         let mut paid: Option<u32> = None;
-        while let Some(debt) = self.local.debt(&debtor) {
-            if !self.pay_debt(&debtor, &debt).await {
-                self.local.debts().put_back(bucket, debtor);
+        while self.is_back(bucket) {
+            let Some(debt) = self.local.begin_to_pay(bucket) else {
+                break;
+            };
+            let tokens = debt.tokens;
+            if !self.pay_debt(debt).await {
                 break;
             }
-            paid = Some(paid.unwrap_or(0).saturating_add(debt.tokens));
-            if !debt.is_a_part() {
-                break;
-            }
-            debt.strike_off(&mut debtor);
+            paid = Some(paid.unwrap_or(0).saturating_add(tokens));
             time::sleep(PAUSE).await;
         }
         paid
     }
 
-    /// Returns whether the store was asked to charge a debt.
-    async fn pay_debt(&self, debtor: &Debtor, debt: &Debt) -> bool {
-        let Some(store) = self.store.upgrade() else {
+    /// Returns whether the server of a bucket answers. A debit is not a probe, so it is only sent to such a server.
+    fn is_back(&self, bucket: Fingerprint) -> bool {
+        let (Some(store), Some(member)) = (self.store.upgrade(), self.local.debts().member(bucket))
+        else {
             return false;
         };
-        let debit = debit(debtor, debt);
-        let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(debtor.at);
-        let servers = store.servers();
-        // A debit is not a probe: it is only sent to a server that answers.
-        let is_back = self.breakers.are_closed(servers, &batch);
-        let passes = is_back.then(|| self.breakers.admit(servers, &batch));
-        let answer = match passes.flatten() {
-            Some(passes) => {
-                let begun = store.begin_unboxed(&batch, Some(self.deadline));
-                let answer = begun.decided().await;
-                passes.ended(&answer);
-                Some(answer)
-            }
-            None => None,
+        let member = member.lend();
+        let batch = Batch::new(Operation::Spend, slice::from_ref(&member));
+        self.breakers.are_closed(store.servers(), &batch)
+    }
+
+    /// Returns whether the store was asked to charge a debt.
+    ///
+    /// The debt is settled already. Only a store that says that it has not charged it changes that. If this future is
+    /// dropped, as when its runtime ends, the outcome is as unknown as that of a lost answer.
+    async fn pay_debt(&self, debt: Debt) -> bool {
+        let Some(store) = self.store.upgrade() else {
+            self.local.not_paid(debt);
+            return false;
         };
-        match answer {
-            Some(Ok(outcome)) => self.local.paid(&batch, debt, &outcome),
-            None | Some(Err(BackendError::Moving(_) | BackendError::NotDone(_))) => return false,
-            Some(Err(_)) => self.local.settled(&debit, debt),
+        let outcome = {
+            let debit = debit(&debt);
+            let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(debt.debtor.at);
+            let Some(passes) = self.breakers.admit(store.servers(), &batch) else {
+                self.local.not_paid(debt);
+                return false;
+            };
+            let begun = store.begin_unboxed(&batch, Some(self.deadline));
+            let answer = begun.decided().await;
+            passes.ended(&answer);
+            if let Ok(outcome) = &answer {
+                self.local.paid(&batch, &debt, outcome);
+            }
+            answer
+        };
+        match outcome {
+            Err(BackendError::Moving(_) | BackendError::NotDone(_)) => {
+                self.local.not_paid(debt);
+                false
+            }
+            _ => true,
         }
-        true
     }
 }
 
 /// Returns the debit for the store.
-fn debit<'a>(debtor: &'a Debtor, debt: &Debt) -> Member<'a> {
+fn debit(debt: &Debt) -> Member<'_> {
     Member {
         cost: debt.tokens,
         min_cost: debt.tokens,
         mode: Mode::Debit,
         ago_us: debt.ago_us(),
         saturates: true,
-        ..debtor.member.lend()
+        ..debt.debtor.member.lend()
     }
 }

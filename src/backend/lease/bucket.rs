@@ -17,6 +17,18 @@ use crate::{
 const HEAVY: u32 = 3;
 
 /// The units of one bucket that this process has charged ahead.
+///
+/// At any time, at most `most` units are held, lent, coming or returning, unless `most` has just been lowered. Each unit
+/// is in one of these states, and goes from one to the next:
+///
+/// - `coming` → held: the store has charged it ([`charged`](Self::charged)).
+/// - held → spent: a request takes it ([`take`](Self::take)).
+/// - held → `lent` → spent or held: a batch takes it before the store decides the rest ([`lend`](Self::lend),
+///   [`lent`](Self::lent)).
+/// - held → `returning` → returned or held: it is refunded, or the store says that it was not ([`give_up`](Self::give_up),
+///   [`returned`](Self::returned)). A refund that the store has yet to make is no room for another charge.
+///
+/// Units that come back after the limit has changed are not held again, but returned at the rate of their charge.
 pub(super) struct LeasedBucket {
     /// The bucket, as it was charged.
     member: OwnedMember,
@@ -29,8 +41,11 @@ pub(super) struct LeasedBucket {
     held: Stock,
     /// The units taken by batches that are not decided yet.
     lent: u32,
-    /// The units that are being charged at the store.
+    /// The units that are being charged at the store. As long as there are any, a [`ChargeAhead`](super::charge) exists
+    /// that ends with [`charged`](Self::charged).
     coming: u32,
+    /// The units that are being refunded.
+    returning: u32,
     /// The size of the last portion charged ahead.
     portion: u32,
     /// The number of uses since the last sweep.
@@ -45,6 +60,9 @@ pub(super) struct LeasedBucket {
 pub(super) struct Return {
     pub(super) member: OwnedMember,
     pub(super) receipt: Receipt,
+    /// The limit by which they were charged.
+    algorithm: Leasable,
+    stock: Stock,
     /// The time, if a client's clock is used.
     pub(super) at: Option<Timestamp>,
 }
@@ -72,6 +90,7 @@ impl LeasedBucket {
             held: Stock::default(),
             lent: 0,
             coming: 0,
+            returning: 0,
             portion: 0,
             uses: 1,
             refills: 0,
@@ -95,6 +114,10 @@ impl LeasedBucket {
         let is_same = self.algorithm == algorithm;
         let kept = if is_same { member.leased } else { 0 };
         let excess = self.give_up(self.held.units.saturating_sub(kept));
+        // Nothing of another limit is held, so units of this one are not replaced by those of another period.
+        if !is_same {
+            self.held = Stock::default();
+        }
         (self.member, self.algorithm) = (OwnedMember::from(member), algorithm);
         self.most = member.leased;
         excess
@@ -134,7 +157,8 @@ impl LeasedBucket {
         if self.uses < HEAVY || self.coming > 0 {
             return 0;
         }
-        let room = self.most.saturating_sub(self.held.units + self.lent);
+        let all = self.held.units + self.lent + self.returning;
+        let room = self.most.saturating_sub(all);
         let fits = self.algorithm.most().saturating_sub(cost);
         self.portion = self.portion.saturating_mul(2).clamp(1, self.most.max(1));
         self.coming = self.portion.min(room).min(fits);
@@ -142,16 +166,20 @@ impl LeasedBucket {
         self.coming
     }
 
-    /// Ends a charge that has brought `come`. Units that were held for another period are worthless, and are replaced.
-    /// A charge that brought nothing resets the portion, so that the next one starts small.
-    pub(super) fn charged(&mut self, come: Stock) {
+    /// Ends a charge that has brought `come` under a limit. Units that were held for another period are worthless, and
+    /// are replaced. A charge that brought nothing resets the portion, so that the next one starts small.
+    pub(super) fn charged(&mut self, come: Stock, algorithm: &Leasable) -> Option<Return> {
+        self.coming = 0;
+        self.waiting.notify_waiters();
+        if self.algorithm != *algorithm {
+            return self.give_back(come, algorithm);
+        }
         match come.units {
             0 => self.portion = 0,
             _ if self.held.period == come.period => self.held.units += come.units,
             _ => self.held = come,
         }
-        self.coming = 0;
-        self.waiting.notify_waiters();
+        self.give_up_excess()
     }
 
     pub(super) fn is_charging(&self) -> bool {
@@ -166,22 +194,61 @@ impl LeasedBucket {
         lends
     }
 
-    /// Ends a loan. Units that were not spent are held again, unless they are of another period, in which they are
-    /// worthless.
-    pub(super) fn lent(&mut self, loan: Stock, is_spent: bool) {
+    /// Ends a loan from a limit. Units that were not spent are held again, unless they are of another period, in which
+    /// they are worthless.
+    pub(super) fn lent(
+        &mut self,
+        loan: Stock,
+        algorithm: &Leasable,
+        is_spent: bool,
+    ) -> Option<Return> {
         self.lent -= loan.units;
-        if !is_spent && loan.period == self.held.period {
+        if is_spent {
+            return None;
+        }
+        if self.algorithm != *algorithm {
+            return self.give_back(loan, algorithm);
+        }
+        if loan.period == self.held.period {
             self.held.units += loan.units;
+        }
+        self.give_up_excess()
+    }
+
+    /// Ends the return of units. If the store has not refunded them, they are held again, as far as there is room. They
+    /// are then returned later.
+    pub(super) fn returned(&mut self, units: &Return, is_done: bool) {
+        let Return {
+            algorithm, stock, ..
+        } = units;
+        self.returning -= stock.units;
+        let is_same = self.algorithm == *algorithm;
+        if !is_done && is_same && self.has_room_for(stock.units) {
+            match self.held.units {
+                0 => self.held = *stock,
+                _ if self.held.period == stock.period => self.held.units += stock.units,
+                _ => {}
+            }
         }
     }
 
     /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room.
     pub(super) fn take_back(&mut self, refund: &Member<'_>) -> bool {
-        let all = [self.held.units, self.lent, self.coming, refund.cost];
-        let fits = all.iter().map(|units| u64::from(*units)).sum::<u64>() <= self.most.into();
-        let takes = fits && self.algorithm.is_worth(refund, self.held.period);
+        let takes =
+            self.has_room_for(refund.cost) && self.algorithm.is_worth(refund, self.held.period);
         self.held.units += refund.cost * u32::from(takes);
         takes
+    }
+
+    fn has_room_for(&self, units: u32) -> bool {
+        let all = [
+            self.held.units,
+            self.lent,
+            self.coming,
+            self.returning,
+            units,
+        ];
+        all.iter().map(|units| u64::from(*units)).sum::<u64>() <= self.most.into()
     }
 
     pub(super) fn held(&self) -> Stock {
@@ -192,9 +259,15 @@ impl LeasedBucket {
         self.uses
     }
 
-    /// Returns whether it holds nothing and is hardly used.
+    /// Returns whether units are charged, lent or returned at the moment.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.lent > 0 || self.coming > 0 || self.returning > 0
+    }
+
+    /// Returns whether it holds nothing and is hardly used. Only such a bucket can be removed, so that each charge, loan
+    /// and return ends at the bucket at which it began.
     pub(super) fn is_idle(&self) -> bool {
-        self.held.units == 0 && self.lent == 0 && self.coming == 0 && self.uses < HEAVY
+        self.held.units == 0 && !self.is_unsettled() && self.uses < HEAVY
     }
 
     /// Adapts to the use since the last sweep. A bucket that was not used gives up all its units. One that needed no
@@ -217,14 +290,34 @@ impl LeasedBucket {
         self.give_up(self.held.units)
     }
 
+    /// Gives up held units for which there is no longer room, because the limit has been lowered meanwhile.
+    fn give_up_excess(&mut self) -> Option<Return> {
+        let all = self.held.units + self.lent + self.coming;
+        let excess = all.saturating_sub(self.most);
+        self.give_up(excess.min(self.held.units))
+    }
+
     fn give_up(&mut self, units: u32) -> Option<Return> {
         self.held.units -= units;
-        let member = self.member.lend();
-        let charge = self.algorithm.charge(self.held);
-        let receipt = Receipt::new(member.fingerprint, charge, units, false);
-        (units > 0).then(|| Return {
+        let algorithm = self.algorithm;
+        self.give_back(Stock { units, ..self.held }, &algorithm)
+    }
+
+    /// Begins to return units that are not held.
+    fn give_back(&mut self, stock: Stock, algorithm: &Leasable) -> Option<Return> {
+        let charged = algorithm.algorithm();
+        let member = Member {
+            algorithm: &charged,
+            ..self.member.lend()
+        };
+        let charge = algorithm.charge(stock);
+        let receipt = Receipt::new(member.fingerprint, charge, stock.units, false);
+        self.returning += stock.units;
+        (stock.units > 0).then(|| Return {
             member: OwnedMember::from(&member),
             receipt,
+            algorithm: *algorithm,
+            stock,
             at: self.at,
         })
     }
@@ -269,39 +362,88 @@ mod tests {
     fn units_of_a_period_before_are_dropped() {
         let mut bucket = bucket();
         let charged = |units, period| Stock { units, period };
-        bucket.charged(charged(4, 1));
+        let algorithm = bucket.algorithm;
+        assert!(bucket.charged(charged(4, 1), &algorithm).is_none());
         assert!(bucket.lend(1) && bucket.held == charged(3, 1));
-        bucket.charged(charged(2, 2));
+        assert!(bucket.charged(charged(2, 2), &algorithm).is_none());
         assert_eq!(bucket.held, charged(2, 2));
-        bucket.lent(charged(1, 1), false);
+        assert!(bucket.lent(charged(1, 1), &algorithm, false).is_none());
         assert_eq!((bucket.held, bucket.lent), (charged(2, 2), 0));
     }
 
     #[test]
-    fn no_more_is_held_lent_or_coming_than_may_be() {
+    fn no_more_is_held_lent_coming_or_returning_than_may_be() {
         let mut bucket = bucket();
         let mut seed = 1_u64;
         let mut random = |n: u32| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             u32::try_from((seed >> 33) % u64::from(n)).unwrap()
         };
-        let (mut loans, mut most) = (Vec::new(), 0);
-        for _ in 0..20_000 {
+        let algorithm = bucket.algorithm;
+        let (mut loans, mut returns, mut most) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..40_000 {
             let cost = 1 + random(4);
-            match random(8) {
+            match random(10) {
                 0 if bucket.coming > 0 => {
-                    bucket.charged(units([0, bucket.coming][random(2) as usize]));
+                    let come = units([0, bucket.coming][random(2) as usize]);
+                    assert!(bucket.charged(come, &algorithm).is_none());
                 }
-                1 => drop(bucket.sweep()),
+                1 => returns.extend(bucket.sweep()),
                 2 => drop(give_back(&mut bucket, cost)),
                 3 if bucket.lend(cost) => loans.push(cost),
-                4 if !loans.is_empty() => bucket.lent(units(loans.swap_remove(0)), random(2) > 0),
+                4 if !loans.is_empty() => {
+                    let loan = units(loans.swap_remove(0));
+                    assert!(bucket.lent(loan, &algorithm, random(2) > 0).is_none());
+                }
+                5..8 if !returns.is_empty() => {
+                    bucket.returned(&returns.swap_remove(0), random(2) > 0);
+                }
                 _ => drop(bucket.attempt(cost)),
             }
-            let all = bucket.held.units + bucket.lent + bucket.coming;
+            let returning: u32 = returns.iter().map(|units| units.stock.units).sum();
+            assert_eq!(bucket.returning, returning);
+            let all = bucket.held.units + bucket.lent + bucket.coming + returning;
             assert!(all <= MOST && bucket.lent == loans.iter().sum::<u32>());
             most = all.max(most);
         }
         assert_eq!(most, MOST, "all of it is used");
+    }
+
+    #[test]
+    fn units_that_come_back_after_the_limit_has_changed_are_returned_at_their_own_rate() {
+        let mut bucket = bucket();
+        let before = bucket.algorithm;
+        assert!(bucket.charged(units(6), &before).is_none());
+        assert!(bucket.lend(2));
+        let gcra = Gcra::new(100, 20, Duration::from_secs(1)).unwrap();
+        let algorithm = Algorithm::Gcra(gcra);
+        let owned = OwnedMember::from(&bucket.member.lend());
+        let mut member = Member {
+            algorithm: &algorithm,
+            ..owned.lend()
+        };
+        let moment = || Moment::new(None, || Timestamp::from_micros(1));
+        let after = Leasable::Gcra(gcra);
+        let charge = |units: &Return| (units.receipt.cost(), units.receipt.stored_charge());
+        let of_before = |units| Some((units, Some(before.charge(Stock { units, period: 0 }))));
+        bucket.coming = 3;
+        let held = bucket.adapt(moment(), &member, after);
+        assert_eq!(held.as_ref().map(charge), of_before(4));
+        let lent = bucket.lent(units(2), &before, false);
+        assert_eq!(lent.as_ref().map(charge), of_before(2));
+        let come = bucket.charged(units(3), &before);
+        assert_eq!(come.as_ref().map(charge), of_before(3));
+        for units in [held, lent, come] {
+            bucket.returned(&units.unwrap(), false);
+        }
+        assert_eq!((bucket.held, bucket.returning), (units(0), 0));
+        // A lower maximum of the same limit.
+        assert!(bucket.charged(units(8), &after).is_none() && bucket.lend(3));
+        member.leased = 4;
+        let excess = bucket.adapt(moment(), &member, after);
+        assert_eq!(excess.map(|units| units.stock.units), Some(1));
+        let excess = bucket.lent(units(3), &after, false);
+        assert_eq!(excess.map(|units| units.stock.units), Some(3));
+        assert_eq!((bucket.held, bucket.returning), (units(4), 4));
     }
 }

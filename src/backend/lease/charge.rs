@@ -1,6 +1,6 @@
 //! Charging ahead, beyond what a request costs.
 
-use std::slice;
+use std::{slice, sync::Arc};
 
 use super::{
     leasable::{Leasable, Stock, period_of},
@@ -16,18 +16,28 @@ use crate::{
 
 /// A charge at the store. When it ends, even by being dropped, the waiting requests continue. A charge with an unknown
 /// outcome brings no units.
-pub(super) struct ChargeAhead<'a, B> {
-    shared: &'a Shared<B>,
+///
+/// It exists from the moment at which its bucket is marked as being charged. So it is created before the task that runs
+/// it is spawned, and moved into that task: the mark goes even if the runtime ends before the task is first polled.
+pub(super) struct ChargeAhead<B> {
+    shared: Arc<Shared<B>>,
     bucket: Fingerprint,
+    algorithm: Leasable,
     ahead: u32,
     come: Stock,
 }
 
-impl<'a, B: Backend> ChargeAhead<'a, B> {
-    pub(super) fn new(shared: &'a Shared<B>, bucket: Fingerprint, ahead: u32) -> Self {
+impl<B: Backend> ChargeAhead<B> {
+    pub(super) fn new(
+        shared: &Arc<Shared<B>>,
+        bucket: Fingerprint,
+        algorithm: Leasable,
+        ahead: u32,
+    ) -> Self {
         Self {
-            shared,
+            shared: Arc::clone(shared),
             bucket,
+            algorithm,
             ahead,
             come: Stock::default(),
         }
@@ -39,21 +49,23 @@ impl<'a, B: Backend> ChargeAhead<'a, B> {
         mut self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
-        let store = &self.shared.inner;
         let outcome = self.charge(batch.now, member, member.cost + self.ahead);
         let outcome = outcome.await?;
         self.has_come(&outcome);
         let [answer] = outcome.answers() else {
             return Ok(outcome);
         };
-        let fits = || algorithm.fits(answer.state, outcome.now.as_micros(), member.cost);
+        let fits = || {
+            let now_us = outcome.now.as_micros();
+            self.algorithm.fits(answer.state, now_us, member.cost)
+        };
         if answer.passed || !fits() {
             return Ok(outcome);
         }
+        let shared = Arc::clone(&self.shared);
         drop(self);
-        store.apply(batch).await
+        shared.inner.apply(batch).await
     }
 
     /// Charges a portion ahead, without a request.
@@ -95,8 +107,15 @@ impl<'a, B: Backend> ChargeAhead<'a, B> {
     }
 }
 
-impl<B> Drop for ChargeAhead<'_, B> {
+impl<B> Drop for ChargeAhead<B> {
     fn drop(&mut self) {
-        self.shared.pool.charged(self.bucket, self.come);
+        let Self {
+            shared,
+            bucket,
+            algorithm,
+            come,
+            ..
+        } = self;
+        shared.pool.charged(*bucket, *come, algorithm);
     }
 }

@@ -35,6 +35,14 @@ impl Leasable {
         }
     }
 
+    /// The algorithm itself.
+    pub(super) const fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Gcra(gcra) => Algorithm::Gcra(*gcra),
+            Self::Quota(quota) => Algorithm::Quota(*quota),
+        }
+    }
+
     /// The most that fits into one charge.
     pub(super) const fn most(&self) -> u32 {
         match self {

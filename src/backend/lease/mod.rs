@@ -138,7 +138,7 @@ impl<B: Backend> Lease<B> {
         member: &Member<'_>,
         algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
-        let (shared, bucket) = (&*self.shared, member.fingerprint);
+        let (shared, bucket) = (&self.shared, member.fingerprint);
         if !self.begin_returns() {
             return self.inner().apply(batch).await;
         }
@@ -149,8 +149,8 @@ impl<B: Backend> Lease<B> {
             match shared.pool.attempt(moment, member) {
                 LeaseAnswer::Taken(left) => return Ok(passed(moment, algorithm, left)),
                 LeaseAnswer::Charge(ahead) => {
-                    let charging = ChargeAhead::new(shared, bucket, ahead);
-                    return charging.decide(batch, member, algorithm).await;
+                    let charging = ChargeAhead::new(shared, bucket, *algorithm, ahead);
+                    return charging.decide(batch, member).await;
                 }
                 LeaseAnswer::Wait(charge) if may_wait => {
                     may_wait = false;
@@ -242,7 +242,7 @@ impl<B: Backend> Backend for Lease<B> {
     }
 
     async fn close(&self) -> Result<(), BackendError> {
-        let returned = self.shared.give_all_back(self.shared.pool.close()).await;
+        let returned = self.shared.close().await;
         returned.and(self.inner().close().await)
     }
 

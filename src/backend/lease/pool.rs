@@ -10,6 +10,7 @@ use std::{
 
 use ahash::RandomState;
 use indexmap::IndexMap;
+use tokio::sync::{Notify, futures::Notified};
 
 use super::{
     bucket::{LeaseAnswer, LeasedBucket, Return},
@@ -33,6 +34,8 @@ pub(super) struct Pool {
     /// Units to give back because their limits have changed.
     returns: Mutex<Vec<Return>>,
     is_closed: AtomicBool,
+    /// Wakes the caller that closes, when a charge, a loan or a return has ended.
+    ended: Notify,
 }
 
 impl Pool {
@@ -77,13 +80,15 @@ impl Pool {
         bucket.lend(member.cost).then(|| bucket.held())
     }
 
-    /// Ends a loan. Returns the units held after it.
-    pub(super) fn lent(&self, bucket: Fingerprint, loan: Stock, is_spent: bool) -> Stock {
-        let mut shard = self.lock(bucket);
-        shard.get_mut(&bucket).map_or(Stock::default(), |bucket| {
-            bucket.lent(loan, is_spent);
-            bucket.held()
-        })
+    /// Ends a loan from a limit. Returns the units held after it.
+    pub(super) fn lent(
+        &self,
+        bucket: Fingerprint,
+        loan: Stock,
+        algorithm: &Leasable,
+        is_spent: bool,
+    ) -> Stock {
+        self.end(bucket, |bucket| bucket.lent(loan, algorithm, is_spent))
     }
 
     /// Returns how many units to charge ahead after a batch that the store has decided.
@@ -93,11 +98,43 @@ impl Pool {
         bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
     }
 
-    /// Ends a charge that has brought these units.
-    pub(super) fn charged(&self, bucket: Fingerprint, come: Stock) {
-        if let Some(bucket) = self.lock(bucket).get_mut(&bucket) {
-            bucket.charged(come);
+    /// Ends a charge that has brought these units under a limit.
+    pub(super) fn charged(&self, bucket: Fingerprint, come: Stock, algorithm: &Leasable) {
+        self.end(bucket, |bucket| bucket.charged(come, algorithm));
+    }
+
+    /// Ends the return of units. Units that were not returned are held again, unless the pool is closed.
+    pub(super) fn returned(&self, units: &Return, is_done: bool) {
+        self.end(units.member.lend().fingerprint, |bucket| {
+            let is_done = is_done || self.is_closed.load(Ordering::Acquire);
+            bucket.returned(units, is_done);
+            None
+        });
+    }
+
+    /// Ends a charge, a loan or a return. Returns the units held after it.
+    ///
+    /// A pool is closed before its shards are emptied, one after the other, each under its lock. So what ends later sees
+    /// here that it is closed, and gives up what it would hold.
+    fn end(
+        &self,
+        bucket: Fingerprint,
+        end: impl FnOnce(&mut LeasedBucket) -> Option<Return>,
+    ) -> Stock {
+        let mut shard = self.lock(bucket);
+        let Some(bucket) = shard.get_mut(&bucket) else {
+            return Stock::default();
+        };
+        let excess = end(bucket);
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        let rest = is_closed.then(|| bucket.close()).flatten();
+        if excess.is_some() || rest.is_some() {
+            lock(&self.returns).extend([excess, rest].into_iter().flatten());
         }
+        if is_closed {
+            self.ended.notify_waiters();
+        }
+        bucket.held()
     }
 
     /// Takes a member's cost back, if there is room for it. Returns the units held after it.
@@ -133,6 +170,17 @@ impl Pool {
             returns.extend(lock(shard).values_mut().filter_map(LeasedBucket::close));
         }
         returns
+    }
+
+    /// Wakes when a charge, a loan or a return has ended after the pool was closed.
+    pub(super) fn ended(&self) -> Notified<'_> {
+        self.ended.notified()
+    }
+
+    /// Returns whether a charge, a loan or a return is under way.
+    pub(super) fn is_unsettled(&self) -> bool {
+        let mut shards = self.shards.iter();
+        shards.any(|shard| lock(shard).values().any(LeasedBucket::is_unsettled))
     }
 
     pub(super) fn is_empty(&self) -> bool {

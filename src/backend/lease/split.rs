@@ -66,19 +66,20 @@ impl<B: Backend> Lease<B> {
 
     /// Charges a portion ahead for later batches, in the background.
     fn top_up(&self, moment: Moment, member: &Member<'_>) {
+        let Some(algorithm) = Leasable::of(member) else {
+            return;
+        };
         let ahead = self.shared.pool.begin_to_charge(moment, member);
         if ahead == 0 {
             return;
         }
         let bucket = member.fingerprint;
+        let charging = ChargeAhead::new(&self.shared, bucket, algorithm, ahead);
         let Ok(runtime) = Handle::try_current() else {
-            return self.shared.pool.charged(bucket, Stock::default());
+            return;
         };
-        let (shared, member) = (self.shared.clone(), OwnedMember::from(member));
-        runtime.spawn(async move {
-            let charging = ChargeAhead::new(&shared, bucket, ahead);
-            charging.alone(moment, &member).await;
-        });
+        let member = OwnedMember::from(member);
+        runtime.spawn(async move { charging.alone(moment, &member).await });
     }
 }
 
@@ -123,7 +124,10 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         {
             let lent = take(&mut held.lent);
             let bucket = held.member.fingerprint;
-            held.left = self.shared.pool.lent(bucket, lent, is_spent);
+            held.left = self
+                .shared
+                .pool
+                .lent(bucket, lent, &held.algorithm, is_spent);
         }
     }
 
@@ -152,7 +156,8 @@ impl<B> Drop for FromMemory<'_, B> {
             .filter(|held| held.lent.units > 0)
         {
             let bucket = held.member.fingerprint;
-            self.shared.pool.lent(bucket, held.lent, false);
+            let pool = &self.shared.pool;
+            pool.lent(bucket, held.lent, &held.algorithm, false);
         }
     }
 }
