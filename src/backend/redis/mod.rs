@@ -56,6 +56,7 @@ mod config;
 mod connection;
 mod deadline;
 mod error;
+mod flight;
 mod group;
 mod inspection;
 mod keys;
