@@ -267,6 +267,13 @@ impl backend::Servers for RedisBackend {
         }
     }
 
+    fn is_current(&self, server: ServerId) -> bool {
+        match &self.watched.servers {
+            RedisServers::Cluster(cluster) => cluster.is_current(server),
+            RedisServers::Single(_) => true,
+        }
+    }
+
     fn address(&self, server: ServerId) -> Option<String> {
         match &self.watched.servers {
             RedisServers::Cluster(cluster) => cluster.address(server),
