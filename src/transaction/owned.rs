@@ -51,6 +51,7 @@ pub(crate) struct OwnedMember {
     receipt: Option<Receipt>,
     saturates: bool,
     no_wait: bool,
+    secret: bool,
     ago_us: u64,
 }
 
@@ -99,6 +100,7 @@ impl OwnedMember {
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
             no_wait: self.no_wait,
+            secret: self.secret,
             ago_us: self.ago_us,
         }
     }
@@ -122,6 +124,7 @@ impl From<&Member<'_>> for OwnedMember {
             receipt,
             saturates,
             no_wait,
+            secret,
             ago_us,
         } = *member;
         Self {
@@ -143,6 +146,7 @@ impl From<&Member<'_>> for OwnedMember {
             receipt: receipt.map(Receipt::copied),
             saturates,
             no_wait,
+            secret,
             ago_us,
         }
     }

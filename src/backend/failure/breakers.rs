@@ -219,6 +219,8 @@ impl<'a> Passes<'a> {
     pub(super) fn ended(self, answer: &Result<Outcome, BackendError>) {
         match answer {
             Ok(_) | Err(BackendError::InvalidNow(_)) => self.succeeded(),
+            // Neither a success nor a failure of the server.
+            Err(BackendError::Undecidable(_)) => drop(self),
             Err(BackendError::Moving(error)) => {
                 let passes = self.each().into_iter();
                 passes.for_each(|pass| pass.moved(error));

@@ -15,6 +15,7 @@ mod reserved;
 mod server_name;
 mod settings;
 mod share;
+mod undecidable_log;
 mod undecided;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -30,6 +31,7 @@ use self::{
     meanwhile::{Meanwhile, may_be_local},
     payback::Payer,
     share::Share,
+    undecidable_log::UndecidableLog,
     undecided::UndecidedBatch,
 };
 use super::{
@@ -81,6 +83,9 @@ use crate::{
 ///   that no client gets a new burst because the store has failed, and each process can have a [share](Self::share)
 ///   of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
 ///   makes them errors.
+/// - A bucket that the store **cannot decide**, because another program has written its key, is decided by the policy as
+///   well. Only its own requests are affected, and no breaker counts them. A line in the log names the key and says what
+///   to do, once in ten minutes. A [reset](crate::Limiter::reset) removes such a value.
 /// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
 ///   decide, and those that allow are left out.
 /// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
@@ -106,6 +111,7 @@ pub struct FailurePolicy<B> {
     payback: OneTask,
     deadline: Duration,
     in_flight: Slots,
+    undecidable: UndecidableLog,
 }
 
 impl<B: Backend> FailurePolicy<B> {
@@ -134,6 +140,7 @@ impl<B: Backend> FailurePolicy<B> {
             payback: OneTask::default(),
             deadline: Self::DEFAULT_DEADLINE,
             in_flight: Slots::new(Self::DEFAULT_MAX_IN_FLIGHT),
+            undecidable: UndecidableLog::default(),
         }
     }
 
@@ -265,6 +272,9 @@ impl<B: Backend> FailurePolicy<B> {
             }
             Err(BackendError::InvalidNow(_)) => {}
             Err(error) if may_be_local(batch) => {
+                if let BackendError::Undecidable(reason) = error {
+                    self.undecidable.write(&**reason);
+                }
                 let certain = !matches!(error, BackendError::Unavailable(_));
                 *decided = self.meanwhile.decide(batch, certain, undecided);
             }

@@ -41,10 +41,6 @@ local function load(key)
   elseif type(stored) == 'string' and byte(stored, 1) == 84 then
     return stored
   end
-  local us = tonumber(stored)
-  if us and us >= 0 then
-    return ''
-  end
   local _, _, fault = parse(stored)
   return '', fault
 end
@@ -173,7 +169,7 @@ while key do
   -- A broken value must not fail the spends of other clients in the same call.
   local done, answer = try(decide, bucket, count)
   if not done then
-    answer = {type(answer) == 'table' and answer.err or 'ERR ' .. answer}
+    answer = {error_of(answer)}
   end
   reply[at], at = answer, at + 1
 end
