@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{
     local::Local,
-    undecided::{Undecided, UndecidedBatch},
+    undecided::{UndecidedBatch, UndecidedUnits},
 };
 use crate::{
     backend::BackendError,
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Meanwhile {
     pub(super) local: Local,
-    pub(super) undecided: Undecided,
+    pub(super) undecided: UndecidedUnits,
     /// The policy of limits that have none.
     pub(super) on_failure: OnFailure,
     fallbacks: metrics::Fallbacks,
@@ -27,7 +27,7 @@ impl Meanwhile {
     pub(super) fn new(local: Local) -> Self {
         Self {
             local,
-            undecided: Undecided::new(),
+            undecided: UndecidedUnits::new(),
             on_failure: OnFailure::Local,
             fallbacks: metrics::Fallbacks::default(),
         }

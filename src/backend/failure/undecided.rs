@@ -22,7 +22,7 @@ type UnitsOfBuckets = HashMap<Fingerprint, u32, RandomState>;
 ///
 /// A local decision counts them as spent: if the store admits them all, nothing is admitted twice. So a client gains
 /// nothing by sending more requests at once than the store may be asked for, or more than it decides in time.
-pub(super) struct Undecided {
+pub(super) struct UndecidedUnits {
     parts: Box<[Mutex<UnitsOfBuckets>]>,
     batches: AtomicUsize,
     turn: Mutex<()>,
@@ -30,11 +30,11 @@ pub(super) struct Undecided {
 
 /// The units of one batch. They are undecided until this value is dropped.
 pub(super) struct UndecidedBatch<'a> {
-    undecided: &'a Undecided,
+    undecided: &'a UndecidedUnits,
     batch: &'a Batch<'a>,
 }
 
-impl Undecided {
+impl UndecidedUnits {
     pub(super) fn new() -> Self {
         Self {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -113,9 +113,9 @@ fn charged<'a>(batch: &'a Batch<'a>) -> impl Iterator<Item = &'a Member<'a>> {
 }
 
 /// Prints no buckets, because there can be many.
-impl fmt::Debug for Undecided {
+impl fmt::Debug for UndecidedUnits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Undecided")
+        f.debug_struct("UndecidedUnits")
             .field("batches", &self.batches)
             .finish_non_exhaustive()
     }
@@ -141,7 +141,7 @@ mod tests {
             let key = BucketKey::new(LimitKey::Number(1), id);
             Member::new(key, algorithm, cost, mode)
         };
-        let undecided = Undecided::new();
+        let undecided = UndecidedUnits::new();
         let [alice, bob] = ["alice", "bob"].map(|id| [member(id, 3, Mode::CheckAndSpend)]);
         let both = [
             member("alice", 2, Mode::Debit),

@@ -54,7 +54,8 @@ pub enum RedisError {
     Check(#[from] Finding),
 }
 
-/// What is wrong with a value that is not a bucket. See [`RedisError::NotABucket`].
+/// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
+/// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum BrokenValue {
