@@ -24,6 +24,9 @@ use crate::{
 /// The time for which a decision without the store is shown, so that gauges show a store that fails every few calls.
 const SHOWN: Duration = Duration::from_secs(1);
 
+/// The time after which a store that has moved is announced. Its client usually finds the new one sooner.
+const MOMENT: Duration = Duration::from_millis(500);
+
 /// A [`Circuit`] with a clock. Counts its transitions, and logs each period of decisions without the store, whatever the
 /// reason.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(super) struct Breaker {
     is_passed_over: AtomicBool,
     /// The time of the last decision without the store, in microseconds since the creation, plus 1; 0 if there was none.
     passed_over_at: AtomicU64,
+    /// The time since which the store is being located, like `passed_over_at`.
+    moving_since: AtomicU64,
     /// Whether its server is gone. Calls that were on their way then change nothing.
     is_retired: AtomicBool,
     log: OutageLog,
@@ -47,6 +52,7 @@ impl Breaker {
             made_at: Instant::now(),
             is_passed_over: AtomicBool::new(false),
             passed_over_at: AtomicU64::new(0),
+            moving_since: AtomicU64::new(0),
             is_retired: AtomicBool::new(false),
             log: OutageLog::default(),
         }
@@ -85,7 +91,9 @@ impl Breaker {
     /// Returns whether it is closed, the last decision was the store's, and no call has failed since the last success.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
-        self.circuit.is_calm() && !self.is_passed_over.load(Ordering::Relaxed)
+        self.circuit.is_calm()
+            && !self.is_passed_over.load(Ordering::Relaxed)
+            && self.moving_since.load(Ordering::Relaxed) == 0
     }
 
     /// Records a decision that was made without asking the store.
@@ -98,6 +106,21 @@ impl Breaker {
             .store(self.now().saturating_add(1), Ordering::Relaxed);
         // An outage that begins soon after the last one is not logged at first, but is logged if it lasts.
         self.write_log(address, Some(reason));
+    }
+
+    /// Records a decision that was made while the store is being located. A moment of that is not worth a line.
+    fn moved(&self, address: Option<ServerName<'_>>, reason: &dyn fmt::Display) {
+        let now = self.now();
+        let first = self.moving_since.compare_exchange(
+            0,
+            now.saturating_add(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        let since = first.unwrap_or_else(|since| since - 1);
+        if first.is_err() && now.saturating_sub(since) >= micros(MOMENT) {
+            self.passed_over(address, reason);
+        }
     }
 
     /// Closes the breaker of a server that is gone, and ends the period of decisions without it.
@@ -130,6 +153,7 @@ impl Breaker {
 
     fn succeeded(&self, call: Admitted, address: Option<ServerName<'_>>) {
         self.turn(call, Ended::Succeeded);
+        self.moving_since.store(0, Ordering::Relaxed);
         if self.is_passed_over.swap(false, Ordering::Relaxed) {
             self.write_log(address, None);
         }
@@ -205,7 +229,7 @@ impl<'a> Pass<'a> {
 
     /// Ends the call without a failure of the server. The caller decides without the store.
     pub(super) fn moved(self, reason: &dyn fmt::Display) {
-        self.breaker.passed_over(self.address, reason);
+        self.breaker.moved(self.address, reason);
     }
 
     fn is_void(&self) -> bool {
