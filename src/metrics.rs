@@ -14,7 +14,7 @@
 //! | [`BUCKETS`] | gauge | | buckets in memory |
 //! | [`EVICTIONS`] | counter | | buckets evicted because memory was full |
 //! | [`WAITING`] | gauge | | requests that wait in line in layers |
-//! | [`CIRCUIT_STATE`] | gauge | | 0 while the store is asked, 1 while it is not |
+//! | [`CIRCUIT_STATE`] | gauge | | 0 while the store decides, 1 while the process decides without it |
 //!
 //! The names follow OpenTelemetry's conventions. An exporter for Prometheus writes them with underscores, and appends
 //! the unit and `_total`. `policy` is the name of the limit. No label contains an id, because there would be as many
@@ -93,7 +93,7 @@ pub const BUCKETS: &str = "rate_limiting.buckets";
 pub const EVICTIONS: &str = "rate_limiting.evictions";
 /// Requests that wait in line in layers. See the [module docs](self).
 pub const WAITING: &str = "rate_limiting.waiting";
-/// 0 while the store is asked, 1 while it is not. [`publish`] sets it.
+/// 0 while the store decides, 1 while the process decides without it. [`publish`] sets it.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
 
 /// Upper bounds for histograms of both durations, in seconds. A decision in memory takes about a microsecond, and one
@@ -168,7 +168,7 @@ pub fn describe() {
     gauge!(WAITING).increment(0.0);
     describe_gauge!(
         CIRCUIT_STATE,
-        "0 while the store is asked, 1 while it is not"
+        "0 while the store decides, 1 while the process decides without it"
     );
 }
 

@@ -8,6 +8,7 @@ pub struct Stats {
     pub max_buckets: Option<usize>,
     /// The number of buckets evicted since the start.
     pub evictions: Option<u64>,
-    /// Whether a circuit breaker is open, so that a store is not asked.
+    /// Whether this process decides without a store, for some buckets or all: a circuit breaker is open, the store has
+    /// decided nothing since the last decision without it, or that was made within the last second.
     pub is_open: Option<bool>,
 }

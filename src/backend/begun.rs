@@ -73,6 +73,16 @@ impl<F: Future<Output = DecidedOutcome>> Begun<F> {
         }
     }
 
+    /// Wraps the future.
+    #[cfg(feature = "failure-policy")]
+    #[inline(always)]
+    pub(super) fn map<G>(self, wrap: impl FnOnce(F) -> G) -> Begun<G> {
+        match self {
+            Self::Decided(decided) => Begun::Decided(decided),
+            Self::Waits(deciding) => Begun::Waits(wrap(deciding)),
+        }
+    }
+
     /// Boxes the future.
     #[inline(always)]
     pub(super) fn boxed<'a>(self) -> Begun<Deciding<'a>>

@@ -291,6 +291,10 @@ pub enum BackendError {
     /// The store was not reached, or refused. It has changed nothing.
     #[error("the rate limit store is unavailable, and nothing was charged")]
     NotDone(#[source] Box<dyn StdError + Send + Sync>),
+    /// The store answers, but cannot decide this batch, for a reason that concerns no other batch: a stored value is not a
+    /// bucket, or the batch is too large. Nothing was charged. A circuit breaker does not count this as a failure.
+    #[error("the rate limit store cannot decide these buckets, and nothing was charged")]
+    Undecidable(#[source] Box<dyn StdError + Send + Sync>),
     /// The store has moved and is being located: a master has become a replica. A circuit breaker does not count this
     /// as a failure.
     #[error("the rate limit store has moved, and is being located")]

@@ -17,6 +17,15 @@ pub trait Servers: Send + Sync {
     /// If a batch over several servers fails, the servers for which this is true are not the cause.
     fn has_decided(&self, server: ServerId, since: Instant) -> bool;
 
+    /// Returns whether this is still one of the servers. A server that was replaced is not one any more, and its circuit
+    /// breaker is dropped. [`ServerId::UNKNOWN`] is one as long as the server of some buckets is unknown.
+    ///
+    /// By default, every server is one forever.
+    fn is_current(&self, server: ServerId) -> bool {
+        let _ = server;
+        true
+    }
+
     /// Returns the server's address, for logs.
     fn address(&self, server: ServerId) -> Option<String>;
 }

@@ -96,6 +96,7 @@ impl<'a> Lookups<'a> {
             receipt,
             saturates: shadow || transaction.is_correction(),
             no_wait: transaction.declines_to_wait(),
+            secret: self.limits.redacts_ids(),
             ago_us: 0,
         })))
     }

@@ -91,6 +91,8 @@ pub struct Member<'a> {
     pub(crate) saturates: bool,
     /// Whether the member is denied if it would have to wait in line.
     pub(crate) no_wait: bool,
+    /// Whether the id may not be shown in logs and errors.
+    pub(crate) secret: bool,
     /// How long ago, in microseconds, the units of a window's debit were taken. As many are charged as there is room
     /// for.
     pub(crate) ago_us: u64,
@@ -130,6 +132,7 @@ impl<'a> Member<'a> {
             receipt: None,
             saturates: false,
             no_wait: false,
+            secret: false,
             ago_us: 0,
         }
     }

@@ -1,6 +1,6 @@
 use super::{
     batch::{Algorithm, Batch, Member, Operation},
-    bucket_key::{AlgorithmKey, BucketKey, LimitKey},
+    bucket_key::{BucketKey, LimitKey},
     fingerprint::Fingerprint,
     mode::Mode,
     on_failure::OnFailure,
@@ -37,7 +37,6 @@ pub struct OwnedBatch {
 #[derive(Debug)]
 pub(crate) struct OwnedMember {
     limit: OwnedLimitKey,
-    algorithm_key: AlgorithmKey,
     id: Box<str>,
     algorithm: Algorithm,
     cost: u32,
@@ -52,6 +51,7 @@ pub(crate) struct OwnedMember {
     receipt: Option<Receipt>,
     saturates: bool,
     no_wait: bool,
+    secret: bool,
     ago_us: u64,
 }
 
@@ -86,7 +86,7 @@ impl OwnedMember {
             OwnedLimitKey::Name(name) => LimitKey::Name(name),
         };
         Member {
-            key: BucketKey::new(limit, &self.id).of(self.algorithm_key),
+            key: BucketKey::new(limit, &self.id).of(self.algorithm.key()),
             algorithm: &self.algorithm,
             cost: self.cost,
             min_cost: self.min_cost,
@@ -100,6 +100,7 @@ impl OwnedMember {
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
             no_wait: self.no_wait,
+            secret: self.secret,
             ago_us: self.ago_us,
         }
     }
@@ -123,14 +124,11 @@ impl From<&Member<'_>> for OwnedMember {
             receipt,
             saturates,
             no_wait,
+            secret,
             ago_us,
         } = *member;
         Self {
-            limit: match key.limit {
-                LimitKey::Number(number) => OwnedLimitKey::Number(number),
-                LimitKey::Name(name) => OwnedLimitKey::Name(name.into()),
-            },
-            algorithm_key: key.algorithm,
+            limit: key.limit.into(),
             id: key.id.into(),
             algorithm: algorithm.clone(),
             cost,
@@ -145,7 +143,17 @@ impl From<&Member<'_>> for OwnedMember {
             receipt: receipt.map(Receipt::copied),
             saturates,
             no_wait,
+            secret,
             ago_us,
+        }
+    }
+}
+
+impl From<LimitKey<'_>> for OwnedLimitKey {
+    fn from(limit: LimitKey<'_>) -> Self {
+        match limit {
+            LimitKey::Number(number) => Self::Number(number),
+            LimitKey::Name(name) => Self::Name(name.into()),
         }
     }
 }

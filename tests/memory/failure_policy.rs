@@ -5,7 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,6 +46,10 @@ enum Fate {
     Moves,
     /// It decides, and then fails to say so.
     Forgets,
+    /// It decides, and answers after a while.
+    Takes(Duration),
+    /// It fails on every fourth call.
+    Stumbles,
 }
 
 /// A store that fails on order.
@@ -83,9 +90,16 @@ impl Store {
 impl Backend for Store {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         *self.0.calls.lock().unwrap() += 1;
+        let calls = *self.0.calls.lock().unwrap();
         let fate = *self.0.fate.lock().unwrap();
         match fate {
-            Fate::Works => self.0.memory.apply(batch).await,
+            Fate::Takes(after) => {
+                let decided = self.0.memory.apply(batch).await;
+                tokio::time::sleep(after).await;
+                decided
+            }
+            Fate::Stumbles if calls.is_multiple_of(4) => Err(BackendError::unavailable("late")),
+            Fate::Works | Fate::Stumbles => self.0.memory.apply(batch).await,
             Fate::Fails => Err(BackendError::not_done("lost")),
             Fate::Hangs => std::future::pending().await,
             Fate::Moves => Err(BackendError::Moving("READONLY".into())),
@@ -377,14 +391,18 @@ async fn subscriber_may_call_the_limiter_whenever_it_is_called() {
     let store = Store::lost();
     let limiter = limiter(FailurePolicy::new(store.clone()));
     let lines = Arc::<Mutex<usize>>::default();
-    let (caller, count) = (limiter.clone(), Arc::clone(&lines));
+    let calls = Arc::<AtomicBool>::default();
+    let (caller, count, may_call) = (limiter.clone(), Arc::clone(&lines), Arc::clone(&calls));
     let _guard = tracing::subscriber::set_default(OnEvent(move || {
         *count.lock().unwrap() += 1;
-        let _ = caller.try_spend(&one("local"));
-        let _ = caller.spend(&one("local")).now_or_never();
+        if may_call.load(Ordering::Relaxed) {
+            let _ = caller.try_spend(&one("local"));
+            let _ = caller.spend(&one("local")).now_or_never();
+        }
     }));
     until_logged(|| *lines.lock().unwrap()).await;
     let before = *lines.lock().unwrap();
+    calls.store(true, Ordering::Relaxed);
     passed(&limiter, 20).await;
     is_back(&store).await;
     passed(&limiter, 20).await;
@@ -463,6 +481,50 @@ async fn store_that_does_not_answer_is_asked_now_and_then() {
     assert_eq!(lines(), before.map(|count| count + 1));
 }
 
+/// Returns the figure that gauges show.
+fn is_open(limiter: &Limiter) -> bool {
+    limiter.stats().is_open.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn decisions_without_the_store_are_announced_whatever_the_reason() {
+    let (log, _guard) = Log::capture();
+    let lines =
+        || ["does not answer: deciding without it", "answers again"].map(|line| log.count(line));
+    until_logged(|| lines().iter().sum()).await;
+    for (fate, reason) in [
+        (Fate::Moves, "READONLY"),
+        (Fate::Stumbles, "late"),
+        (Fate::Forgets, "forgotten"),
+        (Fate::Hangs, "no answer within"),
+    ] {
+        let store = Store::new(Fate::Works);
+        let limiter = limiter(FailurePolicy::new(store.clone()));
+        passed(&limiter, 4).await;
+        store.calls();
+        assert!(!is_open(&limiter));
+        let (before, reasons) = (lines(), log.count(reason));
+        store.becomes(fate);
+        if fate == Fate::Moves {
+            // A failover that takes no longer than a moment is not announced.
+            passed(&limiter, 4).await;
+            assert!(!is_open(&limiter) && lines() == before);
+            tokio::time::advance(Duration::from_millis(500)).await;
+        }
+        for _ in 0..20 {
+            passed(&limiter, 4).await;
+            assert!(is_open(&limiter), "{fate:?}");
+        }
+        let begun = lines()[0] - before[0];
+        assert_eq!((begun, log.count(reason) - reasons), (1, 1), "{fate:?}");
+        store.becomes(Fate::Works);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        passed(&limiter, 1).await;
+        assert_eq!(lines(), before.map(|count| count + 1), "{fate:?}");
+        assert!(!is_open(&limiter), "{fate:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn store_that_has_moved_is_asked_again() {
     let store = Store::new(Fate::Moves);
@@ -493,6 +555,108 @@ async fn no_more_wait_than_may() {
         passed += u32::from(spend.await.unwrap());
     }
     assert_eq!((passed, store.calls()), (BURST, 3));
+}
+
+/// Returns how many of so many simultaneous requests of one client pass, and whether all those of others do.
+async fn flood(limit: Limit, policy: FailurePolicy<Store>, requests: usize) -> (usize, bool) {
+    let limits = Limits::builder().limit("l", limit).build().unwrap();
+    let limiter = Limiter::new(limits, policy.pay_back(0));
+    let spend = |id: String| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            let spent = limiter.spend(&Transaction::new("l", &id)).await;
+            spent.unwrap().allowed()
+        })
+    };
+    let flood: Vec<_> = (0..requests).map(|_| spend("flood".to_owned())).collect();
+    let others: Vec<_> = (0..100).map(|n| spend(format!("other{n}"))).collect();
+    let flood = futures_util::future::join_all(flood).await.into_iter();
+    let passed = flood.filter(|passed| *passed.as_ref().unwrap()).count();
+    let others = futures_util::future::join_all(others).await;
+    (passed, others.into_iter().all(Result::unwrap))
+}
+
+/// A store that answers in time, in time if it is asked at once, or too late.
+fn slow_stores() -> impl Iterator<Item = (u64, FailurePolicy<Store>)> {
+    [1, 30, 60].into_iter().map(|ms| {
+        let store = Store::new(Fate::Takes(Duration::from_millis(ms)));
+        (ms, FailurePolicy::new(store))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_simultaneous_requests_of_one_client_get_one_burst() {
+    for limit in [5, 1000] {
+        for (ms, policy) in slow_stores() {
+            let each = Limit::per_hour(limit).burst(limit);
+            let (passed, others) = flood(each, policy, 10_000).await;
+            assert_eq!(passed, limit as usize, "{limit}, {ms} ms");
+            assert!(others, "{limit}, {ms} ms");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_with_more_requests_than_may_be_in_flight_gets_no_more_than_any_limit() {
+    let hour = Duration::from_secs(3600);
+    let tier = |limit| Tier::new(limit, hour).active(hour).cooldown(hour);
+    for limit in [5, 300, 600] {
+        let limits = [
+            Limit::per_hour(limit).burst(limit),
+            Limit::quota(limit, Per::Day),
+            Limit::tiers([tier(limit - 1), tier(1)]).unwrap(),
+            Limit::window(limit, hour),
+        ];
+        for (algorithm, each) in limits.into_iter().enumerate() {
+            for (ms, policy) in slow_stores() {
+                let policy = policy.max_in_flight(400);
+                let (passed, others) = flood(each.clone(), policy, 1000).await;
+                let case = format!("{limit}, {algorithm}, {ms} ms");
+                assert_eq!(passed, limit as usize, "{case}");
+                assert!(others, "{case}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_their_turn_and_the_store_decides_them() {
+    let store = Store::new(Fate::Takes(Duration::from_millis(10)));
+    let limiter = limiter(FailurePolicy::new(store.clone()).max_in_flight(2));
+    let spends = (0..8).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.spend(&one("local")).await.unwrap().source() })
+    });
+    for source in futures_util::future::join_all(spends).await {
+        assert_eq!(source.unwrap(), Source::Store);
+    }
+    assert_eq!(store.calls(), 8);
+    assert!(!is_open(&limiter));
+}
+
+#[tokio::test(start_paused = true)]
+async fn denial_of_requests_that_nobody_waits_for_has_the_figures_of_a_used_up_bucket() {
+    let store = Store::new(Fate::Hangs);
+    let limiter = limiter(FailurePolicy::new(store).max_in_flight(BURST as usize));
+    let spend = one("local");
+    let waiting = (0..BURST).map(|_| limiter.spend(&spend).boxed());
+    let mut waiting = futures_util::future::join_all(waiting);
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let denied = limiter
+        .spend(&one("local"))
+        .now_or_never()
+        .unwrap()
+        .unwrap();
+    assert!(!denied.allowed());
+    assert_eq!(denied.source(), Source::Local);
+    assert_eq!(denied.remaining(), Some(0));
+    assert_eq!(denied.retry_after(), Duration::from_secs(360));
+    assert!(is_open(&limiter), "it was decided without the store");
+    let passed = waiting
+        .await
+        .into_iter()
+        .filter(|spent| spent.as_ref().unwrap().allowed());
+    assert_eq!(passed.count(), BURST as usize);
 }
 
 #[tokio::test(start_paused = true)]
@@ -639,6 +803,8 @@ struct TwoStores(Arc<[Half; 2]>);
 struct Half {
     store: Store,
     has_decided: Mutex<bool>,
+    /// How often it was replaced by another server.
+    replaced: Mutex<u32>,
 }
 
 impl TwoStores {
@@ -646,8 +812,23 @@ impl TwoStores {
         let half = || Half {
             store: Store::new(Fate::Works),
             has_decided: Mutex::new(false),
+            replaced: Mutex::new(0),
         };
         Self(Arc::new([half(), half()]))
+    }
+
+    fn replace(&self, half: usize) {
+        *self.0[half].replaced.lock().unwrap() += 1;
+    }
+
+    /// Odd numbers belong to the first half.
+    fn server(&self, half: usize) -> ServerId {
+        let number = 1 + half + 2 * *self.0[half].replaced.lock().unwrap() as usize;
+        ServerId::new(number.try_into().unwrap())
+    }
+
+    fn half_with(server: ServerId) -> usize {
+        (server.number() as usize - 1) % 2
     }
 
     fn stores(&self) -> [&Store; 2] {
@@ -684,19 +865,62 @@ impl Backend for TwoStores {
 
 impl Servers for TwoStores {
     fn server_of(&self, member: &Member<'_>) -> ServerId {
-        ServerId::new(1 + u32::from(member.key.id.starts_with('b')))
+        match member.key.id {
+            "nowhere" => ServerId::UNKNOWN,
+            _ => self.server(Self::half_of(member)),
+        }
     }
 
     fn has_decided(&self, server: ServerId, _: std::time::Instant) -> bool {
-        *self.0[server.number() as usize - 1]
-            .has_decided
-            .lock()
-            .unwrap()
+        let half = &self.0[Self::half_with(server)];
+        *half.has_decided.lock().unwrap()
+    }
+
+    /// The server of some buckets is unknown until the second half is replaced.
+    fn is_current(&self, server: ServerId) -> bool {
+        match server {
+            ServerId::UNKNOWN => *self.0[1].replaced.lock().unwrap() == 0,
+            server => self.server(Self::half_with(server)) == server,
+        }
     }
 
     fn address(&self, server: ServerId) -> Option<String> {
         Some(format!("server-{}", server.number()))
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_was_replaced_has_no_breaker() {
+    let (log, _guard) = Log::capture();
+    let stores = TwoStores::new();
+    let [a, _] = stores.stores();
+    let limiter = Limiter::new(limits(), FailurePolicy::new(stores.clone()));
+    let spend = async |id| {
+        let spent = limiter.spend(&Transaction::new("local", id)).await.unwrap();
+        spent.source()
+    };
+    for (id, half) in [("a", 0), ("nowhere", 1)] {
+        for round in 0..100 {
+            a.becomes(Fate::Fails);
+            for _ in 0..10 {
+                assert_eq!(spend(id).await, Source::Local, "{round}");
+            }
+            assert!(is_open(&limiter), "{round}");
+            a.becomes(Fate::Works);
+            stores.replace(half);
+            assert!(!is_open(&limiter), "{round}");
+            if half == 1 {
+                // From here on, all servers are known.
+                break;
+            }
+            assert_eq!(spend(id).await, Source::Store, "{round}");
+            tokio::time::advance(Duration::from_secs(11)).await;
+        }
+    }
+    let [begun, ended] = ["deciding without it", "answers again"].map(|line| log.count(line));
+    assert!(begun > 0 && begun == ended, "{log:?}");
+    let text = format!("{limiter:?}");
+    assert!(text.matches("Breaker {").count() <= 2, "{text}");
 }
 
 #[tokio::test(start_paused = true)]

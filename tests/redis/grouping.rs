@@ -9,6 +9,7 @@ use futures_util::{
     future::{FutureExt, join_all},
     poll,
 };
+use tokio::task::yield_now;
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::redis::RedisError,
@@ -24,7 +25,7 @@ use tollgate::{
 };
 
 use crate::{
-    connect,
+    CLUSTER, connect,
     load::{reason, wait_until},
     redis_support::Server,
     support::scale::scaled,
@@ -232,24 +233,74 @@ async fn batch_that_no_server_would_read_is_rejected_before_it_is_sent() {
 async fn caller_that_leaves_is_charged_only_if_it_was_sent() {
     let (server, limiter) = start().await;
     server.pause();
+    let mut unsent = spend(&limiter, "unsent");
+    assert!(poll!(&mut unsent).is_pending());
+    // The task that sends it has not run.
+    drop(unsent);
+    yield_now().await;
     let mut first = spend(&limiter, "first");
     assert!(poll!(&mut first).is_pending());
-    let ids = ids("id", 10);
+    yield_now().await;
+    let ids = ids("id", 3 + MOST);
     let mut before = join_all(ids[..3].iter().map(|id| spend(&limiter, id)));
-    let mut half = join_all(ids[3..6].iter().map(|id| spend(&limiter, id)));
-    let mut others = join_all(ids[6..].iter().map(|id| spend(&limiter, id)));
     assert!(poll!(&mut before).is_pending());
+    drop(before);
+    let (half, others) = ids[3..].split_at(MOST / 2);
+    let mut half = join_all(half.iter().map(|id| spend(&limiter, id)));
+    let mut others = join_all(others.iter().map(|id| spend(&limiter, id)));
     assert!(poll!(&mut half).is_pending());
     assert!(poll!(&mut others).is_pending());
-    drop(before);
-    // What waits goes out, and then some of those leave.
+    // They fill a group, which is sent at once.
+    yield_now().await;
     drop(first);
     drop(half);
     server.resume();
-    assert_eq!(allowed(&others.await), [true; 4]);
+    assert_eq!(allowed(&others.await), [true; MOST / 2]);
     let charged: Vec<_> = ids.iter().map(|id| is_charged(&server, id)).collect();
     assert_eq!(charged[..3], [false; 3]);
-    assert_eq!(charged[3..], [true; 7]);
+    assert_eq!(charged[3..], [true; MOST]);
+    assert!(is_charged(&server, "first") && !is_charged(&server, "unsent"));
+}
+
+type Ends<'a> = Pin<Box<dyn Future<Output = Result<(), LimiterError>> + Send + 'a>>;
+
+/// Operations of all kinds on one slot. Some of them can be grouped.
+fn kinds(limiter: &Limiter) -> Vec<Ends<'_>> {
+    let batch = |limits: &'static [&'static str]| {
+        async move {
+            let batch: Vec<_> = limits
+                .iter()
+                .map(|limit| Transaction::new(*limit, "a"))
+                .collect();
+            limiter.spend_batch(&batch).await.map(drop)
+        }
+        .boxed()
+    };
+    let one = Transaction::new("five", "a");
+    let check = async move { limiter.check(&one).await.map(drop) };
+    let refund = async move { limiter.refund(&one).await.map(drop) };
+    let reset = async move { limiter.reset(&[one]).await };
+    let mut kinds: Vec<_> = [&["five"][..], &["tiers"], &["window"], &["five", "hour"]]
+        .map(batch)
+        .into();
+    kinds.extend([check.boxed(), refund.boxed(), reset.boxed()]);
+    kinds
+}
+
+#[tokio::test]
+async fn caller_that_is_not_polled_delays_no_other() {
+    let (server, single) = start().await;
+    let cluster = Limiter::new(limits(), connect(CLUSTER.url()).await);
+    for limiter in [&single, &cluster] {
+        for mut forgotten in kinds(limiter) {
+            assert!(poll!(&mut forgotten).is_pending());
+            for other in kinds(limiter) {
+                other.await.unwrap();
+            }
+            forgotten.await.unwrap();
+        }
+    }
+    drop(server);
 }
 
 #[tokio::test]
@@ -314,7 +365,7 @@ async fn impatient(server: &Server) -> Limiter {
 }
 
 #[tokio::test]
-async fn call_that_nobody_polls_holds_others_back_until_its_deadline_at_most() {
+async fn call_that_nobody_polls_can_be_dropped_at_any_time() {
     let server = Server::start();
     let limiter = impatient(&server).await;
     let answers = async || {
@@ -325,7 +376,6 @@ async fn call_that_nobody_polls_holds_others_back_until_its_deadline_at_most() {
         let mut forgotten = spend(&limiter, "forgotten");
         assert!(poll!(&mut forgotten).is_pending());
         answers().await;
-        // It comes back to a lane that has gone on without it.
         drop(forgotten);
         answers().await;
     }

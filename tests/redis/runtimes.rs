@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::{future::FutureExt, poll};
 use tokio::{
     runtime::{Builder, Runtime},
+    task::yield_now,
     time::sleep,
 };
 use tollgate::{
@@ -15,7 +17,7 @@ use tollgate::{
     limiter::LimiterError,
 };
 
-use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT, load::reason};
+use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT, load::reason, redis_support::Server};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -97,6 +99,39 @@ fn backend_is_used_in_one_runtime_after_another() {
     }
 }
 
+/// Whether the runtime of a caller ends before its task has run, or while its call is in flight, neither it nor anybody
+/// behind it waits for good.
+#[test]
+fn calls_outlive_the_runtime_of_the_caller_that_sends_them() {
+    let server = Server::start();
+    let home = runtime();
+    let backend = backend(server.url(), 1);
+    home.block_on(backend.connected(PATIENCE)).unwrap();
+    let limiter = limiter(backend);
+    for is_sent in [false, true] {
+        let [one, two] = ["one", "two"].map(|id| Transaction::new("runtimes", id));
+        let (mut first, mut second) = (limiter.spend(&one).boxed(), limiter.spend(&two).boxed());
+        let other = runtime();
+        if is_sent {
+            server.pause();
+        }
+        other.block_on(async {
+            assert!(poll!(&mut first).is_pending());
+            if is_sent {
+                yield_now().await;
+            }
+        });
+        home.block_on(async { assert!(poll!(&mut second).is_pending()) });
+        drop(other);
+        server.resume();
+        assert!(home.block_on(second).unwrap().allowed());
+        match home.block_on(first) {
+            Ok(decision) => assert!(!is_sent && decision.allowed()),
+            Err(error) => assert!(is_sent && matches!(reason(&error), RedisError::Timeout)),
+        }
+    }
+}
+
 #[test]
 fn backend_waits_for_its_connection_in_the_runtime_that_asks() {
     let backend = backend(CLUSTER.url(), 1);
@@ -107,7 +142,7 @@ fn backend_waits_for_its_connection_in_the_runtime_that_asks() {
 #[test]
 fn without_a_runtime_there_is_an_error_that_says_so() {
     let backend = backend(SERVER.url(), 1);
-    let connected = futures_util::future::FutureExt::now_or_never(backend.connected(PATIENCE));
+    let connected = backend.connected(PATIENCE).now_or_never();
     let error = connected.unwrap().unwrap_err();
     assert!(matches!(error, RedisError::Config(_)), "{error}");
     assert!(error.to_string().contains("tokio runtime"), "{error}");

@@ -5,10 +5,14 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::timeout};
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
-    transaction::Mode::{CheckOnly, Debit, SpendOnly},
+    backend::BackendError,
+    limiter::LimiterError,
+    quota::Per,
+    tiers::Tier,
+    transaction::Mode::{CheckAndSpend, CheckOnly, Debit, SpendOnly},
 };
 
-use crate::{CLUSTER, connect, load::wait_until};
+use crate::{CLUSTER, connect, load::wait_until, redis_support::Cluster};
 
 const BURST: u32 = 20;
 
@@ -19,7 +23,11 @@ async fn limiter() -> Limiter {
 
 /// Two ids in slots of different masters.
 pub(crate) fn pair(name: &str) -> [String; 2] {
-    let owner = |id: &str| CLUSTER.owner(CLUSTER.slot_of(id)).id();
+    pair_on(&CLUSTER, name)
+}
+
+fn pair_on(cluster: &Cluster, name: &str) -> [String; 2] {
+    let owner = |id: &str| cluster.owner(cluster.slot_of(id)).id();
     let a = format!("{name}-a");
     let mut others = (0..).map(|number| format!("{name}-b{number}"));
     let b = others.find(|b| owner(b) != owner(&a)).unwrap();
@@ -132,4 +140,59 @@ async fn dropped_batch_is_charged_to_all_or_to_none() {
         let taken = taken(&limiter, a).await;
         assert!((u32::from(*answered)..=1).contains(&taken), "{a}: {taken}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_was_charged_only_if_all_charges_were_given_back() {
+    let cluster = Cluster::start();
+    let hour = Duration::from_secs(3600);
+    let tiers = Limit::tiers([Tier::new(BURST, hour), Tier::new(1, hour).active(hour)]).unwrap();
+    let limits = Limits::builder()
+        .limit("one", Limit::per_day(BURST))
+        .limit("window", Limit::window(BURST, hour))
+        .limit("quota", Limit::quota(BURST, Per::Day))
+        .limit("tiers", tiers)
+        .build()
+        .unwrap();
+    let limiter = Limiter::new(limits, connect(cluster.url()).await);
+    let [a, b] = pair_on(&cluster, "refused");
+    let full = cluster.owner(cluster.slot_of(&b));
+    full.command(&["CONFIG", "SET", "maxmemory", "1"])
+        .expect_success();
+    for limit in ["one", "window", "quota", "tiers"] {
+        for mode in [CheckAndSpend, SpendOnly, Debit] {
+            let of_a = Transaction::new(limit, &a);
+            let of_b = Transaction::new("one", &b).mode(mode);
+            for _ in 0..3 {
+                let before = limiter.check(&of_a).await.unwrap().remaining();
+                let error = limiter.spend_batch(&[of_a, of_b]).await.unwrap_err();
+                let after = limiter.check(&of_a).await.unwrap().remaining();
+                let is_not_done = matches!(error, LimiterError::Backend(BackendError::NotDone(_)));
+                assert_eq!(is_not_done, before == after, "{limit}, {mode:?}: {error:?}");
+                // Only a grant of tiers cannot be given back. It is made last of the votes.
+                let stays = limit == "tiers" && mode != CheckAndSpend;
+                assert_eq!(before == after, !stays, "{limit}, {mode:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refund_that_only_one_slot_makes_may_have_been_made() {
+    let cluster = Cluster::start();
+    let limits = Limits::builder().limit("one", Limit::per_day(BURST));
+    let limiter = Limiter::new(limits.build().unwrap(), connect(cluster.url()).await);
+    let [a, b] = pair_on(&cluster, "refunded");
+    limiter
+        .spend_batch(&[one(&a).cost(9), one(&b).cost(9)])
+        .await
+        .unwrap();
+    let both = [one(&a).cost(5), one(&b).cost(5)];
+    let full = cluster.owner(cluster.slot_of(&b));
+    full.command(&["CONFIG", "SET", "maxmemory", "1"])
+        .expect_success();
+    let error = limiter.refund_batch(&both).await.unwrap_err();
+    let is_unknown = matches!(error, LimiterError::Backend(BackendError::Unavailable(_)));
+    assert!(is_unknown, "{error:?}");
+    assert_eq!(taken(&limiter, &a).await, 4);
 }

@@ -1,8 +1,13 @@
-//! A circuit breaker, which decides whether the store is asked at all.
+//! A circuit breaker, which decides whether the store is asked at all, and the record of the decisions without the store.
 
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -16,32 +21,52 @@ use crate::{
     outage_log::{OutageLog, Transition},
 };
 
-/// A [`Circuit`] with a clock. Counts and logs its transitions.
+/// The time for which a decision without the store is shown, so that gauges show a store that fails every few calls.
+const SHOWN: Duration = Duration::from_secs(1);
+
+/// The time after which a store that has moved is announced. Its client usually finds the new one sooner.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// A [`Circuit`] with a clock. Counts its transitions, and logs each period of decisions without the store, whatever the
+/// reason.
 #[derive(Debug)]
 pub(super) struct Breaker {
     circuit: Circuit,
     made_at: Instant,
+    /// Whether the store has decided nothing since the last decision without it.
+    is_passed_over: AtomicBool,
+    /// The time of the last decision without the store, in microseconds since the creation, plus 1; 0 if there was none.
+    passed_over_at: AtomicU64,
+    /// The time since which the store is being located, like `passed_over_at`.
+    moving_since: AtomicU64,
+    /// Whether its server is gone. Calls that were on their way then change nothing.
+    is_retired: AtomicBool,
     log: OutageLog,
 }
 
 impl Breaker {
-    pub(super) fn new(threshold: u32) -> Self {
+    /// Creates a breaker for calls with a deadline.
+    pub(super) fn new(threshold: u32, deadline: Duration) -> Self {
         Self {
-            circuit: Circuit::new(threshold),
+            circuit: Circuit::new(threshold, deadline),
             made_at: Instant::now(),
+            is_passed_over: AtomicBool::new(false),
+            passed_over_at: AtomicU64::new(0),
+            moving_since: AtomicU64::new(0),
+            is_retired: AtomicBool::new(false),
             log: OutageLog::default(),
         }
     }
 
     /// Lets a call through, unless the store is known not to answer.
     #[inline]
-    pub(super) fn admit<'a>(&'a self, address: Option<ServerName<'a>>) -> Option<Pass<'a>> {
+    pub(super) fn admit<'a>(self: &Arc<Self>, address: Option<ServerName<'a>>) -> Option<Pass<'a>> {
         let call = self.circuit.admit(|| self.now())?;
         Some(self.pass(call, address))
     }
 
     /// Returns the pass of a call that began while the breaker was closed.
-    pub(super) fn admitted<'a>(&'a self, address: Option<ServerName<'a>>) -> Pass<'a> {
+    pub(super) fn admitted<'a>(self: &Arc<Self>, address: Option<ServerName<'a>>) -> Pass<'a> {
         self.pass(Admitted::CLOSED, address)
     }
 
@@ -55,15 +80,64 @@ impl Breaker {
         self.circuit.is_open()
     }
 
-    /// Returns whether it is closed, and no call has failed since the last success.
+    /// Returns whether decisions are made without the store: the breaker is open, the store has decided nothing since the
+    /// last decision without it, or that was within the last second.
+    pub(super) fn is_shown(&self) -> bool {
+        let at = self.passed_over_at.load(Ordering::Relaxed).checked_sub(1);
+        let is_recent = |at| self.now().saturating_sub(at) < micros(SHOWN);
+        self.is_without_store() || at.is_some_and(is_recent)
+    }
+
+    /// Returns whether it is closed, the last decision was the store's, and no call has failed since the last success.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.circuit.is_calm()
+            && !self.is_passed_over.load(Ordering::Relaxed)
+            && self.moving_since.load(Ordering::Relaxed) == 0
     }
 
-    fn pass<'a>(&'a self, call: Admitted, address: Option<ServerName<'a>>) -> Pass<'a> {
+    /// Records a decision that was made without asking the store.
+    pub(super) fn passed_over(&self, address: Option<ServerName<'_>>, reason: &dyn fmt::Display) {
+        if self.is_retired.load(Ordering::Relaxed) {
+            return;
+        }
+        self.is_passed_over.store(true, Ordering::Relaxed);
+        self.passed_over_at
+            .store(self.now().saturating_add(1), Ordering::Relaxed);
+        // An outage that begins soon after the last one is not logged at first, but is logged if it lasts.
+        self.write_log(address, Some(reason));
+    }
+
+    /// Records a decision that was made while the store is being located. A moment of that is not worth a line.
+    fn moved(&self, address: Option<ServerName<'_>>, reason: &dyn fmt::Display) {
+        let now = self.now();
+        let first = self.moving_since.compare_exchange(
+            0,
+            now.saturating_add(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        let since = first.unwrap_or_else(|since| since - 1);
+        if first.is_err() && now.saturating_sub(since) >= micros(MOMENT) {
+            self.passed_over(address, reason);
+        }
+    }
+
+    /// Closes the breaker of a server that is gone, and ends the period of decisions without it.
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+        self.reset();
+    }
+
+    /// Closes the breaker, and ends the period of decisions without the store.
+    pub(super) fn reset(&self) {
+        self.passed_over_at.store(0, Ordering::Relaxed);
+        self.succeeded(Admitted::CLOSED, None);
+    }
+
+    fn pass<'a>(self: &Arc<Self>, call: Admitted, address: Option<ServerName<'a>>) -> Pass<'a> {
         Pass {
-            breaker: self,
+            breaker: Arc::clone(self),
             address,
             call: Some(call),
         }
@@ -73,39 +147,41 @@ impl Breaker {
         micros(self.made_at.elapsed())
     }
 
-    fn ended(
-        &self,
-        call: Admitted,
-        ended: Ended,
-        address: Option<ServerName<'_>>,
-        error: Option<&dyn fmt::Display>,
-    ) {
+    fn is_without_store(&self) -> bool {
+        self.is_open() || self.is_passed_over.load(Ordering::Relaxed)
+    }
+
+    fn succeeded(&self, call: Admitted, address: Option<ServerName<'_>>) {
+        self.turn(call, Ended::Succeeded);
+        self.moving_since.store(0, Ordering::Relaxed);
+        if self.is_passed_over.swap(false, Ordering::Relaxed) {
+            self.write_log(address, None);
+        }
+    }
+
+    /// Counts the end of a call.
+    fn turn(&self, call: Admitted, ended: Ended) {
         let at = || End {
             now: self.now(),
             part: part(),
         };
-        let turned = self.circuit.ended(call, ended, at);
-        match turned {
+        match self.circuit.ended(call, ended, at) {
             Some(Turned::Opened) => metrics::circuit_is("open"),
             Some(Turned::Closed) => metrics::circuit_is("closed"),
             None => {}
         }
-        // An outage that begins soon after the last one is not logged at first, but is logged if it lasts.
-        if turned.is_some() || (error.is_some() && self.is_open()) {
-            self.write_log(address, error);
-        }
     }
 
-    fn write_log(&self, address: Option<ServerName<'_>>, error: Option<&dyn fmt::Display>) {
+    fn write_log(&self, address: Option<ServerName<'_>>, reason: Option<&dyn fmt::Display>) {
         let now = Instant::now().into_std();
         let server = address.and_then(|address| address.text());
         let server = server.as_deref();
         self.log.update(
             now,
-            || self.is_open(),
+            || self.is_without_store(),
             |transition| match transition {
                 Transition::Begins => {
-                    let error = error.map(tracing::field::display);
+                    let error = reason.map(tracing::field::display);
                     tracing::warn!(
                         error,
                         server,
@@ -122,7 +198,7 @@ impl Breaker {
 /// nor failure.
 #[derive(Debug)]
 pub(super) struct Pass<'a> {
-    breaker: &'a Breaker,
+    breaker: Arc<Breaker>,
     /// The server, if there are several.
     address: Option<ServerName<'a>>,
     call: Option<Admitted>,
@@ -134,23 +210,38 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn succeeded(mut self) {
-        self.end(Ended::Succeeded, None);
-    }
-
-    pub(super) fn failed(mut self, error: &dyn fmt::Display) {
-        self.end(Ended::Failed, Some(error));
-    }
-
-    fn end(&mut self, ended: Ended, error: Option<&dyn fmt::Display>) {
-        if let Some(call) = self.call.take() {
-            self.breaker.ended(call, ended, self.address, error);
+        if let Some(call) = self.call.take()
+            && !self.is_void()
+        {
+            self.breaker.succeeded(call, self.address);
         }
+    }
+
+    /// Counts a failure. The caller decides without the store.
+    pub(super) fn failed(mut self, reason: &dyn fmt::Display) {
+        if let Some(call) = self.call.take()
+            && !self.is_void()
+        {
+            self.breaker.turn(call, Ended::Failed);
+            self.breaker.passed_over(self.address, reason);
+        }
+    }
+
+    /// Ends the call without a failure of the server. The caller decides without the store.
+    pub(super) fn moved(self, reason: &dyn fmt::Display) {
+        self.breaker.moved(self.address, reason);
+    }
+
+    fn is_void(&self) -> bool {
+        self.breaker.is_retired.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        self.end(Ended::Dropped, None);
+        if let Some(call) = self.call.take() {
+            self.breaker.turn(call, Ended::Dropped);
+        }
     }
 }
 
@@ -162,8 +253,6 @@ fn part() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::{
         super::circuit::{PAUSES, PROBE},
         *,
@@ -171,7 +260,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn opens_after_failures_in_a_row_and_probes_one_at_a_time() {
-        let breaker = Breaker::new(3);
+        let breaker = Arc::new(Breaker::new(3, PROBE.1));
         let fail = || breaker.admit(None).unwrap().failed(&"lost");
         fail();
         fail();
@@ -197,12 +286,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn probe_that_nobody_polls_does_not_keep_others_away() {
-        let breaker = Breaker::new(1);
+        let breaker = Arc::new(Breaker::new(1, PROBE.0));
         breaker.admit(None).unwrap().failed(&"lost");
         tokio::time::advance(PAUSES.0).await;
         let _held = breaker.admit(None).unwrap();
         assert!(!breaker.admits());
-        tokio::time::advance(PROBE).await;
+        tokio::time::advance(PROBE.0).await;
         breaker.admit(None).unwrap().succeeded();
         assert!(breaker.admits());
     }

@@ -1,7 +1,12 @@
 //! A circuit breaker for each server.
 
-use std::{fmt, time::Instant};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 
 use super::{
@@ -14,19 +19,36 @@ use crate::{
     transaction::Batch,
 };
 
-/// The breakers of a store: one, or [`BREAKERS`] for a store with several servers. If there are more servers, some share
-/// breakers.
+/// The breakers of a store. A store with several servers has one for each server that has failed, as long as it is one of
+/// the store's servers.
 #[derive(Debug)]
-pub(super) struct Breakers(Box<[Breaker]>);
-
-/// The number of breakers for a store with several servers. The first one is for unknown servers.
-const BREAKERS: usize = 64;
+pub(super) struct Breakers {
+    threshold: u32,
+    deadline: Duration,
+    /// The breaker of a store with one server, or of the unknown servers of another store.
+    first: Arc<Breaker>,
+    others: ArcSwap<Vec<(ServerId, Arc<Breaker>)>>,
+}
 
 impl Breakers {
-    /// Creates breakers that open after `threshold` consecutive failures, for a store with one server or with several.
-    pub(super) fn new(threshold: u32, has_several: bool) -> Self {
-        let breakers = if has_several { BREAKERS } else { 1 };
-        Self((0..breakers).map(|_| Breaker::new(threshold)).collect())
+    /// Creates breakers that open after `threshold` consecutive failures of calls with a deadline.
+    pub(super) fn new(threshold: u32, deadline: Duration) -> Self {
+        Self {
+            threshold,
+            deadline,
+            first: Arc::new(Breaker::new(threshold, deadline)),
+            others: ArcSwap::default(),
+        }
+    }
+
+    /// Returns breakers with another threshold, none of which has counted anything.
+    pub(super) fn with_threshold(&self, threshold: u32) -> Self {
+        Self::new(threshold, self.deadline)
+    }
+
+    /// Returns breakers for calls with another deadline, none of which has counted anything.
+    pub(super) fn with_deadline(&self, deadline: Duration) -> Self {
+        Self::new(self.threshold, deadline)
     }
 
     /// Lets a batch through, unless one of its servers is known not to answer.
@@ -56,64 +78,126 @@ impl Breakers {
         servers: Option<&'a dyn Servers>,
         batch: &Batch<'_>,
     ) -> Option<EachPass<'a>> {
-        let concerned = self.concerned(servers, batch).into_iter();
-        let admit = |server| self.of(server).admit(ServerName::new(servers, server));
+        self.forget_servers_that_are_gone(servers);
+        let concerned = concerned(servers, batch).into_iter();
+        let admit = |server| {
+            self.of(servers, server)
+                .admit(ServerName::new(servers, server))
+        };
         concerned.map(admit).collect()
     }
 
     /// Returns whether the next batch like this one would be let through.
     #[inline]
     pub(super) fn admits(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
-        if let [breaker] = &*self.0 {
-            return breaker.admits();
+        if servers.is_none() {
+            return self.first.admits();
         }
-        let mut concerned = self.concerned(servers, batch).into_iter();
-        !self.is_open() || concerned.all(|server| self.of(server).admits())
+        self.are_calm() || self.all(servers, batch, Breaker::admits)
     }
 
     /// Returns whether all servers of a batch are known to answer.
     pub(super) fn are_closed(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
-        let mut concerned = self.concerned(servers, batch).into_iter();
-        concerned.all(|server| !self.of(server).is_open())
+        self.all(servers, batch, |breaker| !breaker.is_open())
     }
 
-    /// Returns whether a breaker is open.
-    pub(super) fn is_open(&self) -> bool {
-        self.0.iter().any(Breaker::is_open)
+    /// Returns whether a breaker of a server is open, or decisions are made without it for another reason.
+    pub(super) fn are_shown(&self, servers: Option<&dyn Servers>) -> bool {
+        self.forget_servers_that_are_gone(servers);
+        let others = self.others.load();
+        self.first.is_shown() || others.iter().any(|(_, breaker)| breaker.is_shown())
     }
 
-    /// Returns whether no breaker has counted a failure since its last success.
-    fn are_calm(&self) -> bool {
-        self.0.iter().all(Breaker::is_calm)
-    }
-
-    fn of(&self, server: ServerId) -> &Breaker {
-        let others = self.0.len() - 1;
-        match server.number().checked_sub(1) {
-            Some(number) if others > 0 => &self.0[1 + number as usize % others],
-            _ => &self.0[0],
-        }
-    }
-
-    /// The servers of a batch, each with a breaker of its own.
-    fn concerned(
+    /// Records a decision that was made without asking the servers of a batch.
+    #[cold]
+    pub(super) fn passed_over(
         &self,
         servers: Option<&dyn Servers>,
         batch: &Batch<'_>,
-    ) -> SmallVec<[ServerId; 4]> {
-        let Some(servers) = servers else {
-            return SmallVec::from_slice(&[ServerId::UNKNOWN]);
-        };
-        let mut concerned = SmallVec::<[ServerId; 4]>::new();
-        for member in batch.members {
-            let server = servers.server_of(member);
-            let is_new = |known: &ServerId| !std::ptr::eq(self.of(*known), self.of(server));
-            if concerned.iter().all(is_new) {
-                concerned.push(server);
-            }
+        reason: &dyn fmt::Display,
+    ) {
+        for server in concerned(servers, batch) {
+            let breaker = self.of(servers, server);
+            breaker.passed_over(ServerName::new(servers, server), reason);
         }
-        concerned
     }
+
+    /// Returns whether the store has decided last, on each server, and no call has failed since.
+    fn are_calm(&self) -> bool {
+        let others = self.others.load();
+        self.first.is_calm() && others.iter().all(|(_, breaker)| breaker.is_calm())
+    }
+
+    /// Returns whether something holds for each server of a batch. It holds for a server that has never failed.
+    fn all(
+        &self,
+        servers: Option<&dyn Servers>,
+        batch: &Batch<'_>,
+        holds: impl Fn(&Breaker) -> bool,
+    ) -> bool {
+        let mut concerned = concerned(servers, batch).into_iter();
+        concerned.all(|server| self.find(server).is_none_or(|breaker| holds(&breaker)))
+    }
+
+    fn find(&self, server: ServerId) -> Option<Arc<Breaker>> {
+        if server == ServerId::UNKNOWN {
+            return Some(Arc::clone(&self.first));
+        }
+        let others = self.others.load();
+        let mut others = others.iter();
+        let found = others.find(|(known, _)| *known == server);
+        found.map(|(_, breaker)| Arc::clone(breaker))
+    }
+
+    /// Returns the breaker of a server, and creates it if necessary.
+    fn of(&self, servers: Option<&dyn Servers>, server: ServerId) -> Arc<Breaker> {
+        if let Some(breaker) = self.find(server) {
+            return breaker;
+        }
+        self.forget_servers_that_are_gone(servers);
+        let made = Arc::new(Breaker::new(self.threshold, self.deadline));
+        self.others.rcu(|others| {
+            let mut others = Vec::clone(others);
+            if others.iter().all(|(known, _)| *known != server) {
+                others.push((server, Arc::clone(&made)));
+            }
+            others
+        });
+        self.find(server).unwrap_or(made)
+    }
+
+    /// Drops the breakers of servers that were replaced.
+    fn forget_servers_that_are_gone(&self, servers: Option<&dyn Servers>) {
+        let Some(servers) = servers else { return };
+        let is_current = |(server, _): &(ServerId, _)| servers.is_current(*server);
+        if !self.first.is_calm() && !servers.is_current(ServerId::UNKNOWN) {
+            self.first.reset();
+        }
+        if self.others.load().iter().all(is_current) {
+            return;
+        }
+        let before = self.others.rcu(|others| {
+            let others = others.iter().filter(|other| is_current(other));
+            others.cloned().collect::<Vec<_>>()
+        });
+        let gone = before.iter().filter(|other| !is_current(other));
+        gone.for_each(|(_, breaker)| breaker.retire());
+    }
+}
+
+/// Returns the servers of a batch.
+fn concerned(servers: Option<&dyn Servers>, batch: &Batch<'_>) -> SmallVec<[ServerId; 4]> {
+    let Some(servers) = servers else {
+        return SmallVec::from_slice(&[ServerId::UNKNOWN]);
+    };
+    let mut concerned = SmallVec::<[ServerId; 4]>::new();
+    for member in batch.members {
+        let server = servers.server_of(member);
+        if !concerned.contains(&server) {
+            concerned.push(server);
+        }
+    }
+    concerned
 }
 
 /// A batch that was let through to its servers. If it is dropped, no breaker counts it.
@@ -135,7 +219,12 @@ impl<'a> Passes<'a> {
     pub(super) fn ended(self, answer: &Result<Outcome, BackendError>) {
         match answer {
             Ok(_) | Err(BackendError::InvalidNow(_)) => self.succeeded(),
-            Err(BackendError::Moving(_)) => drop(self),
+            // Neither a success nor a failure of the server.
+            Err(BackendError::Undecidable(_)) => drop(self),
+            Err(BackendError::Moving(error)) => {
+                let passes = self.each().into_iter();
+                passes.for_each(|pass| pass.moved(error));
+            }
             Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
                 self.failed(error);
             }
@@ -169,10 +258,10 @@ impl<'a> Passes<'a> {
             breakers, servers, ..
         } = self;
         self.passes.unwrap_or_else(|| {
-            let concerned = breakers.concerned(servers, self.batch).into_iter();
+            let concerned = concerned(servers, self.batch).into_iter();
             let admitted = |server| {
                 let address = ServerName::new(servers, server);
-                breakers.of(server).admitted(address)
+                breakers.of(servers, server).admitted(address)
             };
             concerned.map(admitted).collect()
         })

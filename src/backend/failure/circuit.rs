@@ -12,8 +12,9 @@ use std::{
 pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(1));
 
-/// A probe is given up after this time, because its caller may have stopped polling it.
-pub(super) const PROBE: Duration = Duration::from_secs(5);
+/// A probe is given up after the deadline of a decision, because its caller may have stopped polling it. This is the least
+/// and the most of that time.
+pub(super) const PROBE: (Duration, Duration) = (PAUSES.0, Duration::from_secs(5));
 
 /// The state of a breaker. Times are microseconds since its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +67,16 @@ impl Admitted {
 #[derive(Debug)]
 pub(super) struct Circuit<W = AtomicU64> {
     threshold: u32,
+    /// The time in microseconds after which a probe is given up.
+    probe: u64,
     word: W,
 }
 
 impl<W: Word> Circuit<W> {
-    pub(super) fn new(threshold: u32) -> Self {
+    pub(super) fn new(threshold: u32, deadline: Duration) -> Self {
         Self {
             threshold,
+            probe: micros(deadline.clamp(PROBE.0, PROBE.1)),
             word: W::new(CircuitState::CLOSED.encode()),
         }
     }
@@ -84,7 +88,7 @@ impl<W: Word> Circuit<W> {
             return Some(Admitted(None));
         }
         let now = now();
-        let (before, after) = self.change(|state| state.probed(now));
+        let (before, after) = self.change(|state| state.probed(now, self.probe));
         match before {
             CircuitState::Closed { .. } => Some(Admitted(None)),
             CircuitState::Open { .. } => (before != after).then_some(Admitted(Some(after))),
@@ -159,13 +163,13 @@ impl CircuitState {
     const CLOSED: Self = Self::Closed { failures: 0 };
 
     /// Returns the state after a call has asked to be let through.
-    fn probed(self, now: u64) -> Self {
+    fn probed(self, now: u64, probe: u64) -> Self {
         match self {
             Self::Open {
                 retry_at,
                 doublings,
             } if now >= retry_at => Self::Open {
-                retry_at: now.saturating_add(micros(PROBE)),
+                retry_at: now.saturating_add(probe),
                 doublings,
             },
             state => state,
@@ -300,7 +304,7 @@ mod tests {
         // More than two threads have too many interleavings to try all of them.
         builder.preemption_bound = (calls.len() > 2).then_some(2);
         builder.check(move || {
-            let circuit: SharedCircuit = Arc::new(Circuit::new(threshold));
+            let circuit: SharedCircuit = Arc::new(Circuit::new(threshold, PROBE.1));
             let before = (0..failures_before).filter_map(|_| call(&circuit, 0, Ended::Failed));
             let mut turned: Vec<_> = before.collect();
             let threads: Vec<_> = calls
@@ -354,7 +358,7 @@ mod tests {
     #[test]
     fn one_probe_is_let_through_at_a_time() {
         loom::model(|| {
-            let circuit: SharedCircuit = Arc::new(Circuit::new(1));
+            let circuit: SharedCircuit = Arc::new(Circuit::new(1, PROBE.1));
             call(&circuit, 0, Ended::Failed);
             let threads = [(); 2].map(|()| {
                 let circuit = Arc::clone(&circuit);
@@ -367,7 +371,7 @@ mod tests {
 
     #[test]
     fn probe_that_was_given_up_changes_nothing_when_it_ends() {
-        let circuit: Circuit = Circuit::new(1);
+        let circuit: Circuit = Circuit::new(1, PROBE.1);
         let end = |now| move || End { now, part: 1024 };
         let first = circuit.admit(|| 0).unwrap();
         assert_eq!(
@@ -375,7 +379,7 @@ mod tests {
             Some(Turned::Opened)
         );
         let given_up = circuit.admit(|| 100_000).unwrap();
-        let now = 100_000 + micros(PROBE);
+        let now = 100_000 + micros(PROBE.1);
         let _current = circuit.admit(|| now).unwrap();
         for ended in [Ended::Dropped, Ended::Failed] {
             assert_eq!(circuit.ended(given_up, ended, end(now)), None);

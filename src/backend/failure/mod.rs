@@ -1,5 +1,6 @@
 //! A backend around another backend that can fail or be slow.
 
+mod asking;
 mod breaker;
 mod breakers;
 mod circuit;
@@ -7,23 +8,33 @@ mod debts;
 mod learn;
 mod learnt_units;
 mod local;
+mod meanwhile;
 mod order;
 mod owed;
 mod payback;
 mod pending;
+mod reserved;
 mod server_name;
+mod settings;
 mod share;
+mod undecidable_log;
+mod undecided;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use thiserror::Error;
+use tokio::time::Instant;
 
 use self::{
-    breakers::Breakers,
+    asking::Asking,
+    breakers::{Breakers, Passes},
     local::{DEFAULT_DEBTS, Local},
+    meanwhile::{Meanwhile, may_be_local},
     payback::Payer,
     share::Share,
+    undecidable_log::UndecidableLog,
+    undecided::UndecidedBatch,
 };
 use super::{
     Backend, BackendError, Begun, Deciding, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
@@ -32,8 +43,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
-    metrics,
-    transaction::{Algorithm, Batch, LeaseShare, Member, OnFailure, Operation},
+    transaction::{Algorithm, Batch, LeaseShare},
 };
 
 /// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
@@ -66,33 +76,44 @@ use crate::{
 ///   failure, because its client finds the new one. Each master of a cluster has its own breaker: while one is down,
 ///   the store decides the buckets of the others. The policy decides a batch over several masters as a whole if one
 ///   of them is down.
-/// - At most [`max_in_flight`](Self::max_in_flight) requests wait for the store. The policy decides the others.
+/// - At most [`max_in_flight`](Self::max_in_flight) requests ask the store at the same time. Others wait for their turn, in
+///   order of arrival and within the deadline. A request is denied at once if its bucket would be used up by the requests
+///   that are still undecided.
+/// - A local decision counts the requests of the same bucket that the store has yet to decide as **spent**. So a client
+///   gains nothing by sending more requests at once than the store can decide in time.
 /// - With [`OnFailure::Local`], a bounded memory in this process decides. It follows the decisions of the store, so
 ///   that no client gets a new burst because the store has failed, and each process can have a [share](Self::share)
 ///   of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
 ///   makes them errors.
+/// - A bucket that the store **cannot decide**, because another program has written its key, is decided by the policy as
+///   well. Only its own requests are affected, and no breaker counts them. A line in the log names the key and says what
+///   to do, once in ten minutes. A [reset](crate::Limiter::reset) removes such a value.
 /// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
 ///   decide, and those that allow are left out.
 /// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
 ///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says. They change nothing in this
 ///   process, because a process cannot refund the store's charges.
 ///
-/// Each transition of a breaker is logged once, when it opens and when it closes; for a flapping server, every ten
-/// seconds.
+/// When a process starts to decide without the store, it logs one line with the reason: a failure, a missed deadline, a
+/// replica that refuses to write, or too many requests in flight. It logs another one when the store decides again. For a
+/// flapping server, it logs both at most every ten seconds. [`Stats::is_open`] shows the same.
 ///
 /// During an outage, each process can admit a client up to its share of the burst, minus the charges that it has seen,
 /// plus its share of the rate. A second outage does not renew that. After the outage, the store is charged for the
 /// local decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
+///
+/// [`OnFailure::Local`]: crate::transaction::OnFailure::Local
+/// [`OnFailure::Allow`]: crate::transaction::OnFailure::Allow
+/// [`OnFailure::Refuse`]: crate::transaction::OnFailure::Refuse
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     inner: Arc<B>,
-    local: Local,
+    meanwhile: Meanwhile,
     breakers: Arc<Breakers>,
     payback: OneTask,
-    on_failure: OnFailure,
     deadline: Duration,
     in_flight: Slots,
-    fallbacks: metrics::Fallbacks,
+    undecidable: UndecidableLog,
 }
 
 impl<B: Backend> FailurePolicy<B> {
@@ -111,82 +132,18 @@ impl<B: Backend> FailurePolicy<B> {
     /// Wraps a backend. While it does not answer within 50 ms, limits are decided locally.
     #[must_use]
     pub fn new(inner: B) -> Self {
-        let has_several = inner.servers().is_some();
         Self {
             inner: Arc::new(inner),
-            local: Local::new(MemoryBackend::new(), Share::WHOLE),
-            breakers: Arc::new(Breakers::new(Self::DEFAULT_FAILURES_IN_A_ROW, has_several)),
+            meanwhile: Meanwhile::new(Local::new(MemoryBackend::new(), Share::WHOLE)),
+            breakers: Arc::new(Breakers::new(
+                Self::DEFAULT_FAILURES_IN_A_ROW,
+                Self::DEFAULT_DEADLINE,
+            )),
             payback: OneTask::default(),
-            on_failure: OnFailure::Local,
             deadline: Self::DEFAULT_DEADLINE,
             in_flight: Slots::new(Self::DEFAULT_MAX_IN_FLIGHT),
-            fallbacks: metrics::Fallbacks::default(),
+            undecidable: UndecidableLog::default(),
         }
-    }
-
-    /// Sets how long a decision may take. With zero, only backends that never wait can decide, and others may have
-    /// made the change all the same.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
-    /// Sets what happens to limits that have no [policy of their own](crate::limit::LimitName::on_failure).
-    #[must_use]
-    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
-        self.on_failure = on_failure;
-        self
-    }
-
-    /// Sets the part of each limit that this process may use locally: with four processes, `share(1, 4)`. Of the
-    /// burst it is rounded up, and a cost above that is denied.
-    ///
-    /// # Panics
-    ///
-    /// If the share is 0, or more than 1.
-    #[must_use]
-    #[track_caller]
-    pub fn share(mut self, part: u32, of: u32) -> Self {
-        self.local = self.local.with_share(Share::new(part, of));
-        self
-    }
-
-    /// Sets the memory for local decisions, and with it the number of buckets. The policy remembers the same number
-    /// of buckets of the store.
-    #[must_use]
-    pub fn memory(mut self, memory: MemoryBackend) -> Self {
-        self.local = self.local.with_memory(memory);
-        self
-    }
-
-    /// Sets how many decisions may wait for the store.
-    #[must_use]
-    pub fn max_in_flight(mut self, max_in_flight: usize) -> Self {
-        self.in_flight = Slots::new(max_in_flight);
-        self
-    }
-
-    /// Sets the number of consecutive failures that open the breaker, at least 1.
-    #[must_use]
-    pub fn failures_in_a_row(mut self, failures: u32) -> Self {
-        let has_several = self.store().servers().is_some();
-        self.breakers = Arc::new(Breakers::new(failures.max(1), has_several));
-        self
-    }
-
-    /// Sets the maximum number of buckets whose local decisions are charged to the store after an outage. Above it, only
-    /// the buckets that owe the most are charged. The default is 10,000. With 0, nothing is charged.
-    ///
-    /// The store charges the debts within seconds, one after the other, from a task of the tokio runtime. A bucket owes
-    /// what would still be charged if the store had decided, so a client that kept to its rate owes next to nothing.
-    /// Each debit is sent once: if its outcome is unknown, it is not repeated. The units of a [window](crate::window) are
-    /// charged at the instants at which they were taken, one instant after the other. Limits with [tiers](crate::tiers)
-    /// cannot be debited.
-    #[must_use]
-    pub fn pay_back(mut self, buckets: usize) -> Self {
-        self.local = self.local.with_debts(buckets);
-        self
     }
 
     /// Returns the store itself. The pointer to it also implements `Backend`.
@@ -194,10 +151,14 @@ impl<B: Backend> FailurePolicy<B> {
         &self.inner
     }
 
+    fn local(&self) -> &Local {
+        &self.meanwhile.local
+    }
+
     fn payer(&self) -> Payer<B> {
         Payer {
             store: Arc::downgrade(&self.inner),
-            local: self.local.clone(),
+            local: self.local().clone(),
             breakers: Arc::clone(&self.breakers),
             deadline: self.deadline,
         }
@@ -209,47 +170,117 @@ impl<B: Backend> FailurePolicy<B> {
         &'a self,
         batch: &'a Batch<'a>,
     ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        if let Some(refunded) = self.local.refund(batch) {
+        if let Some(refunded) = self.local().refund(batch) {
             return Begun::Decided(refunded);
         }
-        let unasked = |error| Begun::Decided(self.unasked(batch, error));
-        let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
-            return unasked(BackendError::not_done(CircuitOpen));
+        let servers = self.store().servers();
+        let Some(passes) = self.breakers.admit(servers, batch) else {
+            let error = BackendError::not_done(CircuitOpen);
+            return Begun::Decided(self.unasked(batch, error, None));
         };
         let Some(slot) = self.in_flight.take() else {
-            return unasked(BackendError::not_done(TooManyInFlight));
+            let asking = self.queue(batch, passes);
+            return asking.map(|deciding| Asking::Queued { deciding });
         };
-        let watching = self.local.order.watch(batch, self.deadline);
+        let watching = self.local().order.watch(batch, self.deadline);
         match self.store().begin_unboxed(batch, Some(self.deadline)) {
             Begun::Decided(mut decided) => {
-                self.follow(batch, &mut decided);
+                self.follow(batch, &mut decided, None);
                 Begun::Decided(decided)
             }
-            waits => waits.then(move |decided| {
-                passes.ended(decided);
-                drop(slot);
-                self.follow(batch, decided);
-                drop(watching);
-            }),
+            waits => {
+                let undecided = self.meanwhile.undecided.begin(batch);
+                let waits = waits.then(move |decided| {
+                    passes.ended(decided);
+                    drop(slot);
+                    self.follow(batch, decided, Some(undecided));
+                    drop(watching);
+                });
+                waits.map(|deciding| Asking::Begun { deciding })
+            }
         }
     }
 
+    /// Decides a batch for which the store cannot be asked yet.
+    #[cold]
+    fn queue<'a>(&'a self, batch: &'a Batch<'a>, passes: Passes<'a>) -> Begun<Deciding<'a>> {
+        if self.in_flight.are_none() {
+            return Begun::Decided(self.too_many_in_flight(batch, None));
+        }
+        // A wrapper of the store may know the answer.
+        if let Some(mut decided) = self.store().try_apply(batch) {
+            self.follow(batch, &mut decided, None);
+            return Begun::Decided(decided);
+        }
+        if let Some(denied) = self.meanwhile.denial(batch, None).transpose() {
+            self.pass_over(batch, &TooManyInFlight);
+            return Begun::Decided(denied);
+        }
+        let undecided = self.meanwhile.undecided.begin(batch);
+        Begun::Waits(Box::pin(self.ask_in_turn(batch, passes, undecided)))
+    }
+
+    /// Asks the store as soon as that is possible, if that is before the deadline.
+    async fn ask_in_turn<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        passes: Passes<'a>,
+        undecided: UndecidedBatch<'a>,
+    ) -> Result<Outcome, BackendError> {
+        let begun = Instant::now();
+        let slot = self.in_flight.wait(self.deadline).await;
+        let left = self.deadline.saturating_sub(begun.elapsed());
+        let Some(slot) = slot.filter(|_| !left.is_zero()) else {
+            drop(passes);
+            return self.too_many_in_flight(batch, Some(undecided));
+        };
+        let begun = self.store().begin_unboxed(batch, Some(left));
+        let mut decided = begun.decided().await;
+        passes.ended(&decided);
+        drop(slot);
+        self.follow(batch, &mut decided, Some(undecided));
+        decided
+    }
+
+    fn too_many_in_flight(
+        &self,
+        batch: &Batch<'_>,
+        undecided: Option<UndecidedBatch<'_>>,
+    ) -> Result<Outcome, BackendError> {
+        self.pass_over(batch, &TooManyInFlight);
+        self.unasked(batch, BackendError::not_done(TooManyInFlight), undecided)
+    }
+
+    /// Records a decision for which the store was not asked, though it may answer.
+    fn pass_over(&self, batch: &Batch<'_>, reason: &dyn fmt::Display) {
+        self.breakers
+            .passed_over(self.store().servers(), batch, reason);
+    }
+
     /// Learns from the store's outcome, or replaces its error by the decision without it.
-    fn follow(&self, batch: &Batch<'_>, decided: &mut Result<Outcome, BackendError>) {
+    fn follow(
+        &self,
+        batch: &Batch<'_>,
+        decided: &mut Result<Outcome, BackendError>,
+        undecided: Option<UndecidedBatch<'_>>,
+    ) {
         match decided {
             Ok(outcome) => {
                 // A cached denial was already learnt when the store answered.
                 if outcome.source() == Source::Store {
-                    self.local.learn(batch, outcome);
-                    if !self.local.debts().is_empty() {
+                    self.local().learn(batch, outcome);
+                    if !self.local().debts().is_empty() {
                         self.payback.begin(|| self.payer().run());
                     }
                 }
             }
             Err(BackendError::InvalidNow(_)) => {}
             Err(error) if may_be_local(batch) => {
+                if let BackendError::Undecidable(reason) = error {
+                    self.undecidable.write(&**reason);
+                }
                 let certain = !matches!(error, BackendError::Unavailable(_));
-                *decided = self.meanwhile(batch, certain);
+                *decided = self.meanwhile.decide(batch, certain, undecided);
             }
             Err(_) => {
                 if let Err(error) = batch.now.map_or(Ok(()), Timestamp::validate) {
@@ -260,39 +291,18 @@ impl<B: Backend> FailurePolicy<B> {
     }
 
     /// Decides without asking the store.
-    fn unasked(&self, batch: &Batch<'_>, error: BackendError) -> Result<Outcome, BackendError> {
+    fn unasked(
+        &self,
+        batch: &Batch<'_>,
+        error: BackendError,
+        undecided: Option<UndecidedBatch<'_>>,
+    ) -> Result<Outcome, BackendError> {
         if may_be_local(batch) {
-            return self.meanwhile(batch, true);
+            return self.meanwhile.decide(batch, true, undecided);
         }
         let mut decided = Err(error);
-        self.follow(batch, &mut decided);
+        self.follow(batch, &mut decided, undecided);
         decided
-    }
-
-    /// Decides without the store. `certain` means that the store has charged nothing.
-    fn meanwhile(&self, batch: &Batch<'_>, certain: bool) -> Result<Outcome, BackendError> {
-        let policy = |member: &Member<'_>| match member.on_failure_or(self.on_failure) {
-            OnFailure::Refuse if member.shadow => OnFailure::Allow,
-            on_failure => on_failure,
-        };
-        if batch
-            .members
-            .iter()
-            .any(|member| policy(member) == OnFailure::Refuse)
-        {
-            self.fallbacks.count(OnFailure::Refuse);
-            return Err(match certain {
-                true => BackendError::not_done(RefusedByLimit),
-                false => BackendError::unavailable(RefusedByLimit),
-            });
-        }
-        let is_local = |member: &Member<'_>| policy(member) == OnFailure::Local;
-        let locally = batch.members.iter().any(is_local);
-        self.fallbacks.count(match locally {
-            true => OnFailure::Local,
-            false => OnFailure::Allow,
-        });
-        self.local.decide(batch, is_local, certain)
     }
 }
 
@@ -307,17 +317,17 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        if let Some(refunded) = self.local.refund(batch) {
+        if let Some(refunded) = self.local().refund(batch) {
             return Some(refunded);
         }
-        let mut decided = if self.in_flight.are_taken() {
-            Err(BackendError::not_done(TooManyInFlight))
-        } else if self.breakers.admits(self.store().servers(), batch) {
-            self.store().try_apply(batch)?
-        } else {
-            Err(BackendError::not_done(CircuitOpen))
+        if self.in_flight.are_none() {
+            return Some(self.too_many_in_flight(batch, None));
+        }
+        let mut decided = match self.breakers.admits(self.store().servers(), batch) {
+            true => self.store().try_apply(batch)?,
+            false => Err(BackendError::not_done(CircuitOpen)),
         };
-        self.follow(batch, &mut decided);
+        self.follow(batch, &mut decided, None);
         Some(decided)
     }
 
@@ -342,29 +352,19 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     /// The memory for local decisions must have room as well.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         self.store().admits(algorithm)?;
-        self.local.admits(algorithm)
+        self.local().admits(algorithm)
     }
 
     fn stats(&self) -> Stats {
-        let (inner, local) = (self.store().stats(), self.local.stats());
+        let (inner, local) = (self.store().stats(), self.local().stats());
         Stats {
             buckets: inner.buckets.or(local.buckets),
             max_buckets: inner.max_buckets.or(local.max_buckets),
             evictions: inner.evictions.or(local.evictions),
-            is_open: Some(self.breakers.is_open()),
+            is_open: Some(self.breakers.are_shown(self.servers())),
         }
     }
 }
-
-/// Returns whether this process can answer for the store. It cannot refund what the store has charged.
-fn may_be_local(batch: &Batch<'_>) -> bool {
-    matches!(batch.operation, Operation::Check | Operation::Spend) || batch.members.is_empty()
-}
-
-/// The error for a limit that refuses while the store does not answer.
-#[derive(Debug, Error)]
-#[error("the store does not answer, and a limit refuses requests that it cannot count")]
-struct RefusedByLimit;
 
 /// The error for a store that is not asked because its breaker is open.
 #[derive(Debug, Error)]

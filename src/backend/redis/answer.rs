@@ -37,7 +37,7 @@ impl ScriptAnswer {
     /// Reads the answer to one caller: an array or, after an error, a text.
     pub(super) fn read(reply: &Value) -> Result<Self, Failure> {
         if let Value::String(text) = reply {
-            return Err(RedisError::refused(text).into());
+            return Err(Failure::refused(text));
         }
         let answer = Self::parse(reply).ok_or_else(|| Failure::garbled(reply))?;
         answer.now.validate()?;

@@ -43,7 +43,7 @@ pub(super) fn answer_bucket(
     let (first, second, passed) = match found {
         Some(first @ Value::Integer(_)) => (first, &Value::Integer(0), &all),
         Some(Value::Array(found)) => match &found[..] {
-            [Value::String(fault), ..] => return Err(RedisError::refused(fault).into()),
+            [Value::String(fault), ..] => return Err(Failure::refused(fault)),
             [first, second, passed] => (first, second, passed),
             _ => return Err(garbled().into()),
         },
@@ -56,7 +56,7 @@ pub(super) fn answer_bucket(
         // denied.
         for place in places {
             answers[place.call] = match place.spend.apply(&stored, us) {
-                Some(_) => Err(RedisError::refused(fault).into()),
+                Some(_) => Err(Failure::refused(fault)),
                 None => Ok(ScriptAnswer::of_spend(false, now, stored.clone())),
             };
         }
@@ -89,7 +89,7 @@ fn answer_grants(
     let garbled = || RedisError::Garbled(format!("{found:?}"));
     let (value, granted) = match found {
         Some(Value::Array(found)) => match &found[..] {
-            [Value::String(fault)] => return Err(RedisError::refused(fault).into()),
+            [Value::String(fault)] => return Err(Failure::refused(fault)),
             // A large value is not in the answer. Each spend has its own.
             [Value::Integer(_), reports @ ..] if reports.len() == places.len() => {
                 for (place, report) in places.iter().zip(reports) {
@@ -155,7 +155,7 @@ fn refuse_grants(
         let (tiers, most, least) = place.spend.of_tiers()?;
         answers[place.call] = match stored.request(tiers, most, least)? {
             (0, _) => Ok(answer_of_grant(0, now, stored.clone())),
-            _ => Err(RedisError::refused(fault).into()),
+            _ => Err(Failure::refused(fault)),
         };
     }
     Some(())
@@ -169,7 +169,7 @@ fn answer_of_grant(granted: u32, now: Timestamp, mut stored: StoredTiers) -> Scr
 /// Reads the answer to one spend from a large value: the granted units, and the report of the state.
 fn answer_of_report(answer: &Value, now: Timestamp) -> Result<ScriptAnswer, Failure> {
     let read = match answer {
-        Value::String(fault) => return Err(RedisError::refused(fault).into()),
+        Value::String(fault) => return Err(Failure::refused(fault)),
         Value::Array(answer) => answer.split_first().and_then(|(granted, report)| {
             let granted = granted.as_u64()?.try_into().ok()?;
             Some((

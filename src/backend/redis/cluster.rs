@@ -73,6 +73,8 @@ struct Kept {
 struct SlotTable {
     slots: Box<[u16]>,
     links: Vec<Arc<Link>>,
+    /// Whether a slot has no known master.
+    has_gaps: bool,
 }
 
 /// A slot without a known master.
@@ -127,6 +129,14 @@ impl Cluster {
         link.is_some_and(|link| link.pulse().has_decided(since))
     }
 
+    /// Returns whether a server is a master. The unknown server is one as long as some slots have no master.
+    pub(super) fn is_current(&self, server: ServerId) -> bool {
+        match server {
+            ServerId::UNKNOWN => self.shared.table.load().has_gaps,
+            server => self.master(server).is_some(),
+        }
+    }
+
     /// Returns the address of a master.
     pub(super) fn address(&self, server: ServerId) -> Option<String> {
         self.master(server).map(|link| link.server().to_string())
@@ -143,7 +153,7 @@ impl Cluster {
         self.begin()?;
         loop {
             let table = self.shared.table.load_full();
-            if !table.links.is_empty() && !table.slots.contains(&NOBODY) {
+            if !table.links.is_empty() && !table.has_gaps {
                 for link in &table.links {
                     link.connected().await?;
                 }
@@ -263,6 +273,7 @@ impl ClusterState {
             let link = self.link_to(range.primary.clone());
             table.assign(range.start, range.end, link);
         }
+        table.has_gaps = table.slots.contains(&NOBODY);
         let now = Instant::now();
         lock(&self.links).retain(|_, kept| {
             let listed = table.links.iter().any(|link| Arc::ptr_eq(link, &kept.link));
@@ -299,6 +310,7 @@ impl SlotTable {
         Self {
             slots: vec![NOBODY; SLOTS].into(),
             links: Vec::new(),
+            has_gaps: true,
         }
     }
 

@@ -35,12 +35,53 @@ pub enum RedisError {
          tollgate, and that nothing else writes to its keys"
     )]
     Garbled(String),
+    /// The key of a bucket holds a value that is not a bucket. The error concerns only the requests of this bucket.
+    #[error(
+        "the key `{key}` is not a bucket, because {found}: reset this bucket or remove the key; if the value returns, \
+         something else uses these keys: give tollgate a prefix of its own"
+    )]
+    NotABucket {
+        /// The key, without the id if ids are secret.
+        key: String,
+        /// What is wrong with the value.
+        found: BrokenValue,
+    },
     /// The URL or the configuration is not valid for a client.
     #[error("cannot create a Redis client from this configuration: {0}")]
     Config(String),
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(#[from] Finding),
+}
+
+/// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
+/// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum BrokenValue {
+    /// It is a list, a set or another type, and no string.
+    #[error("its value is of another type (WRONGTYPE)")]
+    OfAnotherType,
+    /// It is a string that this crate has not written.
+    #[error("tollgate has not written its value")]
+    Unreadable,
+}
+
+impl BrokenValue {
+    /// Reads the error of a script: the place of the key in its call, counted from 0, and what is wrong with it.
+    fn parse(reply: &str) -> Option<(usize, Self)> {
+        let found = match code(reply) {
+            "WRONGTYPE" => return Some((0, Self::OfAnotherType)),
+            "BROKEN" => match reply.contains("BROKEN type") {
+                true => Self::OfAnotherType,
+                false => Self::Unreadable,
+            },
+            _ => return None,
+        };
+        let mut words = reply.split_whitespace();
+        let place = words.find_map(|word| word.parse::<usize>().ok());
+        Some((place.map_or(0, |place| place.saturating_sub(1)), found))
+    }
 }
 
 impl RedisError {
@@ -66,7 +107,11 @@ impl RedisError {
         const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
         match self {
             Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
-            Self::Busy | Self::TooLarge(_) | Self::Config(_) | Self::Check(_) => true,
+            Self::Busy
+            | Self::TooLarge(_)
+            | Self::NotABucket { .. }
+            | Self::Config(_)
+            | Self::Check(_) => true,
             Self::Timeout | Self::Disconnected(_) | Self::Garbled(_) => false,
         }
     }
@@ -116,8 +161,8 @@ const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
 /// Adds a remedy to errors that are caused by a server's configuration.
 fn explained(reply: &str) -> String {
     match remedy(reply) {
-        Some(remedy) => format!("{reply} ({remedy})"),
-        None => reply.to_owned(),
+        Some(remedy) if !reply.contains(remedy) => format!("{reply} ({remedy})"),
+        _ => reply.to_owned(),
     }
 }
 
@@ -138,21 +183,18 @@ fn remedy(reply: &str) -> Option<&'static str> {
              log; `stop-writes-on-bgsave-error no` lets it write without snapshots"
         }
         "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
-        "READONLY" => return None,
-        "WRONGTYPE" => SOMEBODY_ELSE,
+        "READONLY" => {
+            "it is a replica: if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
+        }
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
         _ if reply.contains("unknown command") && reply.contains("SENTINEL") => NO_SENTINEL,
         _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
-        // The stored value is not a number.
-        "ERR" if reply.contains("user_script") || reply.contains("not a bucket") => SOMEBODY_ELSE,
         _ => return None,
     };
     Some(remedy)
 }
-
-const SOMEBODY_ELSE: &str = "something else uses these keys: give tollgate a prefix of its own";
 
 /// Returns the code of an error. Before Redis 7, a script's errors begin with `ERR Error running script`, and the error
 /// itself follows a hyphen.
@@ -182,8 +224,12 @@ pub(super) enum Failure {
     /// The keys are being moved to another server.
     Ask(Redirect),
     InvalidNow(InvalidNow),
+    /// The value of a key, by its place in the call, is not a bucket. Nothing was done.
+    NotABucket(usize, BrokenValue),
     /// Nothing was sent.
     Unsent(RedisError),
+    /// A part of a batch may have been charged.
+    Partly(RedisError),
     Redis(RedisError),
 }
 
@@ -225,6 +271,43 @@ impl Failure {
         }
     }
 
+    /// Reads the text of an error, which a script answers.
+    pub(super) fn refused(reply: &str) -> Self {
+        match BrokenValue::parse(reply) {
+            Some((place, found)) => Self::NotABucket(place, found),
+            None => RedisError::refused(reply).into(),
+        }
+    }
+
+    /// Returns the failure of a batch, in which the keys of this call have other places.
+    pub(super) fn within(self, places: &[usize]) -> Self {
+        match self {
+            Self::NotABucket(place, found) => {
+                Self::NotABucket(places.get(place).copied().unwrap_or(0), found)
+            }
+            failure => failure,
+        }
+    }
+
+    /// Returns the same failure in a form that nobody answers with another attempt.
+    pub(super) fn final_one(self) -> Self {
+        match self {
+            Self::NoScript | Self::TryAgain | Self::Moved(_) | Self::Ask(_) => {
+                Self::Redis(self.into())
+            }
+            failure => failure,
+        }
+    }
+
+    /// Returns whether the call has certainly changed nothing.
+    pub(super) fn is_certain(&self) -> bool {
+        match self {
+            Self::Partly(_) => false,
+            Self::Redis(error) => error.is_certain(),
+            _ => true,
+        }
+    }
+
     pub(super) fn garbled(reply: &Value) -> Self {
         Self::Redis(RedisError::Garbled(format!("{reply:?}")))
     }
@@ -239,6 +322,7 @@ impl From<Error> for Failure {
             Some("TRYAGAIN") => Self::TryAgain,
             Some("MOVED") if let Some(to) = redirect() => Self::Moved(to),
             Some("ASK") if let Some(to) = redirect() => Self::Ask(to),
+            _ if BrokenValue::parse(reply).is_some() => Self::refused(reply),
             _ => Self::Redis(error.into()),
         }
     }
@@ -265,7 +349,11 @@ impl From<Failure> for RedisError {
                 Self::Refused(explained("MOVED to another server"))
             }
             Failure::InvalidNow(error) => Self::Refused(error.to_string()),
-            Failure::Unsent(error) | Failure::Redis(error) => error,
+            Failure::NotABucket(_, found) => Self::NotABucket {
+                key: "?".to_owned(),
+                found,
+            },
+            Failure::Unsent(error) | Failure::Partly(error) | Failure::Redis(error) => error,
         }
     }
 }
@@ -274,9 +362,13 @@ impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::InvalidNow(error) => error.into(),
+            Failure::Partly(error) => Self::unavailable(error),
             failure => {
                 let is_unsent = matches!(failure, Failure::Unsent(_));
                 match RedisError::from(failure) {
+                    error @ (RedisError::NotABucket { .. } | RedisError::TooLarge(_)) => {
+                        Self::Undecidable(error.into())
+                    }
                     error if error.is_read_only() => Self::Moving(error.into()),
                     error if is_unsent || error.is_certain() => Self::not_done(error),
                     error => Self::unavailable(error),
@@ -324,10 +416,6 @@ mod tests {
                 "OOM command not allowed when used memory > 'maxmemory'.",
                 "raise `maxmemory`",
             ),
-            (
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-                SOMEBODY_ELSE,
-            ),
         ] {
             for text in [
                 format!("{error} script: 0123, on @user_script:47."),
@@ -335,13 +423,35 @@ mod tests {
                     "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: -{error}"
                 ),
             ] {
-                let explained = explained(&text);
-                assert!(explained.contains(remedy), "{explained}");
-                assert_eq!(
-                    explained.matches(SOMEBODY_ELSE).count(),
-                    usize::from(remedy == SOMEBODY_ELSE)
-                );
+                let once = explained(&text);
+                assert!(once.contains(remedy), "{once}");
+                assert_eq!(explained(&once), once);
             }
         }
+    }
+
+    #[test]
+    fn value_that_is_no_bucket_is_an_error_of_its_key() {
+        let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        for (text, expected) in [
+            (wrong, (0, BrokenValue::OfAnotherType)),
+            (
+                "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: -WRONGTYPE Operation",
+                (0, BrokenValue::OfAnotherType),
+            ),
+            ("BROKEN value", (0, BrokenValue::Unreadable)),
+            ("BROKEN value 3", (2, BrokenValue::Unreadable)),
+            ("BROKEN type 2", (1, BrokenValue::OfAnotherType)),
+        ] {
+            assert_eq!(BrokenValue::parse(text), Some(expected), "{text}");
+            let failure = Failure::refused(text).within(&[7, 8, 9]);
+            let place = 7 + expected.0;
+            assert!(
+                matches!(failure, Failure::NotABucket(at, _) if at == place),
+                "{failure:?}"
+            );
+            assert!(matches!(failure.into(), BackendError::Undecidable(_)));
+        }
+        assert_eq!(BrokenValue::parse("OOM command not allowed"), None);
     }
 }

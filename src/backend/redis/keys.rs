@@ -100,6 +100,23 @@ impl KeyForm {
         self
     }
 
+    /// Returns the key of a member's bucket for logs and errors, without an id that is secret.
+    pub(super) fn shown(&self, member: &Member<'_>) -> String {
+        if !member.secret {
+            return self.key(member);
+        }
+        let mut key = String::new();
+        for part in &self.parts {
+            match part {
+                KeyPart::Text(text) => key.push_str(text),
+                KeyPart::Limit => append(&mut key, member.key.limit),
+                KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
+                KeyPart::Id | KeyPart::Tag => key.push_str("<secret>"),
+            }
+        }
+        key
+    }
+
     /// Returns the key of a member's bucket.
     pub(super) fn key(&self, member: &Member<'_>) -> String {
         let mut key = String::with_capacity(64);

@@ -5,7 +5,8 @@
 //! sent together. As soon as the waiting calls fill one script call, they are also sent, because no further call could
 //! join them.
 //!
-//! A call in flight can be in a future that nobody polls any more. After its deadline, it holds no other call back.
+//! Tasks send the calls. A runtime can stop to run its tasks without ending. After its deadline, a call in flight holds no
+//! other call back.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,7 +18,7 @@ use std::{
 };
 
 use ahash::RandomState;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{answer::ScriptAnswer, call::ScriptCall, deadline::Deadline, error::Failure};
@@ -64,18 +65,18 @@ pub(super) struct WaitingCall {
 /// The result of a call that waited.
 pub(super) enum Reply {
     Answer(Result<ScriptAnswer, Failure>),
-    /// The server refused the call's group and did nothing. The call can be sent alone.
+    /// The server refused the call's group and did nothing, or the group was never sent. The call can be sent alone.
     Alone(Box<ScriptCall>),
 }
 
 /// The next step of a call that has entered a lane.
 pub(super) enum Entered {
-    /// Send the call, and leave the lane when it has ended.
-    Free(ScriptCall, Era),
+    /// Calls are not grouped. Send the call.
+    Ungrouped(ScriptCall),
     Waits {
         reply: oneshot::Receiver<Reply>,
-        /// Groups that are now full, to be sent at once. Leave the lane once for each of them.
-        full: SmallVec<[Vec<WaitingCall>; 2]>,
+        /// Groups to be sent at once. Leave the lane once for each of them.
+        ready: SmallVec<[Vec<WaitingCall>; 2]>,
         era: Era,
     },
 }
@@ -92,16 +93,8 @@ impl Lanes {
     /// Enters a lane with a call, in a runtime.
     pub(super) fn enter(&self, lane: u16, call: ScriptCall, deadline: Deadline) -> Entered {
         if self.together <= 1 {
-            return Entered::Free(call, self.next_era());
+            return Entered::Ungrouped(call);
         }
-        let mut lanes = self.lock();
-        let lane = match lanes.entry(lane) {
-            Entry::Vacant(free) => {
-                let lane = free.insert(Lane::new(self.next_era(), deadline));
-                return Entered::Free(call, lane.era);
-            }
-            Entry::Occupied(lane) => lane.into_mut(),
-        };
         let (sender, reply) = oneshot::channel();
         let waiting = WaitingCall {
             call,
@@ -109,16 +102,25 @@ impl Lanes {
             runtime: Handle::current(),
             reply: sender,
         };
+        let mut lanes = self.lock();
+        let lane = match lanes.entry(lane) {
+            Entry::Vacant(free) => {
+                let era = free.insert(Lane::new(self.next_era(), deadline)).era;
+                let ready = smallvec![vec![waiting]];
+                return Entered::Waits { reply, ready, era };
+            }
+            Entry::Occupied(lane) => lane.into_mut(),
+        };
         let is_late = lane.late.is_over();
         if is_late {
             (lane.era, lane.in_flight, lane.late) = (self.next_era(), 0, deadline);
         }
-        let mut full = lane.push(waiting, self.together);
+        let mut ready = lane.push(waiting, self.together);
         if is_late {
-            full.extend(lane.depart());
+            ready.extend(lane.depart());
         }
         let era = lane.era;
-        Entered::Waits { reply, full, era }
+        Entered::Waits { reply, ready, era }
     }
 
     /// Leaves a lane. If nothing else of the same era is in flight on it, takes the waiting calls, which are in flight from

@@ -22,6 +22,7 @@ use super::{
     config::{INTERNAL_TIMEOUT, LinkSettings},
     deadline::Deadline,
     error::{Failure, RedisError},
+    flight::Flight,
     group::Group,
     lanes::{Entered, Era, Lanes, Reply, WaitingCall},
     pulse::Pulse,
@@ -44,8 +45,9 @@ pub(super) struct Link {
 
 /// A call that has begun.
 enum Started<'a> {
+    /// It is never grouped, and its caller sends it.
     Alone(Answering<'a>),
-    /// It shares a script call.
+    /// A task of the link sends it, alone or with others.
     Waits(oneshot::Receiver<Reply>),
 }
 
@@ -159,7 +161,8 @@ impl Link {
         connected(client).await
     }
 
-    /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls.
+    /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls. A task
+    /// sends it, so a caller that is not polled delays no other one.
     pub(super) fn run<'a>(
         self: &'a Arc<Self>,
         lane: u16,
@@ -182,7 +185,7 @@ impl Link {
             // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
             match deadline.limit(reply).await? {
                 Ok(Reply::Answer(answer)) => answer,
-                Ok(Reply::Alone(call)) => self.boxed(*call, None, deadline).await,
+                Ok(Reply::Alone(call)) => self.boxed(*call, deadline).await,
                 // The runtime in which the call was sent has ended.
                 Err(_) => Err(RedisError::Timeout.into()),
             }
@@ -197,30 +200,20 @@ impl Link {
     ) -> Result<Started<'_>, RedisError> {
         call.validate()?;
         self.begin()?;
-        let (reply, full, era) = match self.lanes.enter(lane, call, deadline) {
-            Entered::Free(call, era) => {
-                let passage = Passage::new(self, lane, era);
-                return Ok(Started::Alone(self.boxed(call, Some(passage), deadline)));
+        match self.lanes.enter(lane, call, deadline) {
+            Entered::Ungrouped(call) => Ok(Started::Alone(self.boxed(call, deadline))),
+            Entered::Waits { reply, ready, era } => {
+                for calls in ready {
+                    Passage::new(self, lane, era).carry(calls);
+                }
+                Ok(Started::Waits(reply))
             }
-            Entered::Waits { reply, full, era } => (reply, full, era),
-        };
-        for waiting in full {
-            Passage::new(self, lane, era).carry(waiting);
         }
-        Ok(Started::Waits(reply))
     }
 
-    /// Decides one caller's call alone. The future is boxed, because it is large, and most callers share their calls.
-    fn boxed(
-        &self,
-        call: ScriptCall,
-        passage: Option<Passage>,
-        deadline: Deadline,
-    ) -> Answering<'_> {
-        Box::pin(async move {
-            let _passage = passage;
-            self.decide_alone(&call, false, deadline).await
-        })
+    /// Decides one caller's call in the future of the caller. The future is boxed, because it is large, and rarely needed.
+    fn boxed(&self, call: ScriptCall, deadline: Deadline) -> Answering<'_> {
+        Box::pin(async move { self.decide_alone(&call, false, deadline).await })
     }
 
     /// Decides one caller's call for a slot that this server is importing.
@@ -338,7 +331,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// A call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
+/// A script call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
 struct Passage {
     link: Arc<Link>,
     lane: u16,
@@ -354,39 +347,25 @@ impl Passage {
         }
     }
 
-    /// Sends the waiting calls, in a task that no single caller can cancel.
-    fn carry(self, waiting: Vec<WaitingCall>) {
+    /// Sends calls in a task, which no single caller can cancel or delay.
+    fn carry(self, calls: Vec<WaitingCall>) {
         // The runtime of the newest caller is the least likely to have stopped.
-        let runtime = waiting.last().map(|waiting| waiting.runtime.clone());
+        let runtime = calls.last().map(|newest| newest.runtime.clone());
         if let Some(runtime) = runtime {
-            runtime.spawn(self.deliver(waiting));
+            runtime.spawn(self.deliver(Flight::new(calls)));
         }
     }
 
-    async fn deliver(self, waiting: Vec<WaitingCall>) {
-        let Some(deadline) = waiting.iter().map(|waiting| waiting.deadline).max() else {
+    async fn deliver(self, mut flight: Flight) {
+        let Some(deadline) = flight.depart() else {
             return;
         };
-        let group = Group::new(waiting.iter().map(|waiting| &waiting.call));
+        let group = flight.group();
         let answers = self.link.decide(&group, false, deadline).await;
         drop(group);
         // Leave the lane first, so that the next calls are on their way while these are answered.
         drop(self);
-        let is_shared = waiting.len() > 1;
-        let mut answers = answers.map(Answers::into_iter);
-        for WaitingCall { call, reply, .. } in waiting {
-            let answer = match &mut answers {
-                Ok(answers) => answers.next().map(Reply::Answer),
-                Err(failure) if is_shared && failure.is_of_the_keys() => {
-                    Some(Reply::Alone(call.into()))
-                }
-                Err(failure) => Some(Reply::Answer(Err(failure.clone()))),
-            };
-            // A caller that has left by now stays charged.
-            if let Some(answer) = answer {
-                let _ = reply.send(answer);
-            }
-        }
+        flight.answer(answers);
     }
 }
 

@@ -56,6 +56,7 @@ mod config;
 mod connection;
 mod deadline;
 mod error;
+mod flight;
 mod group;
 mod inspection;
 mod keys;
@@ -90,7 +91,7 @@ use self::{
 pub use self::{
     builder::RedisBackendBuilder,
     config::ConnectionSource,
-    error::RedisError,
+    error::{BrokenValue, RedisError},
     keys::{KeyForm, KeyFormError},
 };
 use super::{Backend, BackendError, Begun, ServerId, async_trait};
@@ -190,10 +191,11 @@ impl RedisBackend {
         let call = metrics::StoreCall::start(&self.durations, batch.operation);
         let gives_up = deadline.filter(|deadline| *deadline < self.timeout);
         let decided = self.decide(batch, gives_up).await;
-        let decided = decided.map_err(BackendError::from);
+        let decided = decided.map_err(|failure| self.error(failure, batch));
         let result = match &decided {
             Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
             Err(BackendError::Moving(_)) => "moving",
+            Err(BackendError::Undecidable(_)) => "error",
             Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
                 match error.downcast_ref() {
                     Some(RedisError::Timeout) if gives_up.is_some() => "dropped",
@@ -204,6 +206,16 @@ impl RedisBackend {
         };
         call.ended(result);
         decided
+    }
+
+    /// Returns the error of a batch. It names the key of a value that is not a bucket.
+    fn error(&self, failure: Failure, batch: &Batch<'_>) -> BackendError {
+        let Failure::NotABucket(place, found) = failure else {
+            return failure.into();
+        };
+        let key = batch.members.get(place);
+        let key = key.map_or_else(String::new, |member| self.form.shown(member));
+        BackendError::Undecidable(RedisError::NotABucket { key, found }.into())
     }
 
     async fn decide(
@@ -263,6 +275,13 @@ impl backend::Servers for RedisBackend {
         match &self.watched.servers {
             RedisServers::Cluster(cluster) => cluster.has_decided(server, since),
             RedisServers::Single(_) => false,
+        }
+    }
+
+    fn is_current(&self, server: ServerId) -> bool {
+        match &self.watched.servers {
+            RedisServers::Cluster(cluster) => cluster.is_current(server),
+            RedisServers::Single(_) => true,
         }
     }
 

@@ -6,7 +6,10 @@
 //! 1. All slots are checked. If a voting member is denied, nothing is charged.
 //! 2. The voting members are spent, all slots at once. If one is denied now, because another request came in between,
 //!    the others are refunded.
-//! 3. The members that do not vote are spent last, once the batch has passed. They are never refunded.
+//! 3. The members that do not vote are spent last, once the batch has passed.
+//!
+//! If a slot fails with an error in phase 2 or 3, all confirmed charges are refunded as well. The error says that nothing
+//! was charged only if that is certain: each failed slot has charged nothing, and each other one was refunded.
 //!
 //! A batch within one slot takes the same phases while that slot is being moved to another server, because a script cannot
 //! run on keys of which some have moved.
@@ -33,7 +36,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    decision::Outcome,
+    decision::{Decision, Outcome},
     transaction::{Algorithm, Batch, Member, Mode, Operation, OwnedBatch},
 };
 
@@ -153,13 +156,19 @@ impl MultiSlotBatch<'_> {
             ([], _) => Ok(Outcome::new(Timestamp::default(), [])),
             ([group], operation) => {
                 let (slot, call) = group.call(operation, self.batch, self.form);
-                let answer = self.cluster.run(slot, &call, self.deadline).await?;
+                let answer = self.cluster.run(slot, &call, self.deadline).await;
+                let answer = answer.map_err(|failure| failure.within(&group.places))?;
                 answer.judge(self.batch)
             }
             (groups, Operation::Spend) => self.spend(groups).await,
             (groups, operation) => {
+                let answers = place(groups, self.run(groups, operation).await);
+                let answers = match operation {
+                    Operation::Check => without_charge(answers)?,
+                    _ => all_or_nothing(answers, false)?,
+                };
                 let mut states = States::of(self.batch);
-                states.take(self.batch, groups, self.run(groups, operation).await)?;
+                states.take(self.batch, groups, answers);
                 states.judge(self.batch)
             }
         }
@@ -167,7 +176,8 @@ impl MultiSlotBatch<'_> {
 
     async fn spend(&self, all: &[SlotMembers]) -> Result<Outcome, Failure> {
         let mut states = States::of(self.batch);
-        states.take(self.batch, all, self.run(all, Operation::Check).await)?;
+        let seen = place(all, self.run(all, Operation::Check).await);
+        states.take(self.batch, all, without_charge(seen)?);
         let expected = states.judge(self.batch)?;
         if !expected.passes(self.batch) {
             return Ok(expected);
@@ -183,7 +193,11 @@ impl MultiSlotBatch<'_> {
             cluster: Arc::clone(self.cluster),
             votes: self.calls(&votes[..first], Operation::Spend),
             tiers: self.calls(&votes[first..], Operation::Spend),
-            charged: votes.iter().map(|group| group.owned(self.batch)).collect(),
+            charged: votes
+                .iter()
+                .chain(&others)
+                .map(|group| group.owned(self.batch))
+                .collect(),
             form: self.form.clone(),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
@@ -191,21 +205,63 @@ impl MultiSlotBatch<'_> {
         };
         // A separate task, because it must refund its charges even if the caller leaves.
         let taken = self.deadline.limit(tokio::spawn(phase.run())).await?;
-        let (voted, offered) = taken.map_err(|_| RedisError::Timeout)?;
-        // An unknown outcome may be a charge. Converting it to an error keeps `apply` from repeating the batch.
-        states
-            .take(self.batch, &votes, voted)
-            .map_err(RedisError::from)?;
-        if let Some(offered) = offered {
-            states
-                .take(self.batch, &others, offered)
-                .map_err(RedisError::from)?;
-        }
+        let spent = taken.map_err(|_| RedisError::Timeout)?;
+        let mut groups = votes;
+        groups.extend(others);
+        let answers = place(&groups, spent.answers);
+        let answers = all_or_nothing(answers, spent.is_undone).map_err(Failure::final_one)?;
+        states.take(self.batch, &groups, answers);
         states.judge(self.batch)
     }
 }
 
 type SlotAnswers = Vec<Result<ScriptAnswer, Failure>>;
+
+/// The answers of phases 2 and 3, those of the votes first. Slots that were not asked have none.
+struct SpentSlots {
+    answers: SlotAnswers,
+    /// Whether each confirmed charge was refunded.
+    is_undone: bool,
+}
+
+/// Gives the keys in failures their places in the batch.
+fn place(groups: &[SlotMembers], answers: SlotAnswers) -> SlotAnswers {
+    let pairs = groups.iter().zip(answers);
+    let placed =
+        pairs.map(|(group, answer)| answer.map_err(|failure| failure.within(&group.places)));
+    placed.collect()
+}
+
+/// Returns the answers of checks, or a failure. Checks charge nothing, even if their outcome is unknown.
+fn without_charge(answers: SlotAnswers) -> Result<Vec<ScriptAnswer>, Failure> {
+    let answers: Result<_, _> = answers.into_iter().collect();
+    answers.map_err(|failure| match failure {
+        Failure::Redis(error) => Failure::Unsent(error),
+        failure => failure,
+    })
+}
+
+/// Returns the answers of all slots, or a failure. The failure is certain only if nothing was changed: no slot has an
+/// unknown outcome, and the changes of the others `are_undone`.
+fn all_or_nothing(answers: SlotAnswers, are_undone: bool) -> Result<Vec<ScriptAnswer>, Failure> {
+    let has_changed = !are_undone && answers.iter().any(Result::is_ok);
+    let (mut passed, mut worst) = (Vec::with_capacity(answers.len()), None::<Failure>);
+    for answer in answers {
+        match answer {
+            Ok(answer) => passed.push(answer),
+            Err(failure) => match &worst {
+                Some(worse) if failure.is_certain() || !worse.is_certain() => {}
+                _ => worst = Some(failure),
+            },
+        }
+    }
+    match worst {
+        None => Ok(passed),
+        // A reset can be repeated.
+        Some(failure) if !has_changed || matches!(failure, Failure::TryAgain) => Err(failure),
+        Some(failure) => Err(Failure::Partly(failure.into())),
+    }
+}
 
 /// Phases 2 and 3 of a spend. From here on, each charge is either kept or refunded.
 struct SpendPhase {
@@ -224,7 +280,7 @@ struct SpendPhase {
 
 impl SpendPhase {
     /// Charges the voting members and, if all of them pass, the others.
-    async fn run(self) -> (SlotAnswers, Option<SlotAnswers>) {
+    async fn run(self) -> SpentSlots {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
@@ -236,47 +292,98 @@ impl SpendPhase {
             }
             voted.push(self.cluster.run(*slot, call, self.deadline).await);
         }
-        if voted.iter().all(took) {
-            let others = run(&self.cluster, &self.others, self.deadline).await;
-            return (voted, Some(others));
-        }
-        // Only confirmed charges are refunded. If an answer was lost, the charge may not have been made, and its refund
-        // would give away units that others have paid for. The refunds have their own timeout, because the request's
-        // may be over by now. Without the refunds, the client would be denied for nothing.
-        let charged = self.charged.iter().zip(&voted);
-        let back: Vec<_> = charged
-            .filter(|(_, answer)| took(answer))
-            .filter_map(|((slot, batch), answer)| {
-                let call = refund_of(batch, answer.as_ref().ok()?, &self.form)?;
-                Some((*slot, call))
-            })
-            .collect();
-        for answer in run(&self.cluster, &back, Deadline::after(self.timeout)).await {
-            if let Err(failure) = answer {
-                let error = RedisError::from(failure);
-                tracing::debug!(%error, "a charge could not be refunded");
+        let mut answers = voted;
+        if answers.iter().all(took) {
+            answers.extend(run(&self.cluster, &self.others, self.deadline).await);
+            if answers.iter().all(Result::is_ok) {
+                let is_undone = false;
+                return SpentSlots { answers, is_undone };
             }
         }
-        (voted, None)
+        let is_undone = self.give_back(&answers).await;
+        SpentSlots { answers, is_undone }
+    }
+
+    /// Refunds the confirmed charges. Returns whether nothing of them is left.
+    ///
+    /// If an answer was lost, the charge may not have been made, and its refund would give away units that others have
+    /// paid for. The refunds have their own timeout, because the request's may be over by now. Without the refunds, the
+    /// client would be denied for nothing.
+    async fn give_back(&self, answers: &SlotAnswers) -> bool {
+        let pairs = self.charged.iter().zip(answers);
+        let charged = pairs.filter_map(|((slot, batch), answer)| {
+            let answer = answer.as_ref().ok().filter(|answer| answer.passes)?;
+            Some((*slot, SlotRefund::of(batch, answer)))
+        });
+        let charged: Vec<_> = charged.collect();
+        let refunds = charged.iter().filter_map(|(slot, refund)| {
+            let call = refund.call(&self.form)?;
+            Some((refund, (*slot, call)))
+        });
+        let (refunds, calls): (Vec<_>, Vec<_>) = refunds.unzip();
+        let answers = run(&self.cluster, &calls, Deadline::after(self.timeout)).await;
+        let mut is_undone = charged.iter().all(|(_, refund)| refund.is_complete);
+        for (refund, answer) in refunds.into_iter().zip(answers) {
+            let given_back = answer.and_then(|answer| refund.has_given_back(&answer));
+            is_undone &= given_back.unwrap_or_else(|failure| {
+                let error = RedisError::from(failure);
+                tracing::debug!(%error, "a charge could not be refunded");
+                false
+            });
+        }
+        is_undone
     }
 }
 
-/// Creates the call that refunds a batch by its receipts. Tiers have none.
-fn refund_of(charged: &OwnedBatch, answer: &ScriptAnswer, form: &KeyForm) -> Option<ScriptCall> {
-    charged.lend(|batch| {
-        let outcome = answer.judge(batch).ok()?;
-        let decisions = (0..batch.members.len()).map(|i| outcome.decision(batch, i, true));
-        let receipts: Vec<_> = decisions.map(|decision| decision?.receipt()).collect();
-        let refunded = batch.members.iter().zip(&receipts);
-        let refunded: Vec<_> = refunded
-            .filter_map(|(member, receipt)| {
-                let receipt = Some(receipt.as_ref()?);
-                Some(Member { receipt, ..*member })
-            })
-            .collect();
-        let call = ScriptCall::new(Operation::Refund, batch.now, refunded.iter(), form);
-        (!refunded.is_empty()).then_some(call)
-    })
+/// The refund of a slot's charges.
+struct SlotRefund {
+    batch: OwnedBatch,
+    /// Whether it refunds all of them. Tiers cannot be refunded.
+    is_complete: bool,
+}
+
+impl SlotRefund {
+    /// Creates the refund of a batch by its receipts.
+    fn of(charged: &OwnedBatch, answer: &ScriptAnswer) -> Self {
+        charged.lend(|batch| {
+            let outcome = answer.judge(batch).ok();
+            let decisions = outcome.iter().flat_map(|outcome| {
+                (0..batch.members.len()).filter_map(|i| outcome.decision(batch, i, true))
+            });
+            let decisions: Vec<_> = decisions.collect();
+            let receipts: Vec<_> = decisions.iter().map(Decision::receipt).collect();
+            let refunded = batch.members.iter().zip(&receipts);
+            let refunded: Vec<_> = refunded
+                .filter_map(|(member, receipt)| {
+                    let receipt = Some(receipt.as_ref()?);
+                    Some(Member { receipt, ..*member })
+                })
+                .collect();
+            let mut charged = decisions.iter().zip(&receipts);
+            let is_complete =
+                charged.all(|(decision, receipt)| receipt.is_some() || decision.granted() == 0);
+            let refund = Batch::new(Operation::Refund, &refunded).at(batch.now);
+            Self {
+                batch: OwnedBatch::from(&refund),
+                is_complete: is_complete && outcome.is_some(),
+            }
+        })
+    }
+
+    fn call(&self, form: &KeyForm) -> Option<ScriptCall> {
+        self.batch.lend(|batch| {
+            let call = ScriptCall::new(Operation::Refund, batch.now, batch.members.iter(), form);
+            (!batch.members.is_empty()).then_some(call)
+        })
+    }
+
+    /// Returns whether each charge was given back.
+    fn has_given_back(&self, answer: &ScriptAnswer) -> Result<bool, Failure> {
+        self.batch.lend(|batch| {
+            let outcome = answer.judge(batch)?;
+            Ok(outcome.answers().iter().all(|answer| answer.passed))
+        })
+    }
 }
 
 async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline) -> SlotAnswers {
@@ -302,14 +409,8 @@ impl States {
         }
     }
 
-    fn take(
-        &mut self,
-        batch: &Batch<'_>,
-        groups: &[SlotMembers],
-        answers: SlotAnswers,
-    ) -> Result<(), Failure> {
+    fn take(&mut self, batch: &Batch<'_>, groups: &[SlotMembers], answers: Vec<ScriptAnswer>) {
         for (group, answer) in groups.iter().zip(answers) {
-            let answer = answer?;
             // Each server has its own clock. The states are converted to the first server's clock, so that all figures
             // of a batch refer to one instant.
             let now = *self.now.get_or_insert(answer.now);
@@ -318,7 +419,6 @@ impl States {
                 self.clocks[*place] = answer.now;
             }
         }
-        Ok(())
     }
 
     fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {

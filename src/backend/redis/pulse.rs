@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use super::error::Failure;
+use super::error::{Failure, RedisError};
 use crate::backend::ServerId;
 
 /// Remembers the end of the last call to a server.
@@ -36,7 +36,9 @@ impl Pulse {
     /// Records the end of a call. A redirection counts as an answer.
     pub(super) fn ended<T>(&self, call: &Result<T, Failure>) {
         let decided_at = match call {
-            Err(Failure::Redis(_) | Failure::Unsent(_)) => 0,
+            // It was not sent.
+            Err(Failure::Redis(RedisError::TooLarge(_))) => return,
+            Err(Failure::Redis(_) | Failure::Unsent(_) | Failure::Partly(_)) => 0,
             _ => self.micros(Instant::now()),
         };
         self.decided_at.store(decided_at, Ordering::Relaxed);

@@ -56,6 +56,7 @@ pub(super) static USES: LazyLock<Script> = LazyLock::new(|| {
         include_str!("script/clock.lua"),
         include_str!("script/stored.lua"),
         include_str!("script/quotas.lua"),
+        include_str!("script/units.lua"),
         include_str!("script/uses.lua")
     ))
 });
@@ -76,6 +77,7 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
         include_str!("script/clock.lua"),
         include_str!("script/stored.lua"),
         include_str!("script/tiers.lua"),
+        include_str!("script/units.lua"),
         include_str!("script/windows.lua"),
         include_str!("script/quotas.lua"),
         include_str!("script/batch.lua")

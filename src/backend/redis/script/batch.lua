@@ -45,11 +45,11 @@ local function load(key, algorithm)
   if has_text[algorithm] then
     bucket.text, bucket.fault = read_text(stored, algorithm)
   elseif stored then
-    bucket.us = tonumber(stored)
-    if not bucket.us then
+    local us = tonumber(stored)
+    if us and us >= 1e15 and us < END and #stored == 16 then
+      bucket.us = us
+    else
       bucket.us, bucket.frac, bucket.fault = parse(stored)
-    elseif bucket.us < 0 then
-      bucket.fault = 'ERR not a bucket'
     end
   end
   return bucket
@@ -67,7 +67,7 @@ local function find_large(key)
     return nil
   end
   local units = units_of(nil, key, (length - 1) / 8)
-  units.ends[0] = struct.unpack('<d', head, 2)
+  units.ends[0] = checked(struct.unpack('<d', head, 2))
   return {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false, units = units}
 end
 
@@ -233,8 +233,10 @@ function ask.W(verb, bucket, at)
 end
 
 function ask.Q(verb, bucket, at)
-  local start, used = string.match(bucket.text, '^Q(%d+):(%d+)$')
-  start, used = tonumber(start or 0), tonumber(used or 0)
+  local start, used, fault = read_quota(text_of(bucket, 'Q'))
+  if fault then
+    error(fault, 0)
+  end
   local fits, new_start, new_used, ends = use(verb, start, used, at + 1)
   if not new_start or verb == 'vote' then
     return start, used, fits, 6
@@ -254,6 +256,26 @@ end
 -- For each member of the current batch: its bucket, the function that makes its change, and two arguments of that
 -- function.
 local found, changes, first, second = {}, {}, {}, {}
+-- The number of the member that is being asked for.
+local asked_for = 0
+
+-- Returns the error for a member's bucket. It names the member if only its bucket is broken.
+local function fault_of(fault)
+  return string.find(fault, '^BROKEN') and fault .. ' ' .. asked_for or fault
+end
+
+-- Asks for the bucket of a reset, because the reply contains the old state. A reset also removes a value that cannot be
+-- read, whose state is empty.
+local function ask_reset(asks, bucket, at)
+  if not bucket.fault then
+    local is_read, seen, number, passes, arguments = pcall(asks, 'look', bucket, at)
+    if is_read then
+      return seen, number, passes, arguments
+    end
+  end
+  bucket.us, bucket.frac, bucket.text, bucket.fault, bucket.units = 0, 0, '', false, nil
+  return asks('look', bucket, at)
+end
 
 -- Decides a batch whose arguments begin at `at` and whose keys follow `nth`.
 local function decide(at, nth)
@@ -267,17 +289,20 @@ local function decide(at, nth)
   for i = 1, members do
     local key, verb = KEYS[nth + i], ARGV[at - 1]
     local is_wide = ARGV[at] == 'W' and tonumber(ARGV[at + 2]) > SMALL_WINDOW
-    local bucket = is_wide and find_large(key) or load(key, ARGV[at])
-    if bucket.fault then
-      return bucket.fault
+    asked_for = i
+    -- The whole value of a bucket that is reset is read, so that a broken one can be removed.
+    local bucket = is_wide and verb ~= 'reset' and find_large(key) or load(key, ARGV[at])
+    local is_broken = bucket.fault and string.find(bucket.fault, '^BROKEN')
+    if bucket.fault and not (is_broken and verb == 'reset') then
+      return fault_of(bucket.fault)
     end
     local asks = ask[ARGV[at]] or ask_gcra
     found[i] = bucket
-    -- A reset reads the bucket first, because the reply contains the old state.
-    local asked = verb == 'reset' and 'look' or verb
-    reply[2 * i + 1], reply[2 * i + 2], fits, arguments, changes[i], first[i], second[i] = asks(asked, bucket, at)
     if verb == 'reset' then
+      reply[2 * i + 1], reply[2 * i + 2], fits, arguments = ask_reset(asks, bucket, at)
       changes[i], first[i], second[i] = keep, 0, 0
+    else
+      reply[2 * i + 1], reply[2 * i + 2], fits, arguments, changes[i], first[i], second[i] = asks(verb, bucket, at)
     end
     passes = passes and (fits or verb == 'offer')
     has_large = has_large or changes[i] and at_once[changes[i]]
@@ -309,7 +334,7 @@ local function try(at, nth)
   if done then
     return reply
   end
-  return type(reply) == 'table' and reply.err or 'ERR ' .. reply
+  return fault_of(error_of(reply))
 end
 
 -- Writes the changed buckets. Returns the error if the server refuses the first write.

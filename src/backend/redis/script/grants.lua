@@ -162,7 +162,7 @@ while key do
   -- A broken value must not fail the spends of other clients in the same call.
   local done, answer = try(decide, bucket, count)
   if not done then
-    answer = {type(answer) == 'table' and answer.err or 'ERR ' .. answer}
+    answer = {error_of(answer)}
   end
   reply[at], at = answer, at + 1
 end

@@ -44,6 +44,20 @@ local function period(at, length, shift)
   return math.max(start, 0), start + length
 end
 
+-- Returns the start of the period and the used amount of a value, or an error if this crate has not written it. An empty
+-- text has none.
+local function read_quota(text)
+  if text == '' then
+    return 0, 0
+  end
+  local start, used = string.match(text, '^Q(%d+):(%d+)$')
+  start, used = tonumber(start), tonumber(used)
+  if not (start and start < END and used < 4294967296) then
+    return 0, 0, BROKEN_VALUE
+  end
+  return start, used
+end
+
 -- Returns the part of a stored state that still counts: nothing if the stored period has ended.
 local function current(start, used, length, shift)
   -- The end is computed from the stored start, under the limit in force. So a client does not get a second quota when

@@ -12,7 +12,7 @@ local stored_us, stored_frac, fault = 0, 0, nil
 local stored = redis.call('GET', KEYS[1])
 if stored then
   stored_us = tonumber(stored)
-  if not stored_us then
+  if not (stored_us and stored_us >= 1e15 and stored_us < END and #stored == 16) then
     stored_us, stored_frac, fault = parse(stored)
   end
   if fault then

@@ -30,7 +30,7 @@ while key do
   local stored, us, frac, fault = pcall('GET', key), 0, 0, nil
   if stored then
     us = tonumber(stored)
-    if not us then
+    if not (us and us >= 1e15 and us < END and #stored == 16) then
       us, frac, fault = parse(stored)
     end
   end

@@ -25,6 +25,16 @@ local MOST_NUMBERS = 1000
 
 local INACTIVE, ACTIVE, COOLDOWN = 0, 1, 2
 
+-- Returns the text of a raised error. Anything but an error of the server means that a value is broken.
+local function error_of(raised)
+  if type(raised) == 'table' then
+    return string.find(raised.err, 'WRONGTYPE', 1, true) and BROKEN_TYPE or raised.err
+  elseif string.find(raised, '%-%u%u%u') then
+    return 'ERR ' .. raised
+  end
+  return BROKEN_VALUE
+end
+
 local function span(text)
   local us = tonumber(text)
   return us < 0 and huge or us
@@ -65,6 +75,31 @@ local function resize(tiers, value)
     .. sub(value, 1 + HEAD + TIER * stored)
 end
 
+-- Fails if no grants lead to a state. The units of a large value are checked when they are read.
+local function check_state(tiers, state)
+  local last, area = state[3], 4 * #tiers + 4
+  if not (last >= 0 and last < END and last % 1 == 0) then
+    error(BROKEN_VALUE, 0)
+  end
+  for record = 4, 4 * #tiers, 4 do
+    local entry, kept, ring = state[record], state[record + 1], state[record + 3]
+    local is_possible = entry < 0 and kept == 0 or entry >= 0 and entry <= last and entry % 1 == 0
+    -- Loops run over the units, so a broken value must not have more of them than places.
+    if not is_possible or ring > 0 and kept > ring or ring > MOST_PLACES then
+      error(BROKEN_VALUE, 0)
+    end
+    local before = 0
+    for nth = 0, ring > 0 and not state.value and kept - 1 or -1 do
+      local at = state[area + (state[record + 2] + nth) % ring]
+      if not (at and at >= before and at <= last and at % 1 == 0) then
+        error(BROKEN_VALUE, 0)
+      end
+      before = at
+    end
+    area = area + ring
+  end
+end
+
 -- Reads a value, which is empty if there is no bucket. Returns the state, and the number of its numbers.
 local function read_tiers(tiers, value)
   if value == '' then
@@ -74,20 +109,14 @@ local function read_tiers(tiers, value)
   end
   local places, state = (#value - HEAD - TIER * #tiers) / 8, nil
   if places < 0 or places % 1 > 0 then
-    error('not a bucket', 0)
+    error(BROKEN_VALUE, 0)
   elseif #value <= SMALL then
     state = {unpack(format_of(tiers, places), value)}
   else
     state = {unpack(format_of(tiers, 0), value)}
     state.value = value
   end
-  for record = 4, 4 * #tiers, 4 do
-    -- Loops run over the units, so a broken value must not have more of them than places.
-    local ring = state[record + 3]
-    if ring > 0 and state[record + 1] > ring or ring > MOST_PLACES then
-      error('not a bucket', 0)
-    end
-  end
+  check_state(tiers, state)
   return state, 4 * #tiers + 3 + places
 end
 
@@ -100,7 +129,11 @@ local function unit(tiers, state, i, nth)
   local place = tiers[i].area + (state[4 * i + 2] + nth) % places
   if state.value then
     local from = HEAD + TIER * #tiers - 32 * #tiers - 31
-    return (unpack('<d', state.value, from + 8 * place))
+    local at = unpack('<d', state.value, from + 8 * place)
+    if not (at >= 0 and at <= state[3] and at % 1 == 0) then
+      error(BROKEN_VALUE, 0)
+    end
+    return at
   end
   return state[place]
 end

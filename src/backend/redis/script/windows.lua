@@ -1,7 +1,6 @@
 -- Buckets with windows. Precedes `batch.lua`.
 --
--- A value is `W` and the instant at which each unit was taken, in ascending order. Times are doubles, which hold them
--- exactly. Expired units may come first.
+-- `units.lua` describes the values. Expired units may come first.
 
 local MOST_UNITS = 4096
 -- The most units that are reported individually. For more units, the reply only has those that the figures depend on:
@@ -13,21 +12,40 @@ local SMALL_WINDOW = 64
 -- The number of units to read at once when a search has narrowed down to them.
 local BLOCK = 256
 
--- Returns the stored units of a value: either its whole text, or its key and the parts read so far.
+-- Returns the stored units of a value: either its whole text, or its key and the parts read so far. The units of a small
+-- value are checked here, and those of a large one when they are read.
 local function units_of(text, key, all)
-  return {text = text, key = key, all = all, from = 0, to = 0, block = '', ends = {}}
+  local instants, fault = nil, nil
+  if text and #text <= 1 + 8 * SMALL_WINDOW then
+    instants, fault = read_units(text)
+  elseif text and #text % 8 ~= 1 then
+    fault = BROKEN_VALUE
+  end
+  if fault then
+    error(fault, 0)
+  end
+  return {text = text, key = key, all = all, from = 0, to = 0, block = '', ends = {}, instants = instants}
+end
+
+local function checked(at)
+  if not (at >= 0 and at < END and at % 1 == 0) then
+    error(BROKEN_VALUE, 0)
+  end
+  return at
 end
 
 -- Returns the instant at which a unit was taken. The oldest unit is number 0.
 local function taken(units, nth)
-  if units.text then
-    return (struct.unpack('<d', units.text, 2 + 8 * nth))
+  if units.instants then
+    return units.instants[nth + 1]
+  elseif units.text then
+    return checked(struct.unpack('<d', units.text, 2 + 8 * nth))
   elseif nth >= units.from and nth < units.to then
-    return (struct.unpack('<d', units.block, 1 + 8 * (nth - units.from)))
+    return checked(struct.unpack('<d', units.block, 1 + 8 * (nth - units.from)))
   end
   local at = units.ends[nth]
   if not at then
-    at = struct.unpack('<d', redis.call('GETRANGE', units.key, 1 + 8 * nth, 8 + 8 * nth))
+    at = checked(struct.unpack('<d', redis.call('GETRANGE', units.key, 1 + 8 * nth, 8 + 8 * nth)))
     units.ends[nth] = at
   end
   return at

@@ -1,0 +1,104 @@
+//! Decisions without the store.
+
+use thiserror::Error;
+
+use super::{
+    local::Local,
+    undecided::{UndecidedBatch, UndecidedUnits},
+};
+use crate::{
+    backend::BackendError,
+    decision::Outcome,
+    metrics,
+    transaction::{Batch, Member, OnFailure, Operation},
+};
+
+/// Decides while the store does not, as each limit says.
+#[derive(Debug)]
+pub(super) struct Meanwhile {
+    pub(super) local: Local,
+    pub(super) undecided: UndecidedUnits,
+    /// The policy of limits that have none.
+    pub(super) on_failure: OnFailure,
+    fallbacks: metrics::Fallbacks,
+}
+
+impl Meanwhile {
+    pub(super) fn new(local: Local) -> Self {
+        Self {
+            local,
+            undecided: UndecidedUnits::new(),
+            on_failure: OnFailure::Local,
+            fallbacks: metrics::Fallbacks::default(),
+        }
+    }
+
+    /// Decides without the store. `certain` means that the store has charged nothing.
+    pub(super) fn decide(
+        &self,
+        batch: &Batch<'_>,
+        certain: bool,
+        undecided: Option<UndecidedBatch<'_>>,
+    ) -> Result<Outcome, BackendError> {
+        let has = |policy| {
+            let mut members = batch.members.iter();
+            members.any(|member| self.policy_of(member) == policy)
+        };
+        if has(OnFailure::Refuse) {
+            self.fallbacks.count(OnFailure::Refuse);
+            return Err(match certain {
+                true => BackendError::not_done(RefusedByLimit),
+                false => BackendError::unavailable(RefusedByLimit),
+            });
+        }
+        self.fallbacks.count(match has(OnFailure::Local) {
+            true => OnFailure::Local,
+            false => OnFailure::Allow,
+        });
+        let is_local = |member: &Member<'_>| self.policy_of(member) == OnFailure::Local;
+        if !self.undecided.has_others(undecided.as_ref()) {
+            return self.local.decide(batch, is_local, certain);
+        }
+        let _turn = self.undecided.take_turn();
+        if let Some(denied) = self.denial(batch, undecided.as_ref())? {
+            return Ok(denied);
+        }
+        let decided = self.local.decide(batch, is_local, certain);
+        // Others count either this local charge or the undecided one.
+        drop(undecided);
+        decided
+    }
+
+    /// Returns the local denial of a batch if it would not pass once the other undecided charges are made.
+    pub(super) fn denial(
+        &self,
+        batch: &Batch<'_>,
+        own: Option<&UndecidedBatch<'_>>,
+    ) -> Result<Option<Outcome>, BackendError> {
+        let mut members = batch.members.iter();
+        if !may_be_local(batch) || members.any(|member| self.policy_of(member) == OnFailure::Refuse)
+        {
+            return Ok(None);
+        }
+        let is_local = |member: &Member<'_>| self.policy_of(member) == OnFailure::Local;
+        let others = |member: &Member<'_>| self.undecided.others(member, own);
+        self.local.denies_with(batch, is_local, others)
+    }
+
+    fn policy_of(&self, member: &Member<'_>) -> OnFailure {
+        match member.on_failure_or(self.on_failure) {
+            OnFailure::Refuse if member.shadow => OnFailure::Allow,
+            on_failure => on_failure,
+        }
+    }
+}
+
+/// Returns whether this process can answer for the store. It cannot refund what the store has charged.
+pub(super) fn may_be_local(batch: &Batch<'_>) -> bool {
+    matches!(batch.operation, Operation::Check | Operation::Spend) || batch.members.is_empty()
+}
+
+/// The error for a limit that refuses while the store does not answer.
+#[derive(Debug, Error)]
+#[error("the store does not answer, and a limit refuses requests that it cannot count")]
+struct RefusedByLimit;

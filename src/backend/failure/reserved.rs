@@ -1,0 +1,103 @@
+//! Local decisions about buckets for which the store is deciding other requests.
+
+use std::slice;
+
+use smallvec::SmallVec;
+
+use super::local::Local;
+use crate::{
+    backend::BackendError,
+    clock::Timestamp,
+    decision::{Answer, Outcome, Source, State, Stored},
+    gcra::Tat,
+    transaction::{Algorithm, Batch, Member, Mode, Operation},
+};
+
+impl Local {
+    /// Decides a batch as if `undecided` units of each bucket were spent, without a charge. Returns the denial, or `None`
+    /// if the batch passes.
+    pub(super) fn denies_with(
+        &self,
+        batch: &Batch<'_>,
+        is_meant: impl Fn(&Member<'_>) -> bool,
+        undecided: impl Fn(&Member<'_>) -> u32,
+    ) -> Result<Option<Outcome>, BackendError> {
+        let members = batch.members.iter();
+        let raised = members.map(|member| {
+            let units = match is_meant(member) && member.mode.votes() {
+                true => undecided(member),
+                false => 0,
+            };
+            Member {
+                cost: member.cost.saturating_add(units),
+                min_cost: member.min_cost.saturating_add(units),
+                ..*member
+            }
+        });
+        let raised: SmallVec<[Member<'_>; 4]> = raised.collect();
+        let mut pairs = batch.members.iter().zip(&raised);
+        if pairs.all(|(member, raised)| member.cost == raised.cost) {
+            return Ok(None);
+        }
+        let checks = Batch::new(Operation::Check, &raised).at(batch.now);
+        let checked = self.decide(&checks, is_meant, true)?;
+        let denies = !checked.passes(&checks);
+        Ok(denies.then(|| self.denial(batch, &raised, &checked)))
+    }
+
+    /// Returns the denial by a check with higher costs. Its figures are those of buckets that are used up.
+    fn denial(&self, batch: &Batch<'_>, raised: &[Member<'_>], checked: &Outcome) -> Outcome {
+        let (now, members) = (checked.now, batch.members.iter());
+        let shares = members.map(|member| self.share.algorithm(member.algorithm));
+        let shares: SmallVec<[Algorithm; 4]> = shares.collect();
+        let members = batch.members.iter().zip(raised).zip(&shares);
+        let answers = members.zip(checked.answers());
+        let answers = answers.map(|(((member, raised), share), answer)| {
+            match answer.passed || member.cost == raised.cost {
+                true => *answer,
+                false => used_up(member, share, now),
+            }
+        });
+        let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
+        denial.decided_by(shares).by(Source::Local)
+    }
+}
+
+/// Returns the denial of a member whose bucket is used up at `now`.
+fn used_up(member: &Member<'_>, algorithm: &Algorithm, now: Timestamp) -> Answer {
+    let most = match algorithm {
+        Algorithm::Gcra(gcra) => {
+            let (tolerance, wait_us) = (gcra.tolerance(), member.max_wait_us(gcra));
+            let us = now.as_micros() + tolerance.us + wait_us;
+            let tat = Tat {
+                us,
+                frac: tolerance.frac,
+            };
+            return Answer::new(State::Gcra(tat), false);
+        }
+        Algorithm::Quota(quota) => quota.quota(),
+        Algorithm::Window(window) => window.limit(),
+        Algorithm::Tiers(tiers) => tiers.max_units(),
+    };
+    let (mut stored, member) = (
+        [Stored::Nothing],
+        Member {
+            algorithm,
+            ..*member
+        },
+    );
+    let everything = Member {
+        cost: most,
+        min_cost: 1,
+        mode: Mode::SpendOnly,
+        ..member
+    };
+    let mut decide = |operation, member: &Member<'_>| {
+        let batch = Batch::new(operation, slice::from_ref(member));
+        Outcome::decide(&batch, now, &mut stored).ok()
+    };
+    decide(Operation::Spend, &everything);
+    let denied = decide(Operation::Check, &member);
+    let state = denied.and_then(|denied| Some(denied.answers().first()?.state));
+    Answer::new(state.unwrap_or(State::MISSING), false)
+}
