@@ -188,38 +188,6 @@ impl ShownBucket {
         }
     }
 
-    /// Returns the bucket after the cost of a request that does not wait was refunded, if it was charged.
-    pub(super) fn given_back(&self, is_charged: bool) -> Self {
-        match self {
-            Self::Gcra {
-                gcra,
-                tat,
-                now,
-                cost,
-                ..
-            } => Self::Gcra {
-                gcra: *gcra,
-                tat: match is_charged {
-                    true => gcra.before(*tat, *cost),
-                    false => *tat,
-                },
-                now: *now,
-                cost: *cost,
-                is_taken: false,
-                may_wait: false,
-            },
-            other => {
-                let mut given_back = other.clone();
-                if let Self::Window { is_taken, .. } | Self::Quota { is_taken, .. } =
-                    &mut given_back
-                {
-                    *is_taken = false;
-                }
-                given_back
-            }
-        }
-    }
-
     /// Returns the wait of the cost in line, if it is taken.
     pub(super) fn delay(&self) -> Duration {
         match self {

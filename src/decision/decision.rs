@@ -185,24 +185,6 @@ impl Decision {
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
-    /// Returns the decision for a request that declines to wait, after its charge was refunded.
-    pub(crate) fn without_waiting(&self) -> Self {
-        let denied = !self.delay().is_zero();
-        Self {
-            verdict: if denied {
-                Verdict::Denied
-            } else {
-                self.verdict
-            },
-            is_charged: false,
-            bucket: self
-                .bucket
-                .as_ref()
-                .map(|bucket| bucket.given_back(self.is_charged)),
-            ..self.clone()
-        }
-    }
-
     /// Returns whether the cost can wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {

@@ -16,6 +16,7 @@ mod recipes;
 mod responses;
 mod rule_choices;
 mod rules;
+mod seats;
 mod shadow_layer;
 mod shutdown;
 #[path = "../support/mod.rs"]
