@@ -188,6 +188,14 @@ impl ShownBucket {
         }
     }
 
+    /// Returns how many of `cost` tokens a refund has given back, if it has given back any.
+    pub(super) fn given_back(&self, cost: u32) -> u32 {
+        match self {
+            Self::Window { figures, .. } => figures.change.units(),
+            _ => cost,
+        }
+    }
+
     /// Returns the wait of the cost in line, if it is taken.
     pub(super) fn delay(&self) -> Duration {
         match self {

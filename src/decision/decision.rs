@@ -143,6 +143,14 @@ impl Decision {
         self.verdict == Verdict::Refunded
     }
 
+    /// Returns how many of `cost` tokens a refund has given back.
+    pub(crate) fn given_back(&self, cost: u32) -> u32 {
+        match &self.bucket {
+            Some(bucket) if self.refunded() => bucket.given_back(cost),
+            _ => 0,
+        }
+    }
+
     /// Returns whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {

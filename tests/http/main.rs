@@ -17,6 +17,7 @@ mod responses;
 mod rule_choices;
 mod rules;
 mod seats;
+mod settling;
 mod shadow_layer;
 mod shutdown;
 #[path = "../support/mod.rs"]
