@@ -49,8 +49,11 @@ pub struct Answer {
     pub passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub known: bool,
-    /// Whether the figures are those of leased units, not of the bucket.
+    /// Whether the request was decided with units that this process holds in advance. The state is then the one that the
+    /// store had last.
     pub(crate) leased: bool,
+    /// The units that this process holds in advance. The state counts them as charged.
+    pub(crate) held: u32,
 }
 
 impl Answer {
@@ -60,6 +63,7 @@ impl Answer {
         passed: true,
         known: false,
         leased: false,
+        held: 0,
     };
 
     /// Creates an answer.
@@ -70,13 +74,14 @@ impl Answer {
             passed,
             known: true,
             leased: false,
+            held: 0,
         }
     }
 
-    /// Marks the figures as those of leased units.
-    #[cfg(feature = "tokio")]
-    pub(crate) const fn leased(mut self) -> Self {
-        self.leased = true;
+    /// Marks the answer as one by leased units, of which so many are left.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) const fn leased(mut self, left: u32) -> Self {
+        (self.leased, self.held) = (true, left);
         self
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum ShownBucket {
         is_taken: bool,
         /// Whether the limit has a line and the cost may wait in it.
         may_wait: bool,
+        /// The part of the limit's burst that leases reserve.
+        reserved: u32,
     },
     Tiers {
         tiers: Tiers,
@@ -45,6 +47,8 @@ pub(super) enum ShownBucket {
         cost: u32,
         /// Whether the cost is taken.
         is_taken: bool,
+        /// The part of the limit's quota that leases reserve.
+        reserved: u32,
     },
     /// Nothing passes.
     Blocked,
@@ -82,6 +86,7 @@ impl ShownBucket {
                 now,
                 cost: member.cost,
                 is_taken,
+                reserved: member.reserved,
             }),
             _ => None,
         }
@@ -108,6 +113,7 @@ impl ShownBucket {
             cost: member.cost,
             is_taken,
             may_wait: member.max_wait_us(gcra) > 0,
+            reserved: member.reserved,
         }
     }
 
@@ -174,6 +180,20 @@ impl ShownBucket {
         }
     }
 
+    /// Returns what passes without being refused: what remains, and the room in the line.
+    pub(super) fn room(&self) -> u32 {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                may_wait: true,
+                ..
+            } => gcra.room(*tat, now.as_micros()).0,
+            other => other.remaining(),
+        }
+    }
+
     pub(super) fn remaining(&self) -> u32 {
         match self {
             Self::Gcra { gcra, tat, now, .. } => gcra.remaining(*tat, now.as_micros()),
@@ -194,6 +214,28 @@ impl ShownBucket {
             Self::Window { figures, .. } => figures.change.units(),
             _ => cost,
         }
+    }
+
+    /// Returns the bucket `us` later, if there were no other requests.
+    pub(super) fn later(mut self, us: u64) -> Self {
+        match &mut self {
+            Self::Gcra { now, .. } | Self::Quota { now, .. } => *now = now.later(us),
+            Self::Tiers { figures, now, .. } => {
+                (*figures, *now) = (figures.later(us), now.later(us));
+            }
+            Self::Window { figures, now, .. } => {
+                let left = match us {
+                    us if us >= figures.reset_after => figures.used,
+                    us if us >= figures.more_after => figures.used.min(1),
+                    _ => 0,
+                };
+                (*figures, *now) = (figures.later(us), now.later(us));
+                // At least these units have left by then.
+                figures.used -= left;
+            }
+            Self::Blocked => {}
+        }
+        self
     }
 
     /// Returns the wait of the cost in line, if it is taken.
@@ -283,6 +325,21 @@ fn shown_usage(quota: &Quota, usage: Usage, now: Timestamp, cost: u32, action: A
         Action::Probe => quota.spend(usage, now.as_micros(), cost).unwrap_or(usage),
         Action::ProbeDebit => quota.debit(usage, now.as_micros(), cost),
         _ => usage,
+    }
+}
+
+/// Returns a bucket's state as if it also held units that are charged in advance. A debt does not concern them.
+#[cold]
+pub(super) fn with_held(algorithm: &Algorithm, state: State, now: Timestamp, held: u32) -> State {
+    match (algorithm, state) {
+        (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+            State::Gcra(gcra.with_held(tat, now.as_micros(), held))
+        }
+        (Algorithm::Quota(quota), State::Quota(usage)) => {
+            let used = usage.used.min(quota.quota()).saturating_sub(held);
+            State::Quota(Usage { used, ..usage })
+        }
+        (_, state) => state,
     }
 }
 

@@ -31,6 +31,7 @@ impl Decision {
             cost,
             is_taken: charged.is_ok(),
             may_wait: false,
+            reserved: 0,
         };
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }
@@ -52,6 +53,7 @@ impl Decision {
             now,
             cost,
             is_taken: charged.is_ok(),
+            reserved: 0,
         };
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }
@@ -69,6 +71,7 @@ impl Decision {
             is_charged: passed,
             votes: true,
             fingerprint,
+            held: 0,
         }
     }
 }

@@ -78,6 +78,40 @@ impl Gcra {
         (held, (held < self.burst()).then_some(next))
     }
 
+    /// Returns the number of tokens that pass at `now`, at once or after a wait in line, and the time until it is one more;
+    /// `None` if it is never more.
+    pub(crate) fn room(&self, tat: Tat, now: u64) -> (u32, Option<Ticks>) {
+        let line = self.max_wait_us();
+        let lifted = self.lifted(tat, now);
+        let latest = self.horizon(now.saturating_add(line));
+        let headroom = self.subtract(latest, lifted);
+        let room = self.whole(headroom);
+        if room >= self.most_room() {
+            return (room, None);
+        }
+        let next = match room {
+            0 => self.wait_for_line(tat, now, 1, line),
+            _ => self.subtract(self.increment(room + 1), headroom),
+        };
+        (room, Some(next))
+    }
+
+    /// Returns the number of tokens that pass if the bucket is full and nobody waits.
+    pub(crate) fn most_room(&self) -> u32 {
+        self.whole(self.longest())
+    }
+
+    /// Returns the time in which an empty bucket fills, and the longest wait in its line.
+    pub(crate) fn longest(&self) -> Ticks {
+        self.add(self.tolerance(), Ticks::from_micros(self.max_wait_us()))
+    }
+
+    /// Returns the number of whole emission intervals in a span.
+    fn whole(&self, span: Ticks) -> u32 {
+        let tokens = self.units(span) / self.period_us();
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
     /// Returns the time from `now` until the bucket is full.
     #[doc(hidden)]
     #[must_use]

@@ -13,7 +13,12 @@ use super::{
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
-use crate::{key::Missing, limit::Limits, rule::Charge};
+use crate::{
+    decision::{BatchDecision, Decision},
+    key::Missing,
+    limit::Limits,
+    rule::Charge,
+};
 
 impl LayerConfig {
     /// Takes a seat for a request that may have to wait in line. Without one, the request is decided as if its rules had
@@ -39,7 +44,7 @@ impl LayerConfig {
         may_wait.then(|| self.room.enter()).flatten()
     }
 
-    /// Lets a request wait for its turn.
+    /// Lets a request wait for its turn. The response shows the figures of that instant.
     #[cold]
     pub(super) fn wait_in_line(
         self: &Arc<Self>,
@@ -53,6 +58,11 @@ impl LayerConfig {
             assessment: queued.assessment.clone(),
             settlement: queued.settlement.take(),
         };
+        let mut at_its_turn = BatchDecision::default();
+        let later = |decision: &Decision| decision.later(queued.delay);
+        let decisions = spent.decisions.iter().map(later);
+        decisions.for_each(|decision| at_its_turn.push(decision));
+        let spent = Verdicts::of(spent.charges, &at_its_turn);
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();
         let line = QueuedRequest {

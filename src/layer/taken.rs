@@ -24,6 +24,7 @@ pub(super) enum Start {
 pub(super) struct QueuedCharges {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
+    pub(super) delay: Duration,
     pub(super) turn: StartTime,
     /// Given up after the refund.
     _seat: Seat,
@@ -36,6 +37,7 @@ impl QueuedCharges {
         Self {
             assessment: taken.assessment,
             settlement: taken.settlement,
+            delay,
             turn: StartTime::after(delay),
             _seat: seat,
         }

@@ -7,6 +7,7 @@ mod axum;
 mod grpc;
 mod keys;
 mod layer;
+mod leases;
 mod limit_names;
 mod one_limit;
 mod pace;
@@ -23,4 +24,5 @@ mod shutdown;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
+mod waiting_figures;
 mod windows;

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::{
-    leasable::{Leasable, Stock},
+    leasable::{Holding, Leasable, Stock, period_of},
     moment::Moment,
 };
 use crate::{
     clock::Timestamp,
+    decision::State,
     transaction::{Member, OwnedMember, Receipt},
 };
 
 /// The number of uses between two sweeps from which a bucket is charged ahead.
 const HEAVY: u32 = 3;
+
+/// The longest time, in microseconds, by which an answer can overtake another one. A decision has its deadline.
+const OVERTAKEN: u64 = 1_000_000;
 
 /// The units of one bucket that this process has charged ahead.
 pub(super) struct LeasedBucket {
@@ -27,6 +31,8 @@ pub(super) struct LeasedBucket {
     most: u32,
     /// The units to hand out.
     held: Stock,
+    /// The state that the store had last, by the clock of this process, and the time of that answer by the store's.
+    said: Option<(State, Timestamp)>,
     /// The units taken by batches that are not decided yet.
     lent: u32,
     /// The units that are being charged at the store.
@@ -53,7 +59,7 @@ pub(super) struct Return {
 #[derive(Debug)]
 pub(super) enum LeaseAnswer {
     /// The cost was taken, and this much is left.
-    Taken(Stock),
+    Taken(Holding),
     /// More units are being charged. `Notify` wakes the caller when the charge ends.
     Wait(Arc<Notify>),
     /// The caller should charge this many units beyond its cost.
@@ -70,6 +76,7 @@ impl LeasedBucket {
             at: None,
             most: member.leased,
             held: Stock::default(),
+            said: None,
             lent: 0,
             coming: 0,
             portion: 0,
@@ -95,6 +102,9 @@ impl LeasedBucket {
         let is_same = self.algorithm == algorithm;
         let kept = if is_same { member.leased } else { 0 };
         let excess = self.give_up(self.held.units.saturating_sub(kept));
+        if !is_same {
+            self.said = None;
+        }
         (self.member, self.algorithm) = (OwnedMember::from(member), algorithm);
         self.most = member.leased;
         excess
@@ -111,7 +121,7 @@ impl LeasedBucket {
     pub(super) fn attempt(&mut self, cost: u32) -> LeaseAnswer {
         self.uses = self.uses.saturating_add(1);
         if self.take(cost) {
-            return LeaseAnswer::Taken(self.held);
+            return LeaseAnswer::Taken(self.holding());
         }
         if self.coming > 0 {
             return LeaseAnswer::Wait(Arc::clone(&self.waiting));
@@ -188,6 +198,31 @@ impl LeasedBucket {
         self.held
     }
 
+    pub(super) fn holding(&self) -> Holding {
+        Holding {
+            stock: self.held,
+            said: self.said.map(|(state, _)| state),
+        }
+    }
+
+    /// Records a state, if the store has answered it, at this instant of its clock. Returns the held units that the state
+    /// counts as charged. An answer that another one has overtaken is ignored, but not that of a store whose clock has
+    /// stepped back.
+    pub(super) fn hear(&mut self, state: State, at: Option<Timestamp>) -> u32 {
+        let last = self.said.map_or(0, |(_, last)| last.as_micros());
+        let is_late =
+            |at: &Timestamp| (1..OVERTAKEN).contains(&last.saturating_sub(at.as_micros()));
+        if let Some(at) = at.filter(|at| !is_late(at))
+            && self.algorithm.has_state(state)
+        {
+            self.said = Some((state, at));
+        }
+        match period_of(state) == self.held.period {
+            true => self.held.units,
+            false => 0,
+        }
+    }
+
     pub(super) fn uses(&self) -> u32 {
         self.uses
     }
@@ -219,6 +254,10 @@ impl LeasedBucket {
 
     fn give_up(&mut self, units: u32) -> Option<Return> {
         self.held.units -= units;
+        if let Some((state, _)) = &mut self.said {
+            let stock = Stock { units, ..self.held };
+            *state = self.algorithm.given_back(*state, stock);
+        }
         let member = self.member.lend();
         let charge = self.algorithm.charge(self.held);
         let receipt = Receipt::new(member.fingerprint, charge, units, false);

@@ -13,10 +13,14 @@ use indexmap::IndexMap;
 
 use super::{
     bucket::{LeaseAnswer, LeasedBucket, Return},
-    leasable::{Leasable, Stock},
+    leasable::{Holding, Leasable, Stock},
     moment::Moment,
 };
-use crate::transaction::{Fingerprint, Member};
+use crate::{
+    clock::Timestamp,
+    decision::State,
+    transaction::{Fingerprint, Member},
+};
 
 /// The number of shards, each with its own lock, and the number of buckets that fit into a shard.
 const SHARDS: usize = 16;
@@ -46,13 +50,13 @@ impl Pool {
     }
 
     /// Takes a member's cost, if enough is held. Returns the rest.
-    pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         if !shard.contains_key(&member.fingerprint) {
             return None;
         }
         let bucket = self.bucket(&mut shard, moment, member)?;
-        bucket.take(member.cost).then(|| bucket.held())
+        bucket.take(member.cost).then(|| bucket.holding())
     }
 
     /// Returns whether a charge is under way.
@@ -62,27 +66,26 @@ impl Pool {
     }
 
     /// Returns the held units, if they are enough for a member's cost.
-    pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(moment);
-        let held = bucket.held();
-        (held.units >= member.cost).then_some(held)
+        (bucket.held().units >= member.cost).then(|| bucket.holding())
     }
 
     /// Takes a member's cost for a batch that is not decided yet. Returns the rest.
-    pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = self.bucket(&mut shard, moment, member)?;
-        bucket.lend(member.cost).then(|| bucket.held())
+        bucket.lend(member.cost).then(|| bucket.holding())
     }
 
     /// Ends a loan. Returns the units held after it.
-    pub(super) fn lent(&self, bucket: Fingerprint, loan: Stock, is_spent: bool) -> Stock {
+    pub(super) fn lent(&self, bucket: Fingerprint, loan: Stock, is_spent: bool) -> Holding {
         let mut shard = self.lock(bucket);
-        shard.get_mut(&bucket).map_or(Stock::default(), |bucket| {
+        shard.get_mut(&bucket).map_or(Holding::default(), |bucket| {
             bucket.lent(loan, is_spent);
-            bucket.held()
+            bucket.holding()
         })
     }
 
@@ -93,6 +96,14 @@ impl Pool {
         bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
     }
 
+    /// Records the state of a bucket, if the store has answered it, at this instant of its clock. Returns the held units that
+    /// the state counts as charged.
+    pub(super) fn hear(&self, bucket: Fingerprint, state: State, at: Option<Timestamp>) -> u32 {
+        let mut shard = self.lock(bucket);
+        let bucket = shard.get_mut(&bucket);
+        bucket.map_or(0, |bucket| bucket.hear(state, at))
+    }
+
     /// Ends a charge that has brought these units.
     pub(super) fn charged(&self, bucket: Fingerprint, come: Stock) {
         if let Some(bucket) = self.lock(bucket).get_mut(&bucket) {
@@ -101,14 +112,14 @@ impl Pool {
     }
 
     /// Takes a member's cost back, if there is room for it. Returns the units held after it.
-    pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(moment);
-        bucket.take_back(member).then(|| bucket.held())
+        bucket.take_back(member).then(|| bucket.holding())
     }
 
     /// Adapts to the use since the last sweep, and returns the units to give back.
