@@ -119,3 +119,56 @@ impl Gcra {
         self.subtract(self.normal(tat), Ticks::from_micros(now))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Returns how many tokens a request can take that may wait.
+    fn most(gcra: &Gcra, tat: Tat, now: u64) -> u32 {
+        let passes = |cost: &u32| {
+            let wait = gcra.max_wait_us();
+            gcra.spend_within(tat, now, *cost, wait).is_some()
+        };
+        (1..100).take_while(passes).last().unwrap_or(0)
+    }
+
+    #[test]
+    fn room_is_what_passes_and_grows_when_it_is_told() {
+        const NOW: u64 = 1_000_000;
+        for (burst, count, wait) in [(1, 1, 1), (2, 3, 7), (5, 7, 10), (3, 2, 25), (1, 7, 3)] {
+            let gcra = Gcra::new(burst, count, Duration::from_micros(10)).unwrap();
+            let gcra = gcra.with_max_wait(Duration::from_micros(wait)).unwrap();
+            for us in (NOW - 20..NOW + 120).chain([0]) {
+                for frac in 0..count {
+                    let tat = Ticks { us, frac };
+                    let (room, next) = gcra.room(tat, NOW);
+                    assert_eq!(room, most(&gcra, tat, NOW), "{gcra:?} {tat:?}");
+                    let Some(next) = next else {
+                        assert_eq!(room, gcra.most_room());
+                        continue;
+                    };
+                    let later = NOW + next.ceil_micros();
+                    assert!(most(&gcra, tat, later) > room, "{gcra:?} {tat:?} {next:?}");
+                    assert_eq!(most(&gcra, tat, later - 1), room);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn held_units_are_left_whatever_the_debt() {
+        const NOW: u64 = 1_000_000;
+        let gcra = Gcra::new(5, 3, Duration::from_micros(10)).unwrap();
+        for us in NOW - 5..NOW + 60 {
+            for held in 0..4 {
+                let tat = Tat::from_micros(us);
+                let shown = gcra.remaining(gcra.with_held(tat, NOW, held), NOW);
+                let left = gcra.remaining(tat, NOW) + held;
+                assert_eq!(shown, left.min(5), "{us} {held}");
+            }
+        }
+    }
+}

@@ -275,7 +275,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        gcra::Gcra,
+        gcra::{Gcra, Tat},
         transaction::{Algorithm, BucketKey, LimitKey, Mode},
     };
 
@@ -314,6 +314,33 @@ mod tests {
         assert_eq!(bucket.held, charged(2, 2));
         bucket.lent(charged(1, 1), false);
         assert_eq!((bucket.held, bucket.lent), (charged(2, 2), 0));
+    }
+
+    #[test]
+    fn state_of_an_overtaken_answer_is_ignored_unless_the_clock_of_the_store_has_stepped_back() {
+        let mut bucket = bucket();
+        bucket.charged(units(4));
+        let state = |us| State::Gcra(Tat::from_micros(us));
+        let second = 1_000_000;
+        for (at, us, heard) in [
+            (9 * second, 5, 5),
+            (9 * second - 1, 7, 5),
+            (9 * second, 6, 6),
+            (8 * second, 8, 8),
+            (9 * second, 9, 9),
+        ] {
+            assert_eq!(bucket.hear(state(us), Some(Timestamp::from_micros(at))), 4);
+            assert_eq!(bucket.holding().said, Some(state(heard)), "{at} {us}");
+        }
+        assert_eq!(bucket.hear(state(1), None), 4);
+        assert_eq!(bucket.holding().said, Some(state(9)), "a cached denial");
+        let other = State::Quota(crate::quota::Usage::NOTHING);
+        bucket.hear(other, Some(Timestamp::from_micros(10 * second)));
+        assert_eq!(
+            bucket.holding().said,
+            Some(state(9)),
+            "of another algorithm"
+        );
     }
 
     #[test]
