@@ -67,6 +67,11 @@ impl Timestamp {
         self.0
     }
 
+    /// Returns the instant `us` microseconds later.
+    pub(crate) const fn later(self, us: u64) -> Self {
+        Self(self.0.saturating_add(us))
+    }
+
     #[inline(always)]
     pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
         match self.0 < Self::END.0 {

@@ -7,6 +7,7 @@
 mod answer;
 mod batch_decision;
 mod bucket;
+mod circumstances;
 mod client_figures;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;

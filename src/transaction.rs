@@ -21,6 +21,7 @@ pub(crate) use self::owned::OwnedMember;
 pub(crate) use self::{
     batch::Action,
     fingerprint::{ClientFingerprint, Fingerprint, LimitSeed},
+    lease_share::LeasedPart,
     limit_ref::LimitPlace,
     receipt::StoredCharge,
 };

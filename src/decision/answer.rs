@@ -62,10 +62,13 @@ pub struct Answer {
     pub passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub known: bool,
-    /// Whether the figures are those of leased units, not of the bucket.
+    /// Whether the request was decided with units that this process holds in advance. The state is then the one that the
+    /// store had last.
     pub(crate) leased: bool,
     /// What a debit takes, if that is less than its cost. The figures of a window have the number of units themselves.
     pub(crate) taken: Option<TakenPart>,
+    /// The units that this process holds in advance. The state counts them as charged.
+    pub(crate) held: u32,
 }
 
 impl Answer {
@@ -76,6 +79,7 @@ impl Answer {
         known: false,
         leased: false,
         taken: None,
+        held: 0,
     };
 
     /// Creates an answer.
@@ -87,13 +91,14 @@ impl Answer {
             known: true,
             leased: false,
             taken: None,
+            held: 0,
         }
     }
 
-    /// Marks the figures as those of leased units.
-    #[cfg(feature = "tokio")]
-    pub(crate) const fn leased(mut self) -> Self {
-        self.leased = true;
+    /// Marks the answer as one by leased units, of which so many are left.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) const fn leased(mut self, left: u32) -> Self {
+        (self.leased, self.held) = (true, left);
         self
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum ShownBucket {
         part: Option<TakenPart>,
         /// Whether the limit has a line and the cost may wait in it.
         may_wait: bool,
+        /// The part of the limit's burst that leases reserve.
+        reserved: u32,
     },
     Tiers {
         tiers: Tiers,
@@ -49,6 +51,8 @@ pub(super) enum ShownBucket {
         is_taken: bool,
         /// What is taken, if it is less than the cost.
         part: Option<TakenPart>,
+        /// The part of the limit's quota that leases reserve.
+        reserved: u32,
     },
     /// Nothing passes.
     Blocked,
@@ -75,6 +79,7 @@ impl ShownBucket {
                 is_taken,
                 part,
                 may_wait: member.max_wait_us(gcra) > 0,
+                reserved: member.reserved,
             }),
             (Algorithm::Tiers(tiers), State::Tiers(figures)) => Some(Self::Tiers {
                 tiers: tiers.clone(),
@@ -94,6 +99,7 @@ impl ShownBucket {
                 cost: member.cost,
                 is_taken,
                 part,
+                reserved: member.reserved,
             }),
             _ => None,
         }
@@ -178,6 +184,20 @@ impl ShownBucket {
         }
     }
 
+    /// Returns what passes without being refused: what remains, and the room in the line.
+    pub(super) fn room(&self) -> u32 {
+        match self {
+            Self::Gcra {
+                gcra,
+                tat,
+                now,
+                may_wait: true,
+                ..
+            } => gcra.room(*tat, now.as_micros()).0,
+            other => other.remaining(),
+        }
+    }
+
     pub(super) fn remaining(&self) -> u32 {
         match self {
             Self::Gcra { gcra, tat, now, .. } => gcra.remaining(*tat, now.as_micros()),
@@ -192,37 +212,34 @@ impl ShownBucket {
         }
     }
 
-    /// Returns the bucket after the cost of a request that does not wait was refunded, if it was charged.
-    pub(super) fn given_back(&self, is_charged: bool) -> Self {
+    /// Returns how many of `cost` tokens a refund has given back, if it has given back any.
+    pub(super) fn given_back(&self, cost: u32) -> u32 {
         match self {
-            Self::Gcra {
-                gcra,
-                tat,
-                now,
-                cost,
-                ..
-            } => Self::Gcra {
-                gcra: *gcra,
-                tat: match is_charged {
-                    true => gcra.before(*tat, *cost),
-                    false => *tat,
-                },
-                now: *now,
-                cost: *cost,
-                is_taken: false,
-                part: None,
-                may_wait: false,
-            },
-            other => {
-                let mut given_back = other.clone();
-                if let Self::Window { is_taken, .. } | Self::Quota { is_taken, .. } =
-                    &mut given_back
-                {
-                    *is_taken = false;
-                }
-                given_back
-            }
+            Self::Window { figures, .. } => figures.change.units(),
+            _ => cost,
         }
+    }
+
+    /// Returns the bucket `us` later, if there were no other requests.
+    pub(super) fn later(mut self, us: u64) -> Self {
+        match &mut self {
+            Self::Gcra { now, .. } | Self::Quota { now, .. } => *now = now.later(us),
+            Self::Tiers { figures, now, .. } => {
+                (*figures, *now) = (figures.later(us), now.later(us));
+            }
+            Self::Window { figures, now, .. } => {
+                let left = match us {
+                    us if us >= figures.reset_after => figures.used,
+                    us if us >= figures.more_after => figures.used.min(1),
+                    _ => 0,
+                };
+                (*figures, *now) = (figures.later(us), now.later(us));
+                // At least these units have left by then.
+                figures.used -= left;
+            }
+            Self::Blocked => {}
+        }
+        self
     }
 
     /// Returns the wait of the cost in line, if it is taken.
@@ -325,6 +342,21 @@ fn shown_usage(quota: &Quota, usage: Usage, now: Timestamp, cost: u32, action: A
         Action::Probe => quota.spend(usage, now.as_micros(), cost).unwrap_or(usage),
         Action::ProbeDebit => quota.debit(usage, now.as_micros(), cost),
         _ => usage,
+    }
+}
+
+/// Returns a bucket's state as if it also held units that are charged in advance. A debt does not concern them.
+#[cold]
+pub(super) fn with_held(algorithm: &Algorithm, state: State, now: Timestamp, held: u32) -> State {
+    match (algorithm, state) {
+        (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
+            State::Gcra(gcra.with_held(tat, now.as_micros(), held))
+        }
+        (Algorithm::Quota(quota), State::Quota(usage)) => {
+            let used = usage.used.min(quota.quota()).saturating_sub(held);
+            State::Quota(Usage { used, ..usage })
+        }
+        (_, state) => state,
     }
 }
 

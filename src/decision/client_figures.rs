@@ -8,7 +8,7 @@ pub(crate) struct ClientFigures<'a> {
     bucket: &'a ShownBucket,
     /// The highest active tier. It is 0 for the lowest, and without tiers.
     pub(crate) tier: usize,
-    /// The tokens in the bucket, or the room in the tier.
+    /// What passes without being refused: the tokens in the bucket and the room in its line, or the room in the tier.
     pub(crate) remaining: u32,
     /// The time until more room or another tier; `None` if the bucket is full.
     pub(crate) next: Option<Duration>,
@@ -18,8 +18,17 @@ impl<'a> ClientFigures<'a> {
     #[inline]
     pub(super) fn of(bucket: &'a ShownBucket) -> Self {
         let (tier, remaining, next) = match bucket {
-            ShownBucket::Gcra { gcra, tat, now, .. } => {
-                let (remaining, next) = gcra.quota(*tat, now.as_micros());
+            ShownBucket::Gcra {
+                gcra,
+                tat,
+                now,
+                may_wait,
+                ..
+            } => {
+                let (remaining, next) = match may_wait {
+                    true => gcra.room(*tat, now.as_micros()),
+                    false => gcra.quota(*tat, now.as_micros()),
+                };
                 (0, remaining, next)
             }
             ShownBucket::Tiers { figures, .. } => {
@@ -75,11 +84,35 @@ impl ClientFigures<'_> {
         }
     }
 
-    /// Returns the amount that passes at once, and the time in which an empty bucket fills. For tiers, it is the limit
-    /// and the window of the tier in force; for a quota, the length of the current period.
+    /// Returns whether the amount that passes at once includes the room in a line.
+    #[inline]
+    pub(crate) fn has_line(&self) -> bool {
+        matches!(self.bucket, ShownBucket::Gcra { may_wait: true, .. })
+    }
+
+    /// Returns the part of the limit that leases reserve.
+    #[inline]
+    pub(crate) fn reserved(&self) -> u32 {
+        match self.bucket {
+            ShownBucket::Gcra { reserved, .. } | ShownBucket::Quota { reserved, .. } => *reserved,
+            _ => 0,
+        }
+    }
+
+    /// Returns the amount that passes at once, and the time in which an empty bucket fills. Both include the room in a
+    /// line, and the part of the limit that leases reserve. For tiers, it is the limit and the window of the tier in
+    /// force; for a quota, the length of the current period.
     pub(crate) fn allowance(&self) -> (u32, Duration) {
         match self.bucket {
-            ShownBucket::Gcra { gcra, .. } => (gcra.burst(), gcra.tolerance().ceil()),
+            ShownBucket::Gcra {
+                gcra,
+                may_wait: true,
+                ..
+            } => (gcra.most_room(), gcra.longest().ceil()),
+            ShownBucket::Gcra { gcra, reserved, .. } => {
+                let burst = gcra.burst().saturating_add(*reserved);
+                (burst, gcra.increment(burst).ceil())
+            }
             ShownBucket::Tiers { tiers, .. } => {
                 let mut tiers = tiers.iter();
                 let tier = tiers.nth(self.tier);
@@ -87,10 +120,15 @@ impl ClientFigures<'_> {
             }
             ShownBucket::Window { window, .. } => (window.limit(), window.window()),
             ShownBucket::Quota {
-                quota, usage, now, ..
+                quota,
+                usage,
+                now,
+                reserved,
+                ..
             } => {
                 let period = quota.period(*usage, now.as_micros());
-                (quota.quota(), Duration::from_micros(period))
+                let quota = quota.quota().saturating_add(*reserved);
+                (quota, Duration::from_micros(period))
             }
             ShownBucket::Blocked => (0, FOREVER),
         }

@@ -2,7 +2,8 @@ use std::{cmp::Ordering, fmt, time::Duration};
 
 use super::{
     answer::Answer,
-    bucket::{FOREVER, ShownBucket},
+    bucket::{FOREVER, ShownBucket, waiting, with_held},
+    circumstances::Circumstances,
     client_figures::ClientFigures,
     source::Source,
 };
@@ -25,6 +26,8 @@ pub struct Decision {
     /// Whether a denial denies the whole batch.
     pub(super) votes: bool,
     pub(super) fingerprint: Fingerprint,
+    /// The units that this process holds in advance, if they have decided.
+    pub(super) held: u32,
     pub(super) bucket: Option<ShownBucket>,
 }
 
@@ -50,6 +53,7 @@ impl Decision {
         is_charged: false,
         votes: false,
         fingerprint: Fingerprint { low: 0, high: 0 },
+        held: 0,
         bucket: None,
     };
 
@@ -68,9 +72,21 @@ impl Decision {
             passes,
             ..
         } = circumstances;
-        let bucket = ShownBucket::new(algorithm, member, answer, now, passes, shown);
+        let (answer, held) = match answer.held {
+            0 => (*answer, 0),
+            held => {
+                let probed = if shown == Action::Probe {
+                    member.cost
+                } else {
+                    0
+                };
+                let state = with_held(algorithm, answer.state, now, held);
+                (Answer { state, ..*answer }, held.saturating_sub(probed))
+            }
+        };
+        let bucket = ShownBucket::new(algorithm, member, &answer, now, passes, shown);
         let is_of_member = bucket.is_some() || action == Action::Reset;
-        is_of_member.then(|| Self::on(bucket, member, answer, circumstances))
+        is_of_member.then(|| Self::on(bucket, member, &answer, held, circumstances))
     }
 
     #[inline(always)]
@@ -78,6 +94,7 @@ impl Decision {
         bucket: Option<ShownBucket>,
         member: &Member<'_>,
         answer: &Answer,
+        held: u32,
         circumstances: Circumstances,
     ) -> Self {
         let Circumstances {
@@ -98,6 +115,7 @@ impl Decision {
             is_charged: takes && answer.passed && passes,
             votes: member.mode.votes(),
             fingerprint: member.fingerprint,
+            held,
             bucket,
         }
     }
@@ -150,6 +168,14 @@ impl Decision {
         self.verdict == Verdict::Refunded
     }
 
+    /// Returns how many of `cost` tokens a refund has given back.
+    pub(crate) fn given_back(&self, cost: u32) -> u32 {
+        match &self.bucket {
+            Some(bucket) if self.refunded() => bucket.given_back(cost),
+            _ => 0,
+        }
+    }
+
     /// Returns whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {
@@ -163,10 +189,15 @@ impl Decision {
     }
 
     /// The number of whole tokens left in the bucket, or of units that its tiers would grant; `None` if no limit is
-    /// configured.
+    /// configured. In a decision by [`Source::Lease`], the number of tokens that this process holds; the headers of a
+    /// [layer](crate::layer) add what the store had left.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
-        self.bucket.as_ref().map(ShownBucket::remaining)
+        let bucket = self.bucket.as_ref()?;
+        Some(match self.source {
+            Source::Lease => self.held,
+            _ => bucket.remaining(),
+        })
     }
 
     /// The number of tokens or units charged: the cost, what a group request was granted, or what a debit took from a
@@ -192,22 +223,12 @@ impl Decision {
         tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
     }
 
-    /// Returns the decision for a request that declines to wait, after its charge was refunded.
-    pub(crate) fn without_waiting(&self) -> Self {
-        let denied = !self.delay().is_zero();
-        Self {
-            verdict: if denied {
-                Verdict::Denied
-            } else {
-                self.verdict
-            },
-            is_charged: false,
-            bucket: self
-                .bucket
-                .as_ref()
-                .map(|bucket| bucket.given_back(self.is_charged)),
-            ..self.clone()
-        }
+    /// Returns the decision with the figures of a later instant, if there were no other requests.
+    pub(crate) fn later(&self, by: Duration) -> Self {
+        let us = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+        let mut later = self.clone();
+        later.bucket = later.bucket.map(|bucket| bucket.later(us));
+        later
     }
 
     /// Returns whether the cost can wait in line.
@@ -295,7 +316,12 @@ impl Decision {
     /// if the bucket is full or no limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
-        self.figures()?.next
+        match self.bucket.as_ref()? {
+            ShownBucket::Gcra { gcra, tat, now, .. } => {
+                gcra.next_token(*tat, now.as_micros()).map(waiting)
+            }
+            bucket => ClientFigures::of(bucket).next,
+        }
     }
 
     /// Creates the decision for a blocked client.
@@ -323,13 +349,23 @@ impl Decision {
 
     /// Orders by strictness: denied before allowed, then the longer wait, then fewer tokens.
     pub(crate) fn strictness(&self, other: &Self) -> Ordering {
+        self.strictness_by(other, ShownBucket::remaining)
+    }
+
+    /// Orders by strictness, and counts the room in a line as remaining.
+    pub(crate) fn strictness_to_client(&self, other: &Self) -> Ordering {
+        self.strictness_by(other, ShownBucket::room)
+    }
+
+    #[inline]
+    fn strictness_by(&self, other: &Self, remaining: impl Fn(&ShownBucket) -> u32) -> Ordering {
         let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
             return self.limited().cmp(&other.limited());
         };
         self.denied()
             .cmp(&other.denied())
             .then_with(|| a.compare_waits(b))
-            .then_with(|| b.remaining().cmp(&a.remaining()))
+            .then_with(|| remaining(b).cmp(&remaining(a)))
     }
 }
 
@@ -362,26 +398,5 @@ impl fmt::Debug for Decision {
             .field("next_after", &self.next_after())
             .field("reset_after", &self.reset_after())
             .finish()
-    }
-}
-
-/// The parts of a batch's result that a member's decision depends on.
-#[derive(Clone, Copy)]
-pub(super) struct Circumstances {
-    /// The action of the batch on the member's bucket.
-    pub(super) action: Action,
-    pub(super) now: Timestamp,
-    pub(super) passes: bool,
-    pub(super) source: Source,
-}
-
-impl Circumstances {
-    /// Returns the action that the decision shows.
-    #[inline(always)]
-    fn shown(&self, answer: &Answer) -> Action {
-        match answer.passed && self.passes {
-            true => self.action,
-            false => Action::Keep,
-        }
     }
 }

@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use super::{
     answer::Answer,
-    decision::{Circumstances, Decision},
+    circumstances::Circumstances,
+    decision::Decision,
     judge::{judge, untouched},
     source::Source,
     stored::{BucketView, Stored},
@@ -194,6 +195,12 @@ impl Outcome {
         &self.answers
     }
 
+    /// The answers, to add to them.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn answers_mut(&mut self) -> &mut [Answer] {
+        &mut self.answers
+    }
+
     /// Returns whether there is an answer for each member.
     #[inline(always)]
     pub(crate) fn answers_all(&self, batch: &Batch<'_>) -> bool {
@@ -215,13 +222,19 @@ impl Outcome {
         if !answer.known {
             return Some(Decision::NOT_LIMITED);
         }
-        let (mut algorithm, mut answer) = (member.algorithm, *answer);
+        let (mut algorithm, mut answer, mut member) = (member.algorithm, *answer, member);
+        let other: Member<'_>;
         let mut circumstances = self.circumstances(batch, member, passes);
         if let Some(exceptions) = &self.exceptions {
             let algorithms = exceptions.algorithms.as_ref();
-            algorithm = algorithms
-                .and_then(|all| all.get(index))
-                .unwrap_or(algorithm);
+            if let Some(own) = algorithms.and_then(|all| all.get(index)) {
+                // Leases reserve nothing of a share of the limit.
+                other = Member {
+                    reserved: 0,
+                    ..*member
+                };
+                (algorithm, member) = (own, &other);
+            }
             let clocks = exceptions.clocks.as_ref();
             if let Some(own) = clocks.and_then(|clocks| clocks.get(index)) {
                 answer.state = answer.state.by_clock(self.now, *own);

@@ -32,6 +32,7 @@ impl Decision {
             is_taken: charged.is_ok(),
             part: None,
             may_wait: false,
+            reserved: 0,
         };
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }
@@ -54,6 +55,7 @@ impl Decision {
             cost,
             is_taken: charged.is_ok(),
             part: None,
+            reserved: 0,
         };
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }
@@ -71,6 +73,7 @@ impl Decision {
             is_charged: passed,
             votes: true,
             fingerprint,
+            held: 0,
         }
     }
 }

@@ -137,11 +137,17 @@ impl Gcra {
         self.subtract(self.normal(tat), given).max(full)
     }
 
-    /// Returns the TAT of a bucket that holds `tokens` at `now`.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn tat_with(&self, tokens: u32, now: u64) -> Tat {
-        let taken = self.increment(self.burst().saturating_sub(tokens));
-        self.add(Ticks::from_micros(now), taken)
+    /// Returns the TAT of a bucket without a token and without debt at `now`.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn empty(&self, now: u64) -> Tat {
+        self.horizon(now)
+    }
+
+    /// Returns the TAT of a bucket that holds `units` more than one with this TAT. These can be spent whatever its debt.
+    pub(crate) fn with_held(&self, tat: Tat, now: u64, units: u32) -> Tat {
+        let tat = self.normal(tat).min(self.horizon(now));
+        let held = self.subtract(tat, self.increment(units));
+        held.max(Ticks::from_micros(now))
     }
 
     /// Returns the new TAT after the same charge as moved another bucket from `before` to `after`.

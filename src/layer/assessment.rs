@@ -123,7 +123,8 @@ impl Assessment {
     }
 
     /// Refunds everything that the request was charged, for example because the operation failed. Grants of
-    /// [tiers](crate::tiers) cannot be refunded. A second call refunds nothing.
+    /// [tiers](crate::tiers) cannot be refunded. A second call refunds only what the first one could not give back
+    /// ([`Assessed::settle`]).
     ///
     /// # Errors
     ///
@@ -159,11 +160,11 @@ impl Assessed {
         self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 
-    /// Returns the current charge of this request to the bucket.
+    /// Returns the current charge of this request to the bucket: what was charged, and not given back.
     #[must_use]
     pub fn charged(&self) -> u32 {
         let charges = self.charges.get();
-        charges.map_or(self.charged_at_first, |charges| charges.lock().total())
+        charges.map_or(self.charged_at_first, |charges| charges.lock().charge())
     }
 
     /// Corrects the charge of the request to `cost`. The difference is refunded or charged, into debt if necessary.
@@ -172,6 +173,9 @@ impl Assessed {
     /// It can be called several times, and concurrently; the last cost counts. Once polled, it completes even if its
     /// future is dropped, for example because the client disconnected. If an error leaves open whether the store has
     /// made a change, that change is neither repeated nor undone.
+    ///
+    /// A refund can give nothing back: while others wait in line, if the bucket is full, or after the end of a quota's
+    /// period. That part stays charged. A later call does not charge it again, or tries again to refund it.
     ///
     /// # Errors
     ///
@@ -248,8 +252,8 @@ impl Correction {
             let decided = self.limiter.try_decide_one(operation, &transaction)?;
             let change = self.changes.remove(0);
             match decided {
-                Ok(decision) => self.made(&change, &decision),
-                Err(error) => return Some(Err(self.failed(&change, error))),
+                Ok(decision) => self.made(change, &decision),
+                Err(error) => return Some(Err(self.failed(change, error))),
             }
         }
         Some(Ok(()))
@@ -260,33 +264,44 @@ impl Correction {
             let change = self.changes.remove(0);
             let (operation, transaction) = self.transaction(&change);
             match self.limiter.decide_one(operation, &transaction).await {
-                Ok(decision) => self.made(&change, &decision),
-                Err(error) => return Err(self.failed(&change, error)),
+                Ok(decision) => self.made(change, &decision),
+                Err(error) => return Err(self.failed(change, error)),
             }
         }
         Ok(())
     }
 
-    /// Keeps the receipt of a charge, unless it is to be refunded already. The charge can be smaller than requested if
-    /// tiers grant less, and zero if the limit is off by now or the store did not decide.
-    fn made(&mut self, change: &ChargeChange, decision: &Decision) {
-        let ChargeChange::Charge(cost) = change else {
-            return;
+    /// Records a change. The charge can be smaller than requested if tiers grant less, and zero if the limit is off by now
+    /// or the store did not decide. Only the answer tells whether a refund has given anything back.
+    fn made(&mut self, change: ChargeChange, decision: &Decision) {
+        let mut charges = self.charges.lock();
+        let next = match change {
+            ChargeChange::Charge(cost) => {
+                charges.charged(cost, decision.granted(), decision.receipt())
+            }
+            ChargeChange::Refund(receipt) => {
+                let given = decision.given_back(receipt.cost());
+                charges.refunded(receipt, given)
+            }
         };
-        let (granted, receipt) = (decision.granted(), decision.receipt());
-        let back = self.charges.lock().charged(*cost, granted, receipt);
-        self.changes.extend(back.map(ChargeChange::Refund));
+        drop(charges);
+        self.changes.extend(next);
     }
 
-    /// Records a change with an unknown outcome: a store that did not answer may have charged.
-    fn failed(&self, change: &ChargeChange, error: LimiterError) -> LimiterError {
-        if let ChargeChange::Charge(cost) = change {
-            let mut charges = self.charges.lock();
-            match error {
-                LimiterError::Backend(BackendError::Unavailable(_)) => charges.unknown(*cost),
-                _ => drop(charges.charged(*cost, 0, None)),
-            }
+    /// Records a change that has failed, and those that are not made because of it. A store that did not answer may have
+    /// made the change.
+    fn failed(&mut self, change: ChargeChange, error: LimiterError) -> LimiterError {
+        let is_unknown = matches!(error, LimiterError::Backend(BackendError::Unavailable(_)));
+        let mut charges = self.charges.lock();
+        match change {
+            ChargeChange::Charge(cost) if is_unknown => charges.unknown(cost),
+            ChargeChange::Refund(receipt) if is_unknown => charges.unknown_refund(receipt.cost()),
+            change => charges.not_made(change),
         }
+        for change in self.changes.drain(..) {
+            charges.not_made(change);
+        }
+        drop(charges);
         error
     }
 

@@ -14,6 +14,7 @@ use super::{
     undecided::Undecided,
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
+    waiting_room::Seat,
 };
 use crate::{
     key::Missing,
@@ -23,6 +24,15 @@ use crate::{
     rule::{Chain, Charge, ChargeTerms, Charges, ClientId, undisguised},
     transaction::Operation,
 };
+
+/// The charges of a request to decide.
+struct RequestSpend<'a> {
+    limits: &'a Limits,
+    charges: &'a [Charge],
+    /// The seat of a request that may have to wait in line.
+    seat: Option<Seat>,
+    missing: Option<&'a Missing>,
+}
 
 impl LayerConfig {
     /// Decides a request, or begins to if the backend has to wait.
@@ -67,7 +77,7 @@ impl LayerConfig {
             self.look_at_one(request, &id, terms);
         }
         let limits = self.limiter.in_force();
-        let transaction = self.rules.transaction(&id, &terms);
+        let transaction = self.rules.transaction(&id, &terms, true);
         let Some(spent) = self.limiter.spend_plain(&limits, &transaction) else {
             let charges = Charges::from_iter([Charge { id, terms }]);
             return self.assess_charges(charges, None, request, additions);
@@ -113,14 +123,23 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let (rules, missed) = (&self.rules, missing.as_ref());
+        let limits = self.limiter.in_force();
+        let seat = self.seat(&limits, &charges, missed);
+        let waits = seat.is_some();
+        let spend = RequestSpend {
+            limits: &limits,
+            charges: &charges,
+            seat,
+            missing: missed,
+        };
         let progress = match &*charges {
             [Charge { id, terms }] => {
-                let transaction = rules.transaction(id, terms);
-                self.try_spend::<One>(request, &charges, &transaction, missed, additions)
+                let transaction = rules.transaction(id, terms, waits);
+                self.try_spend::<One>(request, spend, &transaction, additions)
             }
             _ => {
-                let transactions = rules.transactions(&charges);
-                self.try_spend::<Many>(request, &charges, &transactions, missed, additions)
+                let transactions = rules.transactions(&charges, waits);
+                self.try_spend::<Many>(request, spend, &transactions, additions)
             }
         };
         progress.unwrap_or_else(|| self.wait_for_store(request, charges, missing))
@@ -167,27 +186,31 @@ impl LayerConfig {
     fn try_spend<C: Capacity>(
         self: &Arc<Self>,
         request: &mut Parts,
-        charges: &[Charge],
+        spend: RequestSpend<'_>,
         transactions: C::Transactions<'_>,
-        missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Option<Progress> {
-        let limits = self.limiter.in_force();
+        let RequestSpend {
+            limits,
+            charges,
+            seat,
+            missing,
+        } = spend;
         let spend = Operation::Spend;
-        let progress = match self.limiter.try_decide::<C>(&limits, spend, transactions) {
+        let progress = match self.limiter.try_decide::<C>(limits, spend, transactions) {
             None => return None,
             // Decisions are large, so they are borrowed here and not moved.
             Some(Ok(ref decided)) => {
                 let spent = Verdicts::of(charges, decided);
-                if limits.has_lines() {
-                    let start = self.start(&request.extensions, spent);
-                    return Some(self.proceed(request, &limits, spent, start, missing, additions));
+                if seat.is_some() {
+                    let start = self.start(&request.extensions, spent, seat);
+                    return Some(self.proceed(request, limits, spent, start, missing, additions));
                 }
                 let taken = self.taken(&request.extensions, spent);
-                Progress::Decided(self.conclude(request, &limits, spent, taken, missing, additions))
+                Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
             }
             Some(Err(error)) => {
-                Progress::Decided(self.fail(request, &limits, charges, &error, missing))
+                Progress::Decided(self.fail(request, limits, charges, &error, missing))
             }
         };
         Some(progress)
@@ -207,18 +230,22 @@ impl LayerConfig {
             Start::Now(taken) => {
                 Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
             }
-            Start::InLine(queued) => {
-                self.wait_in_line(request, limits, spent, *queued, missing, additions)
-            }
+            Start::InLine(queued) => self.wait_in_line(request, limits, spent, *queued, additions),
         }
     }
 
-    /// Returns when a request starts. If it has to wait, all of its charges are needed later.
-    pub(super) fn start(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Start {
-        match spent.delay() {
+    /// Returns when a request starts. If it has to wait, all of its charges are needed later. One without a seat does not
+    /// have to wait.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        request: &Extensions,
+        spent: Verdicts<'_>,
+        seat: Option<Seat>,
+    ) -> Start {
+        match spent.delay().zip(seat) {
             None => Start::Now(self.taken(request, spent)),
-            Some(delay) => {
-                let queued = QueuedCharges::new(self.assessed(request, spent), delay);
+            Some((delay, seat)) => {
+                let queued = QueuedCharges::new(self.assessed(request, spent), delay, seat);
                 Start::InLine(Box::new(queued))
             }
         }

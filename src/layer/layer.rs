@@ -304,7 +304,8 @@ impl RateLimitLayer {
     }
 
     /// Sets how many requests can wait in line at once, on limits with [`max_wait`](Limit::max_wait). The default is
-    /// 10,000. Further requests are refused, as with [`no_wait`](Rule::no_wait). With 0, no request waits.
+    /// 10,000. Further requests are decided as with [`no_wait`](Rule::no_wait): they are refused if they would have to
+    /// wait. With 0, no request waits. Requests that a store is deciding count too, if they may have to wait.
     ///
     /// The bound applies to all clones of the layer, and to all services that they wrap. The [module
     /// docs](crate::layer) describe what a waiting request holds.

@@ -31,7 +31,8 @@
 //! While a request waits, its body is not read. The request holds its head, its connection and the service that was
 //! polled ready. Put a layer that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, outside of
 //! this one.
-//! At most [`max_waiting`](RateLimitLayer::max_waiting) requests wait; beyond that, they are refused.
+//! At most [`max_waiting`](RateLimitLayer::max_waiting) requests wait; beyond that, requests that would have to wait are
+//! refused.
 //!
 //! If a client disconnects, its request leaves the line, and all charges of this layer are refunded, except grants of
 //! tiers. Outer layers settle their own charges. While others wait behind a request,

@@ -3,7 +3,6 @@ use std::task::{Context, Poll, ready};
 use super::{
     additions::ResponseAdditions,
     taken::{QueuedCharges, Sleep},
-    waiting_room::Seat,
 };
 
 /// A request that waits for its turn.
@@ -11,7 +10,6 @@ pub(super) struct QueuedRequest {
     pub(super) sleep: Sleep,
     pub(super) queued: Option<QueuedCharges>,
     pub(super) additions: ResponseAdditions,
-    pub(super) _seat: Seat,
 }
 
 impl QueuedRequest {

@@ -11,11 +11,40 @@ use super::{
     taken::{QueuedCharges, Taken},
     verdicts::Verdicts,
     waiting::{Progress, Waiting},
+    waiting_room::Seat,
 };
-use crate::{decision::BatchDecision, key::Missing, limit::Limits};
+use crate::{
+    decision::{BatchDecision, Decision},
+    key::Missing,
+    limit::Limits,
+    rule::Charge,
+};
 
 impl LayerConfig {
-    /// Lets a request wait for its turn, or refuses it if too many wait.
+    /// Takes a seat for a request that may have to wait in line. Without one, the request is decided as if its rules had
+    /// [`no_wait`](crate::Rule::no_wait). A request that is refused in any case, because it has no id, takes no place in a
+    /// line.
+    #[inline]
+    pub(super) fn seat(
+        &self,
+        limits: &Limits,
+        charges: &[Charge],
+        missing: Option<&Missing>,
+    ) -> Option<Seat> {
+        match limits.has_lines() && missing.is_none() {
+            true => self.seat_in_line(limits, charges),
+            false => None,
+        }
+    }
+
+    #[inline(never)]
+    fn seat_in_line(&self, limits: &Limits, charges: &[Charge]) -> Option<Seat> {
+        let mut charges = charges.iter();
+        let may_wait = charges.any(|charge| self.rules.may_wait(charge, limits));
+        may_wait.then(|| self.room.enter()).flatten()
+    }
+
+    /// Lets a request wait for its turn. The response shows the figures of that instant.
     #[cold]
     pub(super) fn wait_in_line(
         self: &Arc<Self>,
@@ -23,48 +52,24 @@ impl LayerConfig {
         limits: &Limits,
         spent: Verdicts<'_>,
         mut queued: QueuedCharges,
-        missing: Option<&Missing>,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        if missing.is_some() {
-            let taken = queued.keep();
-            let refused = self.conclude(request, limits, spent, taken, missing, additions);
-            return Progress::Decided(refused);
-        }
-        let Some((seat, sleep)) = self.room.enter().zip(queued.turn.sleep()) else {
-            drop(queued);
-            return self.refuse_to_wait(request, limits, spent, additions);
-        };
         let taken = Taken {
             assessment: queued.assessment.clone(),
             settlement: queued.settlement.take(),
         };
+        let mut at_its_turn = BatchDecision::default();
+        let later = |decision: &Decision| decision.later(queued.delay);
+        let decisions = spent.decisions.iter().map(later);
+        decisions.for_each(|decision| at_its_turn.push(decision));
+        let spent = Verdicts::of(spent.charges, &at_its_turn);
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();
         let line = QueuedRequest {
-            sleep,
+            sleep: queued.turn.sleep(),
             queued: Some(queued),
             additions: std::mem::take(additions),
-            _seat: seat,
         };
         Progress::Waiting(Box::new(Waiting::InLine(line)))
-    }
-
-    /// Refuses a request as if it had declined to wait.
-    fn refuse_to_wait(
-        self: &Arc<Self>,
-        request: &mut Parts,
-        limits: &Limits,
-        spent: Verdicts<'_>,
-        additions: &mut ResponseAdditions,
-    ) -> Progress {
-        let mut denied = BatchDecision::default();
-        for decision in spent.decisions {
-            denied.push(decision.without_waiting());
-        }
-        let spent = Verdicts::of(spent.charges, &denied);
-        let taken = self.taken(&request.extensions, spent);
-        let refused = self.conclude(request, limits, spent, taken, None, additions);
-        Progress::Decided(refused)
     }
 }

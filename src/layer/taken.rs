@@ -3,6 +3,7 @@ use std::{pin::Pin, time::Duration};
 use super::{
     assessment::Assessment,
     settlement::{Settlement, told},
+    waiting_room::Seat,
 };
 use crate::task::detach;
 
@@ -23,16 +24,22 @@ pub(super) enum Start {
 pub(super) struct QueuedCharges {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
+    pub(super) delay: Duration,
     pub(super) turn: StartTime,
+    /// Given up after the refund.
+    _seat: Seat,
 }
 
 impl QueuedCharges {
     /// Creates the charges of a request that waits for `delay` from now on.
-    pub(super) fn new(taken: Taken, delay: Duration) -> Self {
+    pub(super) fn new(taken: Taken, delay: Duration, mut seat: Seat) -> Self {
+        seat.wait();
         Self {
             assessment: taken.assessment,
             settlement: taken.settlement,
+            delay,
             turn: StartTime::after(delay),
+            _seat: seat,
         }
     }
 
@@ -80,10 +87,9 @@ impl StartTime {
         Self(tokio::time::Instant::now() + delay)
     }
 
-    /// Sleeps until the request's turn; `None` outside of a runtime.
-    pub(super) fn sleep(self) -> Option<Sleep> {
-        tokio::runtime::Handle::try_current().ok()?;
-        Some(Box::pin(crate::alarm::until(self.0)))
+    /// Sleeps until the request's turn.
+    pub(super) fn sleep(self) -> Sleep {
+        Box::pin(crate::alarm::until(self.0))
     }
 }
 
@@ -98,8 +104,8 @@ impl StartTime {
         Self
     }
 
-    pub(super) fn sleep(self) -> Option<Sleep> {
+    pub(super) fn sleep(self) -> Sleep {
         let Self = self;
-        None
+        Box::pin(std::future::ready(()))
     }
 }

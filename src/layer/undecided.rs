@@ -2,7 +2,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
-use super::{config::LayerConfig, taken::Start, verdicts::Verdicts};
+use super::{config::LayerConfig, taken::Start, verdicts::Verdicts, waiting_room::Seat};
 use crate::{
     decision::BatchDecision, key::Missing, limit::Limits, limiter::LimiterError, rule::Charges,
     task::detached, transaction::Operation,
@@ -38,7 +38,15 @@ impl Undecided {
             true => request.extensions.clone(),
             false => Extensions::new(),
         };
-        let deciding = decide(Arc::clone(&plan), Arc::clone(&limits), extensions, charges);
+        let seat = plan.seat(&limits, &charges, missing.as_ref());
+        let spend = WaitingSpend {
+            plan: Arc::clone(&plan),
+            limits: Arc::clone(&limits),
+            request: extensions,
+            charges,
+            seat,
+        };
+        let deciding = spend.decide();
         let deciding: Pin<Box<_>> = match outlives {
             true => detached(deciding),
             false => Box::pin(deciding),
@@ -52,20 +60,34 @@ impl Undecided {
     }
 }
 
-async fn decide(
+/// The charges of a request to decide, and all that the decision needs if the request has gone.
+struct WaitingSpend {
     plan: Arc<LayerConfig>,
     limits: Arc<Limits>,
     request: Extensions,
     charges: Charges,
-) -> DecidedCharges {
-    let transactions = plan.rules.transactions(&charges);
-    let spend = Operation::Spend;
-    let spent = plan.limiter.decide_batch_by(&limits, spend, &transactions);
-    let spent = spent.await;
-    drop(transactions);
-    let spent = spent.map(|batch| {
-        let start = plan.start(&request, Verdicts::of(&charges, &batch));
-        (batch, start)
-    });
-    DecidedCharges { charges, spent }
+    /// The seat of a request that may have to wait in line.
+    seat: Option<Seat>,
+}
+
+impl WaitingSpend {
+    async fn decide(self) -> DecidedCharges {
+        let Self {
+            plan,
+            limits,
+            request,
+            charges,
+            seat,
+        } = self;
+        let transactions = plan.rules.transactions(&charges, seat.is_some());
+        let spend = Operation::Spend;
+        let spent = plan.limiter.decide_batch_by(&limits, spend, &transactions);
+        let spent = spent.await;
+        drop(transactions);
+        let spent = spent.map(|batch| {
+            let start = plan.start(&request, Verdicts::of(&charges, &batch), seat);
+            (batch, start)
+        });
+        DecidedCharges { charges, spent }
+    }
 }

@@ -11,7 +11,8 @@ use crate::metrics;
 /// Bounds the number of requests of one layer that wait in line.
 pub(super) struct WaitingRoom {
     max: usize,
-    waiting: AtomicUsize,
+    /// The number of seats of requests that wait, or that may have to.
+    taken: AtomicUsize,
 }
 
 impl WaitingRoom {
@@ -21,18 +22,24 @@ impl WaitingRoom {
     pub(super) const fn new(max: usize) -> Self {
         Self {
             max,
-            waiting: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
         }
     }
 
+    /// Reserves a seat for a request that may have to wait. Without a runtime, no request can.
     pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
-        let more = |waiting| (waiting < self.max).then_some(waiting + 1);
+        if !has_runtime() {
+            return None;
+        }
+        let more = |taken| (taken < self.max).then_some(taken + 1);
         let entered = self
-            .waiting
+            .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         entered.ok()?;
-        metrics::waits(true);
-        Some(Seat(Arc::clone(self)))
+        Some(Seat {
+            room: Arc::clone(self),
+            waits: false,
+        })
     }
 }
 
@@ -46,17 +53,41 @@ impl fmt::Debug for WaitingRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitingRoom")
             .field("max", &self.max)
-            .field("waiting", &self.waiting)
+            .field("taken", &self.taken)
             .finish()
     }
 }
 
-/// A place in the room.
-pub(super) struct Seat(Arc<WaitingRoom>);
+/// A place in the room. It is taken before the request is decided: a request that is admitted to a line and then finds no
+/// seat would leave a slot behind that nobody uses.
+pub(super) struct Seat {
+    room: Arc<WaitingRoom>,
+    waits: bool,
+}
+
+impl Seat {
+    /// Counts the request as waiting.
+    pub(super) fn wait(&mut self) {
+        self.waits = true;
+        metrics::waits(true);
+    }
+}
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-        metrics::waits(false);
+        self.room.taken.fetch_sub(1, Ordering::Relaxed);
+        if self.waits {
+            metrics::waits(false);
+        }
     }
+}
+
+#[cfg(feature = "tokio")]
+fn has_runtime() -> bool {
+    tokio::runtime::Handle::try_current().is_ok()
+}
+
+#[cfg(not(feature = "tokio"))]
+const fn has_runtime() -> bool {
+    false
 }

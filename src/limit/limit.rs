@@ -4,7 +4,7 @@ use crate::{
     gcra::{Gcra, GcraError},
     quota::{Per, Quota},
     tiers::{Tier, Tiers, TiersError},
-    transaction::Algorithm,
+    transaction::{Algorithm, LeasedPart},
     window::{Window, WindowError},
 };
 
@@ -218,22 +218,31 @@ impl Limit {
         }
     }
 
-    /// Returns the algorithm, and the most unspent units of a bucket that a process can hold: 0 without leases.
+    /// Returns the algorithm, and the part of the limit that leases take.
     #[inline(always)]
-    pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, u32)> {
+    pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, LeasedPart)> {
+        const NONE: LeasedPart = LeasedPart {
+            units: 0,
+            reserved: 0,
+        };
         match &self.0 {
-            LimitKind::By(algorithm) => Some((algorithm, 0)),
+            LimitKind::By(algorithm) => Some((algorithm, NONE)),
             _ => self.leased_algorithm(),
         }
     }
 
     /// Apart, because a comparison takes less than a jump.
     #[inline(never)]
-    fn leased_algorithm(&self) -> Option<(&Algorithm, u32)> {
-        match &self.0 {
-            LimitKind::Leased(leased) => Some((&leased.algorithm, leased.units)),
-            _ => None,
-        }
+    fn leased_algorithm(&self) -> Option<(&Algorithm, LeasedPart)> {
+        let LimitKind::Leased(leased) = &self.0 else {
+            return None;
+        };
+        let left = self.max_cost().unwrap_or(leased.whole);
+        let part = LeasedPart {
+            units: leased.units,
+            reserved: leased.whole.saturating_sub(left),
+        };
+        Some((&leased.algorithm, part))
     }
 
     /// The burst or the quota of a limit with leases, before it was split.

@@ -117,10 +117,11 @@ impl Limits {
 
     /// Computes the properties of all limits together, once they are added.
     pub(super) fn finished(mut self) -> Self {
-        let has_lines = self.iter().any(|named| {
-            let own = named.overrides().map(|own| own.limit);
-            named.limit.iter().chain(own).any(Limit::has_line)
-        });
+        for named in self.named.values_mut() {
+            let own = named.overrides.iter().map(|own| own.limit);
+            named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
+        }
+        let has_lines = self.iter().any(NamedLimit::has_line);
         self.has_lines = has_lines;
         self
     }
@@ -153,6 +154,7 @@ impl Limits {
             is_defined: false,
             file: None,
             overrides: Overrides::default(),
+            has_line: false,
             meter: Meter::default(),
         };
         self.named.insert(key, named);
@@ -226,6 +228,8 @@ pub struct NamedLimit {
     /// The file that defines the limit, if one does.
     file: Option<Arc<Path>>,
     overrides: Overrides,
+    /// Whether requests of any client can wait in line.
+    has_line: bool,
     meter: Meter,
     seed: LimitSeed,
     /// The default in words and in parentheses, which is created at its first use.
@@ -290,6 +294,11 @@ impl NamedLimit {
 
     pub(crate) fn is_defined(&self) -> bool {
         self.is_defined
+    }
+
+    /// Returns whether requests of any client can wait in line.
+    pub(crate) fn has_line(&self) -> bool {
+        self.has_line
     }
 
     /// Returns the file that defines the limit, if one does.

@@ -11,8 +11,8 @@ use crate::{
     id::Id,
     limit::{Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, ClientFingerprint, LimitRef, Member, Mode, OnFailure, Operation,
-        Receipt, Transaction,
+        Algorithm, BucketKey, ClientFingerprint, LeasedPart, LimitRef, Member, Mode, OnFailure,
+        Operation, Receipt, Transaction,
     },
 };
 
@@ -70,7 +70,7 @@ impl<'a> Lookups<'a> {
         };
         let id = canonical(named, transaction.id, transaction.is_canonical(), room)?;
         let shadow = self.limits.is_shadow(named);
-        let (algorithm, leased) = match self.terms(named, id, transaction, shadow)? {
+        let (algorithm, lease) = match self.terms(named, id, transaction, shadow)? {
             Ok(terms) => terms,
             Err(other) => return Ok(Err(other)),
         };
@@ -91,7 +91,8 @@ impl<'a> Lookups<'a> {
             on_failure: on_failure(transaction, named),
             floor: transaction.floor(),
             shadow,
-            leased,
+            leased: lease.units,
+            reserved: lease.reserved,
             fingerprint: client.bucket(key.algorithm),
             receipt,
             saturates: shadow || transaction.is_correction(),
@@ -101,7 +102,7 @@ impl<'a> Lookups<'a> {
         })))
     }
 
-    /// Returns the algorithm for a client, and the number of units that a process may hold.
+    /// Returns the algorithm for a client, and the part of the limit that leases take.
     #[inline(always)]
     fn terms(
         self,
@@ -109,18 +110,18 @@ impl<'a> Lookups<'a> {
         id: &str,
         transaction: &Transaction<'_>,
         shadow: bool,
-    ) -> Result<Result<(&'a Algorithm, u32), NoMember>, Box<LimiterError>> {
+    ) -> Result<Result<(&'a Algorithm, LeasedPart), NoMember>, Box<LimiterError>> {
         let Some(limit) = named.in_force(id) else {
             return Ok(Err(NoMember::Off));
         };
         let votes = transaction.mode.votes() && !shadow;
         let refused = NoMember::Refused { votes, shadow };
-        let Some((algorithm, leased)) = limit.algorithm_and_lease() else {
+        let Some((algorithm, lease)) = limit.algorithm_and_lease() else {
             let is_refused = limit.is_blocked() && self.operation != Operation::Reset;
             return Ok(Err(if is_refused { refused } else { NoMember::Off }));
         };
         if permits(algorithm, self.operation, transaction)? {
-            return Ok(Ok((algorithm, leased)));
+            return Ok(Ok((algorithm, lease)));
         }
         match shadow || transaction.is_lenient() {
             true => Ok(Err(refused)),

@@ -180,12 +180,21 @@ impl Rules {
         self.bound[charge.terms.rule].mode
     }
 
-    /// Returns the transaction of a charge.
+    /// Returns whether a charge may have to wait in line.
+    pub(crate) fn may_wait(&self, charge: &Charge, limits: &Limits) -> bool {
+        let has_line = |named: &NamedLimit| named.has_line() && !limits.is_shadow(named);
+        !charge.terms.no_wait
+            && self.mode(charge) == Mode::CheckAndSpend
+            && self.named(charge, limits).is_some_and(has_line)
+    }
+
+    /// Returns the transaction of a charge. It declines to wait in line if its rule does or if the request cannot.
     #[inline(always)]
     pub(crate) fn transaction<'a>(
         &'a self,
         id: &'a ClientId,
         terms: &ChargeTerms,
+        can_wait: bool,
     ) -> Transaction<'a> {
         let bound = &self.bound[terms.rule];
         let mode = bound.mode;
@@ -196,7 +205,7 @@ impl Rules {
             .canonical(terms.fingerprint)
             .cost(cost)
             .mode(mode)
-            .no_wait_if(terms.no_wait);
+            .no_wait_if(terms.no_wait || !can_wait);
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),
@@ -211,9 +220,11 @@ impl Rules {
     pub(crate) fn transactions<'a>(
         &'a self,
         charges: &'a [Charge],
+        can_wait: bool,
     ) -> SmallVec<[Transaction<'a>; 4]> {
         let charges = charges.iter();
-        let transaction = |charge: &'a Charge| self.transaction(&charge.id, &charge.terms);
+        let transaction =
+            |charge: &'a Charge| self.transaction(&charge.id, &charge.terms, can_wait);
         charges.map(transaction).collect()
     }
 

@@ -82,6 +82,8 @@ pub struct Member<'a> {
     pub(crate) shadow: bool,
     /// The most unspent units that a process can hold.
     pub(crate) leased: u32,
+    /// The part of the limit's burst or quota that leases reserve, for all processes.
+    pub(crate) reserved: u32,
     /// The fingerprint of the key within this process.
     pub(crate) fingerprint: Fingerprint,
     /// The charge to refund, if it is known.
@@ -128,6 +130,7 @@ impl<'a> Member<'a> {
             floor: None,
             shadow: false,
             leased: 0,
+            reserved: 0,
             fingerprint,
             receipt: None,
             saturates: false,

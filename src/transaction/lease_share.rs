@@ -17,6 +17,15 @@ pub struct LeaseShare {
     parts: u32,
 }
 
+/// The part of a limit that leases take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeasedPart {
+    /// The most unspent units that each process can hold.
+    pub(crate) units: u32,
+    /// The part of the burst or the quota that is reserved for all processes.
+    pub(crate) reserved: u32,
+}
+
 impl LeaseShare {
     const WHOLE: u32 = 100_000;
 

@@ -119,7 +119,7 @@ async fn refused_request_is_told_when_there_is_room_in_the_line() {
     let refused = request(&layer).await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()[header::RETRY_AFTER], "7");
-    assert_eq!(refused.headers()["ratelimit"], "\"requests\";r=0;t=9");
+    assert_eq!(refused.headers()["ratelimit"], "\"requests\";r=0;t=7");
     let text = text(refused).await;
     assert!(
         text.contains("(10 per 1s, 2 at once, waiting up to 2s)"),

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::{
-    leasable::{Leasable, Stock},
+    leasable::{Holding, Leasable, Stock, period_of},
     moment::Moment,
 };
 use crate::{
     clock::Timestamp,
+    decision::State,
     transaction::{Member, OwnedMember, Receipt},
 };
 
 /// The number of uses between two sweeps from which a bucket is charged ahead.
 const HEAVY: u32 = 3;
+
+/// The longest time, in microseconds, by which an answer can overtake another one. A decision has its deadline.
+const OVERTAKEN: u64 = 1_000_000;
 
 /// The units of one bucket that this process has charged ahead.
 ///
@@ -39,6 +43,8 @@ pub(super) struct LeasedBucket {
     most: u32,
     /// The units to hand out.
     held: Stock,
+    /// The state that the store had last, by the clock of this process, and the time of that answer by the store's.
+    said: Option<(State, Timestamp)>,
     /// The units taken by batches that are not decided yet.
     lent: u32,
     /// The units that are being charged at the store. As long as there are any, a [`ChargeAhead`](super::charge) exists
@@ -71,7 +77,7 @@ pub(super) struct Return {
 #[derive(Debug)]
 pub(super) enum LeaseAnswer {
     /// The cost was taken, and this much is left.
-    Taken(Stock),
+    Taken(Holding),
     /// More units are being charged. `Notify` wakes the caller when the charge ends.
     Wait(Arc<Notify>),
     /// The caller should charge this many units beyond its cost.
@@ -88,6 +94,7 @@ impl LeasedBucket {
             at: None,
             most: member.leased,
             held: Stock::default(),
+            said: None,
             lent: 0,
             coming: 0,
             returning: 0,
@@ -117,6 +124,7 @@ impl LeasedBucket {
         // Nothing of another limit is held, so units of this one are not replaced by those of another period.
         if !is_same {
             self.held = Stock::default();
+            self.said = None;
         }
         (self.member, self.algorithm) = (OwnedMember::from(member), algorithm);
         self.most = member.leased;
@@ -134,7 +142,7 @@ impl LeasedBucket {
     pub(super) fn attempt(&mut self, cost: u32) -> LeaseAnswer {
         self.uses = self.uses.saturating_add(1);
         if self.take(cost) {
-            return LeaseAnswer::Taken(self.held);
+            return LeaseAnswer::Taken(self.holding());
         }
         if self.coming > 0 {
             return LeaseAnswer::Wait(Arc::clone(&self.waiting));
@@ -255,6 +263,31 @@ impl LeasedBucket {
         self.held
     }
 
+    pub(super) fn holding(&self) -> Holding {
+        Holding {
+            stock: self.held,
+            said: self.said.map(|(state, _)| state),
+        }
+    }
+
+    /// Records a state, if the store has answered it, at this instant of its clock. Returns the held units that the state
+    /// counts as charged. An answer that another one has overtaken is ignored, but not that of a store whose clock has
+    /// stepped back.
+    pub(super) fn hear(&mut self, state: State, at: Option<Timestamp>) -> u32 {
+        let last = self.said.map_or(0, |(_, last)| last.as_micros());
+        let is_late =
+            |at: &Timestamp| (1..OVERTAKEN).contains(&last.saturating_sub(at.as_micros()));
+        if let Some(at) = at.filter(|at| !is_late(at))
+            && self.algorithm.has_state(state)
+        {
+            self.said = Some((state, at));
+        }
+        match period_of(state) == self.held.period {
+            true => self.held.units,
+            false => 0,
+        }
+    }
+
     pub(super) fn uses(&self) -> u32 {
         self.uses
     }
@@ -299,6 +332,10 @@ impl LeasedBucket {
 
     fn give_up(&mut self, units: u32) -> Option<Return> {
         self.held.units -= units;
+        if let Some((state, _)) = &mut self.said {
+            let stock = Stock { units, ..self.held };
+            *state = self.algorithm.given_back(*state, stock);
+        }
         let algorithm = self.algorithm;
         self.give_back(Stock { units, ..self.held }, &algorithm)
     }
@@ -329,7 +366,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        gcra::Gcra,
+        gcra::{Gcra, Tat},
         transaction::{Algorithm, BucketKey, LimitKey, Mode},
     };
 
@@ -369,6 +406,34 @@ mod tests {
         assert_eq!(bucket.held, charged(2, 2));
         assert!(bucket.lent(charged(1, 1), &algorithm, false).is_none());
         assert_eq!((bucket.held, bucket.lent), (charged(2, 2), 0));
+    }
+
+    #[test]
+    fn state_of_an_overtaken_answer_is_ignored_unless_the_clock_of_the_store_has_stepped_back() {
+        let mut bucket = bucket();
+        let algorithm = bucket.algorithm;
+        bucket.charged(units(4), &algorithm);
+        let state = |us| State::Gcra(Tat::from_micros(us));
+        let second = 1_000_000;
+        for (at, us, heard) in [
+            (9 * second, 5, 5),
+            (9 * second - 1, 7, 5),
+            (9 * second, 6, 6),
+            (8 * second, 8, 8),
+            (9 * second, 9, 9),
+        ] {
+            assert_eq!(bucket.hear(state(us), Some(Timestamp::from_micros(at))), 4);
+            assert_eq!(bucket.holding().said, Some(state(heard)), "{at} {us}");
+        }
+        assert_eq!(bucket.hear(state(1), None), 4);
+        assert_eq!(bucket.holding().said, Some(state(9)), "a cached denial");
+        let other = State::Quota(crate::quota::Usage::NOTHING);
+        bucket.hear(other, Some(Timestamp::from_micros(10 * second)));
+        assert_eq!(
+            bucket.holding().said,
+            Some(state(9)),
+            "of another algorithm"
+        );
     }
 
     #[test]

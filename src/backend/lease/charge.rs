@@ -103,7 +103,10 @@ impl<B: Backend> ChargeAhead<B> {
             ..*member
         };
         let batch = Batch::new(Operation::Spend, slice::from_ref(&member)).at(now);
-        self.shared.inner.apply(&batch).await
+        let sent = self.shared.moment(&batch);
+        let mut outcome = self.shared.inner.apply(&batch).await?;
+        self.shared.hear(&batch, sent, &mut outcome);
+        Ok(outcome)
     }
 }
 

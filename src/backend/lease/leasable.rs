@@ -24,6 +24,14 @@ pub(super) struct Stock {
     pub(super) period: u64,
 }
 
+/// What a process knows of a bucket: the units that it holds, and the state that the store had last, by the clock of this
+/// process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holding {
+    pub(super) stock: Stock,
+    pub(super) said: Option<State>,
+}
+
 impl Leasable {
     /// The algorithm of a leased member.
     pub(super) const fn of(member: &Member<'_>) -> Option<Self> {
@@ -51,16 +59,39 @@ impl Leasable {
         }
     }
 
-    /// The answer to a request that passes, after which a stock is left.
-    pub(super) fn answer(&self, left: Stock, now: Timestamp) -> Answer {
-        let state = match self {
-            Self::Gcra(gcra) => State::Gcra(gcra.tat_with(left.units, now.as_micros())),
+    /// The answer to a request that passes, and what is left after it. If the store has said nothing about the period,
+    /// nothing else is left.
+    pub(super) fn answer(&self, left: Holding, now: Timestamp) -> Answer {
+        let Holding { stock, said } = left;
+        let state = said.filter(|said| self.has_state(*said) && period_of(*said) == stock.period);
+        let state = state.unwrap_or_else(|| match self {
+            Self::Gcra(gcra) => State::Gcra(gcra.empty(now.as_micros())),
             Self::Quota(quota) => State::Quota(Usage {
-                start_us: left.period,
-                used: quota.quota().saturating_sub(left.units),
+                start_us: stock.period,
+                used: quota.quota(),
             }),
-        };
-        Answer::new(state, true).leased()
+        });
+        Answer::new(state, true).leased(stock.units)
+    }
+
+    /// Returns whether a state is one of this algorithm.
+    pub(super) const fn has_state(&self, state: State) -> bool {
+        matches!(
+            (self, state),
+            (Self::Gcra(_), State::Gcra(_)) | (Self::Quota(_), State::Quota(_))
+        )
+    }
+
+    /// Returns the state after a refund of units that were charged in a period.
+    pub(super) fn given_back(&self, state: State, stock: Stock) -> State {
+        match (self, state) {
+            (Self::Gcra(gcra), State::Gcra(tat)) => State::Gcra(gcra.before(tat, stock.units)),
+            (Self::Quota(_), State::Quota(usage)) if usage.start_us == stock.period => {
+                let used = usage.used.saturating_sub(stock.units);
+                State::Quota(Usage { used, ..usage })
+            }
+            (_, state) => state,
+        }
     }
 
     /// Returns whether a cost fits into a bucket of the store.

@@ -18,7 +18,7 @@ use tokio::time;
 use self::{
     bucket::LeaseAnswer,
     charge::ChargeAhead,
-    leasable::{Leasable, Stock},
+    leasable::{Holding, Leasable},
     moment::Moment,
     shared::Shared,
     terms::terms,
@@ -70,8 +70,12 @@ use crate::{
 /// - Units that processes hold can be denied to others: at most `P·p`, until they are spent, given back, or replaced
 ///   with time.
 /// - A cost above `B − P·p` is an error, and a rule with such a cost is rejected when it is built.
-/// - `remaining` is the number of units that the process holds if the decision comes from memory
-///   ([`Source::Lease`](crate::decision::Source::Lease)), and what the store has left otherwise.
+/// - [`Decision::remaining`](crate::Decision::remaining) is the number of units that the process holds if the decision
+///   comes from memory ([`Source::Lease`](crate::decision::Source::Lease)). Otherwise it is what the store has left and
+///   what the process holds.
+///
+/// Clients see the limit's own figures: as `r`, what the store had left when it last answered, what has come back since,
+/// and what the process holds; as `q`, the whole burst or quota.
 ///
 /// # How much is held
 ///
@@ -192,7 +196,7 @@ fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Leasable)> {
 }
 
 /// Returns the outcome of one request that passed without the store.
-fn passed(moment: Moment, algorithm: &Leasable, left: Stock) -> Outcome {
+fn passed(moment: Moment, algorithm: &Leasable, left: Holding) -> Outcome {
     Outcome::of_one(moment.now(), algorithm.answer(left, moment.now()))
 }
 
@@ -205,18 +209,21 @@ impl<B: Backend> Backend for Lease<B> {
         if let Some(decided) = self.try_memory(batch) {
             return Ok(decided);
         }
-        match only(batch) {
-            Some((member, algorithm)) if batch.action(member) == Action::Spend => {
-                self.decide_one(batch, member, &algorithm).await
-            }
-            None if is_leased(batch)
-                && batch.operation == Operation::Spend
-                && self.begin_returns() =>
-            {
-                self.decide_split(batch).await
-            }
-            _ => self.inner().apply(batch).await,
+        if !is_leased(batch) {
+            return self.inner().apply(batch).await;
         }
+        let sent = self.shared.moment(batch);
+        let mut outcome = match only(batch) {
+            Some((member, algorithm)) if batch.action(member) == Action::Spend => {
+                self.decide_one(batch, member, &algorithm).await?
+            }
+            None if batch.operation == Operation::Spend && self.begin_returns() => {
+                self.decide_split(batch).await?
+            }
+            _ => self.inner().apply(batch).await?,
+        };
+        self.shared.hear(batch, sent, &mut outcome);
+        Ok(outcome)
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {

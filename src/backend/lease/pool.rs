@@ -14,10 +14,14 @@ use tokio::sync::{Notify, futures::Notified};
 
 use super::{
     bucket::{LeaseAnswer, LeasedBucket, Return},
-    leasable::{Leasable, Stock},
+    leasable::{Holding, Leasable, Stock},
     moment::Moment,
 };
-use crate::transaction::{Fingerprint, Member};
+use crate::{
+    clock::Timestamp,
+    decision::State,
+    transaction::{Fingerprint, Member},
+};
 
 /// The number of shards, each with its own lock, and the number of buckets that fit into a shard.
 const SHARDS: usize = 16;
@@ -49,13 +53,13 @@ impl Pool {
     }
 
     /// Takes a member's cost, if enough is held. Returns the rest.
-    pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         if !shard.contains_key(&member.fingerprint) {
             return None;
         }
         let bucket = self.bucket(&mut shard, moment, member)?;
-        bucket.take(member.cost).then(|| bucket.held())
+        bucket.take(member.cost).then(|| bucket.holding())
     }
 
     /// Returns whether a charge is under way.
@@ -65,19 +69,18 @@ impl Pool {
     }
 
     /// Returns the held units, if they are enough for a member's cost.
-    pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(moment);
-        let held = bucket.held();
-        (held.units >= member.cost).then_some(held)
+        (bucket.held().units >= member.cost).then(|| bucket.holding())
     }
 
     /// Takes a member's cost for a batch that is not decided yet. Returns the rest.
-    pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = self.bucket(&mut shard, moment, member)?;
-        bucket.lend(member.cost).then(|| bucket.held())
+        bucket.lend(member.cost).then(|| bucket.holding())
     }
 
     /// Ends a loan from a limit. Returns the units held after it.
@@ -87,7 +90,7 @@ impl Pool {
         loan: Stock,
         algorithm: &Leasable,
         is_spent: bool,
-    ) -> Stock {
+    ) -> Holding {
         self.end(bucket, |bucket| bucket.lent(loan, algorithm, is_spent))
     }
 
@@ -96,6 +99,14 @@ impl Pool {
         let mut shard = self.lock(member.fingerprint);
         let bucket = self.bucket(&mut shard, moment, member);
         bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
+    }
+
+    /// Records the state of a bucket, if the store has answered it, at this instant of its clock. Returns the held units that
+    /// the state counts as charged.
+    pub(super) fn hear(&self, bucket: Fingerprint, state: State, at: Option<Timestamp>) -> u32 {
+        let mut shard = self.lock(bucket);
+        let bucket = shard.get_mut(&bucket);
+        bucket.map_or(0, |bucket| bucket.hear(state, at))
     }
 
     /// Ends a charge that has brought these units under a limit.
@@ -120,10 +131,10 @@ impl Pool {
         &self,
         bucket: Fingerprint,
         end: impl FnOnce(&mut LeasedBucket) -> Option<Return>,
-    ) -> Stock {
+    ) -> Holding {
         let mut shard = self.lock(bucket);
         let Some(bucket) = shard.get_mut(&bucket) else {
-            return Stock::default();
+            return Holding::default();
         };
         let excess = end(bucket);
         let is_closed = self.is_closed.load(Ordering::Acquire);
@@ -134,18 +145,18 @@ impl Pool {
         if is_closed {
             self.ended.notify_waiters();
         }
-        bucket.held()
+        bucket.holding()
     }
 
     /// Takes a member's cost back, if there is room for it. Returns the units held after it.
-    pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Stock> {
+    pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(moment);
-        bucket.take_back(member).then(|| bucket.held())
+        bucket.take_back(member).then(|| bucket.holding())
     }
 
     /// Adapts to the use since the last sweep, and returns the units to give back.

@@ -1,6 +1,7 @@
 use super::{moment::Moment, pool::Pool};
 use crate::{
     clock::{Clock, SystemClock},
+    decision::{Outcome, Source},
     transaction::Batch,
 };
 
@@ -18,6 +19,20 @@ impl<B> Shared<B> {
             inner,
             pool: Pool::default(),
             clock: SystemClock::new(),
+        }
+    }
+
+    /// Records what the store has answered to a batch that was sent at this moment, and adds what this process holds to the
+    /// answers. A cached denial is older than what the store has said since.
+    pub(super) fn hear(&self, batch: &Batch<'_>, sent: Moment, outcome: &mut Outcome) {
+        let (at, source) = (outcome.now, outcome.source());
+        let heard = (source != Source::Cache).then_some(at);
+        for (member, answer) in batch.members.iter().zip(outcome.answers_mut()) {
+            if member.leased == 0 || !answer.known || answer.leased {
+                continue;
+            }
+            let state = answer.state.by_clock(at, sent.now());
+            answer.held = self.pool.hear(member.fingerprint, state, heard);
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use super::{
     Lease,
     charge::ChargeAhead,
-    leasable::{Leasable, Stock},
+    leasable::{Holding, Leasable, Stock},
     moment::Moment,
     shared::Shared,
 };
@@ -24,7 +24,7 @@ struct HeldMember<'a> {
     member: &'a Member<'a>,
     algorithm: Leasable,
     /// The units left once the batch is decided.
-    left: Stock,
+    left: Holding,
     /// The units taken until the batch is decided.
     lent: Stock,
 }
@@ -105,7 +105,10 @@ impl<'a, B: Backend> FromMemory<'a, B> {
             Action::Probe => (pool.enough(moment, member)?, 0),
             _ => return None,
         };
-        let lent = Stock { units, ..left };
+        let lent = Stock {
+            units,
+            ..left.stock
+        };
         Some(HeldMember {
             member,
             algorithm,

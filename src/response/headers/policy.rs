@@ -11,15 +11,31 @@ use crate::{
 /// A limit's item of `RateLimit-Policy`. It is the same for all clients without an override that are in the lowest
 /// tier, so it is built once. The item of a monthly quota is built each time, because months have different lengths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policy(OnceLock<(Algorithm, HeaderValue)>);
+pub(crate) struct Policy(OnceLock<UsualPolicy>);
+
+/// The item of most clients, and what it depends on.
+#[derive(Clone, Debug)]
+struct UsualPolicy {
+    algorithm: Algorithm,
+    has_line: bool,
+    reserved: u32,
+    item: HeaderValue,
+}
+
+impl UsualPolicy {
+    #[inline]
+    fn is_of(&self, figures: &ClientFigures<'_>) -> bool {
+        figures.is_usual()
+            && figures.is_by(&self.algorithm)
+            && (self.has_line, self.reserved) == (figures.has_line(), figures.reserved())
+    }
+}
 
 impl Policy {
     #[inline]
     pub(super) fn item(&self, limit: &str, figures: &ClientFigures<'_>) -> HeaderValue {
         match self.0.get() {
-            Some((algorithm, item)) if figures.is_usual() && figures.is_by(algorithm) => {
-                item.clone()
-            }
+            Some(usual) if usual.is_of(figures) => usual.item.clone(),
             _ => self.new_item(limit, figures),
         }
     }
@@ -32,7 +48,12 @@ impl Policy {
         let secs = window.map(|window| ceil_secs(window).max(1));
         let item = item(limit, ("\";q=", most), (";w=", secs));
         if let Some(algorithm) = figures.algorithm().filter(|_| figures.is_usual()) {
-            let _ = self.0.set((algorithm, item.clone()));
+            let _ = self.0.set(UsualPolicy {
+                algorithm,
+                has_line: figures.has_line(),
+                reserved: figures.reserved(),
+                item: item.clone(),
+            });
         }
         item
     }

@@ -76,8 +76,9 @@ impl Reset {
 }
 
 /// Returns the stricter limit. Limits without a vote are the least strict. Of equal ones, the first wins, as in a batch.
+/// The room in a line counts, because requests that wait in it are not refused.
 fn stricter<'a>(first: Shown<'a>, second: Shown<'a>) -> Shown<'a> {
     let votes = second.votes.cmp(&first.votes);
-    let order = votes.then_with(|| second.decision.strictness(first.decision));
+    let order = votes.then_with(|| second.decision.strictness_to_client(first.decision));
     if order.is_gt() { second } else { first }
 }

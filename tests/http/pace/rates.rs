@@ -86,6 +86,21 @@ async fn paced_client_gets_nearly_all_of_its_rate_over_http() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn paced_client_gets_all_of_its_rate_from_a_limit_with_a_line() {
+    for headers in [Headers::Draft10, Headers::XRateLimitDelta] {
+        for (burst, wait_ms) in [(1, 500), (1, 2000), (3, 1000)] {
+            let limit = Limit::per_second(PER_SECOND).burst(burst);
+            let layer = limited(limit.max_wait(Duration::from_millis(wait_ms)));
+            let began = Instant::now();
+            let pace = PaceLayer::new().retry(0);
+            assert_eq!(refused(layer.headers(headers), pace).await, 0);
+            let share = thousandths(began, REQUESTS - burst);
+            assert!((970..=1000).contains(&share), "{headers:?}: {share}");
+        }
+    }
+}
+
 /// Adds the exact wait, as the page on responses recommends.
 fn with_milliseconds(refusal: &Refusal<'_>) -> Response<Bytes> {
     let mut response = Problem::new().respond(refusal);

@@ -1,0 +1,23 @@
+use super::{answer::Answer, source::Source};
+use crate::{clock::Timestamp, transaction::Action};
+
+/// The parts of a batch's result that a member's decision depends on.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances {
+    /// The action of the batch on the member's bucket.
+    pub(super) action: Action,
+    pub(super) now: Timestamp,
+    pub(super) passes: bool,
+    pub(super) source: Source,
+}
+
+impl Circumstances {
+    /// Returns the action that the decision shows.
+    #[inline(always)]
+    pub(super) fn shown(&self, answer: &Answer) -> Action {
+        match answer.passed && self.passes {
+            true => self.action,
+            false => Action::Keep,
+        }
+    }
+}
