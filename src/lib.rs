@@ -94,6 +94,7 @@ pub mod gcra;
 #[cfg(any(doc, doctest))]
 #[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
+mod heap;
 pub mod id;
 pub mod key;
 pub mod layer;

@@ -4,7 +4,8 @@
 pub struct Stats {
     /// The number of buckets in this process, including full ones that have not been replaced yet.
     pub buckets: Option<usize>,
-    /// The most buckets that this process keeps by GCRA and with quotas. Windows and tiers have a budget in bytes.
+    /// The most buckets that this process keeps. Windows and tiers have a budget in bytes, and count as if all were of the
+    /// least size.
     pub max_buckets: Option<usize>,
     /// The number of buckets evicted since the start.
     pub evictions: Option<u64>,

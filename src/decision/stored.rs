@@ -88,11 +88,11 @@ impl Stored {
         }
     }
 
-    /// Returns the memory that the state takes beyond its own size, in bytes.
-    pub(crate) fn heap_bytes(&self) -> usize {
+    /// Returns the memory that the state takes beyond its own size, in bytes, with what the allocator adds.
+    pub(crate) fn allocated_bytes(&self) -> usize {
         match self {
-            Self::Tiers(history) => history.heap_bytes(),
-            Self::Window(units) => units.heap_bytes(),
+            Self::Tiers(history) => history.allocated_bytes(),
+            Self::Window(units) => units.allocated_bytes(),
             Self::Nothing | Self::Gcra(_) | Self::Quota(_) => 0,
         }
     }

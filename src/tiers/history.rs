@@ -11,6 +11,7 @@ use super::{
     tiers::Tiers,
     view::{TierView, TierWindow},
 };
+use crate::heap::allocated;
 
 /// The grants of a bucket with [`Tiers`](super::Tiers), which are its whole stored state. The default is an unused
 /// bucket.
@@ -81,6 +82,15 @@ impl History {
     #[doc(hidden)]
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
+        self.allocations().sum()
+    }
+
+    /// Returns the same with what the allocator adds.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.allocations().map(allocated).sum()
+    }
+
+    fn allocations(&self) -> impl Iterator<Item = usize> {
         let logs = if self.logs.spilled() {
             self.logs.capacity() * size_of::<Log>()
         } else {
@@ -90,17 +100,18 @@ impl History {
             TierUnits::Counted(_) => 0,
             TierUnits::Logged(times) => times.capacity() * size_of::<u64>(),
         });
-        logs + units.sum::<usize>()
+        std::iter::once(logs).chain(units)
     }
 
-    /// Returns the memory for a number of tiers and a number of units in sliding windows.
-    pub(super) const fn heap_bytes_of(tiers: usize, units: usize) -> usize {
+    /// Returns the memory for a number of tiers, and for the units of each that slides.
+    pub(super) fn allocated_bytes_of(tiers: usize, sliding: impl Iterator<Item = u32>) -> usize {
         let logs = if tiers > 1 {
-            tiers * size_of::<Log>()
+            allocated(tiers * size_of::<Log>())
         } else {
             0
         };
-        logs + units * size_of::<u64>()
+        let units = sliding.map(|units| allocated(units as usize * size_of::<u64>()));
+        logs + units.sum::<usize>()
     }
 
     /// Begins a history of another store, with the time of its last grant. The tiers are pushed lowest first.
@@ -254,7 +265,7 @@ mod tests {
         let grant = slides.request(&mut history, 2, 1..=1).unwrap();
         assert_eq!(grant.split(&slides).collect::<Vec<_>>(), [(1, 1)]);
         assert_eq!(slides.remaining(&history, 2), 9);
-        let most = slides.max_heap_bytes();
-        assert!(history.heap_bytes() <= most, "{history:?}");
+        let most = slides.max_allocated_bytes();
+        assert!(history.allocated_bytes() <= most, "{history:?}");
     }
 }

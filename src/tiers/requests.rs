@@ -47,10 +47,10 @@ impl Tiers {
     pub fn remaining(&self, history: &History, now: u64) -> u32 {
         history.view(self, now).remaining(self)
     }
-    /// The most that a [`History`] takes beyond its own size, in bytes.
-    pub(crate) fn max_heap_bytes(&self) -> usize {
+    /// The most that a [`History`] takes beyond its own size, in bytes, with what the allocator adds.
+    pub(crate) fn max_allocated_bytes(&self) -> usize {
         let sliding = self.spans().iter().filter(|span| span.slides);
-        let units: usize = sliding.map(|span| span.limit as usize).sum();
-        History::heap_bytes_of(self.spans().len(), units)
+        let units = sliding.map(|span| span.limit);
+        History::allocated_bytes_of(self.spans().len(), units)
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use super::{change::Change, view::WindowView, window::Window};
+use crate::heap::allocated;
 
 /// The instants at which the units of a [`Window`] were taken, which are the whole stored state of a bucket. The default
 /// is an unused bucket.
@@ -72,14 +73,14 @@ impl Units {
         self.instants.is_empty()
     }
 
-    /// Returns the memory that the units take beyond their own size, in bytes.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.instants.capacity() * size_of::<u64>()
+    /// Returns the memory that the units take beyond their own size, in bytes, with what the allocator adds.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        allocated(self.instants.capacity() * size_of::<u64>())
     }
 
-    /// Returns the memory for a number of units, in bytes.
-    pub(crate) const fn heap_bytes_of(units: u32) -> usize {
-        units as usize * size_of::<u64>()
+    /// Returns the memory for a number of units, in bytes, with what the allocator adds.
+    pub(crate) const fn allocated_bytes_of(units: u32) -> usize {
+        allocated(units as usize * size_of::<u64>())
     }
 
     /// Returns the instants, in microseconds since the Unix epoch, in ascending order.
@@ -250,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_8_bytes_for_each_unit_of_the_limit_at_most() {
+    fn memory_is_that_of_all_units_of_the_limit_at_most() {
         for limit in [1, 2, 5, 1000, 4096] {
             let (limited, mut units) = (window(limit, 1_000_000_000), Units::default());
             for later in 0..limit {
                 assert!(limited.spend(&mut units, T + u64::from(later), 1));
             }
-            assert_eq!(units.heap_bytes(), Units::heap_bytes_of(limit));
+            assert_eq!(units.allocated_bytes(), Units::allocated_bytes_of(limit));
         }
     }
 

@@ -12,6 +12,9 @@ use tollgate::{
     tiers::Tier,
 };
 
+#[cfg(target_os = "linux")]
+use crate::alone::alone;
+
 /// As many as one shard holds.
 const CAP: usize = 4096;
 
@@ -127,6 +130,78 @@ fn no_flood_takes_more_than_its_budget() {
             assert!(part <= bound, "{part} of the budget after {floods:?}");
         }
     }
+}
+
+/// The memory that the operating system has given to this process.
+#[cfg(target_os = "linux")]
+fn resident() -> u64 {
+    const PAGE: u64 = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    PAGE * statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+}
+
+/// Fills a budget in a process of its own, and floods it further. The memory of the process must grow by no more than the
+/// budget, with all that the allocator takes for itself, and with the gaps that growth leaves.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn takes_its_budget(test: &str, limit: Limit, cost: u32) {
+    const BUDGET: u64 = 24 << 20;
+    if !alone(&format!("tiers_memory::{test}")) {
+        return;
+    }
+    let limits = Limits::builder().limit("l", limit).build().unwrap();
+    // All code and all counters are in memory then.
+    let (small, _) = limiter_on(limits.clone(), MemoryBackend::with_max_buckets(1000));
+    flood(&small, "l", cost, 2000);
+    let backend = MemoryBackend::new().max_history_bytes(usize::try_from(BUDGET).unwrap());
+    let (limiter, _) = limiter_on(limits, backend);
+    let before = resident();
+    let (mut buckets, mut most) = (0, 0);
+    while limiter.stats().evictions < Some(10_000) {
+        for _ in 0..10_000 {
+            let id = format!("client {buckets}");
+            assert!(spend(&limiter, "l", &id, cost));
+            buckets += 1;
+        }
+        most = most.max(resident() - before);
+    }
+    let each = most / limiter.stats().buckets.unwrap() as u64;
+    let text = format!("{most} bytes, {each} for each bucket");
+    eprintln!("{text}");
+    assert!(most <= BUDGET * 21 / 20, "{text}");
+    assert!(most >= BUDGET * 3 / 4, "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn windows_of_one_unit_take_no_more_real_memory_than_their_budget() {
+    let test = "windows_of_one_unit_take_no_more_real_memory_than_their_budget";
+    takes_its_budget(test, Limit::window(1, secs(3600)), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn windows_with_room_take_no_more_real_memory_than_their_budget() {
+    let test = "windows_with_room_take_no_more_real_memory_than_their_budget";
+    takes_its_budget(test, Limit::window(50, secs(3600)), 13);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tiers_that_count_take_no_more_real_memory_than_their_budget() {
+    let test = "tiers_that_count_take_no_more_real_memory_than_their_budget";
+    let counts = Tier::new(1, secs(3600))
+        .active(secs(3600))
+        .cooldown(secs(3600));
+    takes_its_budget(test, Limit::tiers([counts]).unwrap(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tiers_that_slide_take_no_more_real_memory_than_their_budget() {
+    let test = "tiers_that_slide_take_no_more_real_memory_than_their_budget";
+    let slides = Tier::new(9, secs(60)).active(secs(3600));
+    takes_its_budget(test, Limit::tiers([slides, slides]).unwrap(), 10);
 }
 
 #[test]

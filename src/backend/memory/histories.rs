@@ -4,7 +4,7 @@ use std::{
     fmt,
     ops::{Deref, DerefMut},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -23,28 +23,36 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// For each shard, an instant before which none of its evictable histories lapses, or [`EMPTY`]. An eviction finds
-    /// the shard here without locking the others.
-    soonest: Box<[AtomicU64]>,
+    /// What an eviction finds out about each shard without its lock.
+    fronts: Box<[ShardFront]>,
     /// The bytes of all histories.
     bytes: AtomicUsize,
     max_bytes: usize,
-    /// Held during an eviction. Otherwise, another eviction could end the protection of a history that this one still
-    /// spares.
-    evicting: Mutex<()>,
+}
+
+/// The fronts of the queues of a shard.
+#[derive(Debug)]
+struct ShardFront {
+    /// The least rank of its histories, or [`EMPTY`].
+    least: AtomicU64,
+    /// An instant before which the standing of none of them changes by itself, or [`EMPTY`].
+    due: AtomicU64,
 }
 
 const EMPTY: u64 = u64::MAX;
+
+/// The most histories that one eviction assesses again, because their loss may have changed by itself. It bounds the work
+/// after a pause in which many have lapsed.
+const ASSESSED: usize = 64;
 
 impl Histories {
     pub(super) fn new(max_bytes: usize) -> Self {
         let shards = (max_bytes / BYTES_PER_SHARD).clamp(1, MAX_SHARDS);
         Self {
             shards: Shards::new(shards, Records::default),
-            soonest: (0..shards).map(|_| AtomicU64::new(EMPTY)).collect(),
+            fronts: (0..shards).map(|_| ShardFront::new()).collect(),
             bytes: AtomicUsize::new(0),
             max_bytes,
-            evicting: Mutex::new(()),
         }
     }
 
@@ -55,6 +63,11 @@ impl Histories {
     /// Returns the size of a history in bytes, if it takes `heap_bytes` beyond its own size.
     pub(super) const fn largest(heap_bytes: usize) -> usize {
         RECORD_BYTES + heap_bytes
+    }
+
+    /// Returns the most histories that fit.
+    pub(super) fn most(&self) -> usize {
+        self.max_bytes / RECORD_BYTES
     }
 
     pub(super) fn len(&self) -> usize {
@@ -81,8 +94,8 @@ impl Histories {
         }
     }
 
-    /// Evicts the histories that lapse soonest until the rest fit into the budget. The histories of `spared` are kept,
-    /// because a batch has just charged them.
+    /// Evicts the histories that lose least until the rest fit into the budget. The histories of `spared` are kept, because
+    /// a batch has just charged them.
     ///
     /// The caller must not hold the lock of a shard.
     #[inline]
@@ -94,34 +107,65 @@ impl Histories {
 
     #[cold]
     fn evict(&self, spared: &[Member<'_>], now: Timestamp) {
-        let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         for print in spared.iter().map(|member| &member.fingerprint) {
             self.lock(self.of(print)).spare(print);
         }
+        let mut left = ASSESSED;
         while self.bytes.load(Ordering::Relaxed) > self.max_bytes {
-            // These instants are read without locks. If one is out of date, a history that lapses later may be evicted.
-            let soonest = self.soonest.iter();
-            let soonest = soonest.map(|soonest| soonest.load(Ordering::Relaxed));
-            let Some((_, shard)) = soonest.zip(0..).min().filter(|next| next.0 < EMPTY) else {
+            // A history that has lapsed, or has units that have, loses less than its rank says.
+            if left > 0
+                && let Some(shard) = self.due(now)
+            {
+                left -= self.lock(shard).assess_due(left, now).clamp(1, left);
+                continue;
+            }
+            let Some(shard) = self.least() else {
                 break;
             };
             self.lock(shard).evict(now);
         }
         for print in spared.iter().map(|member| &member.fingerprint) {
-            self.lock(self.of(print)).spare_no_more(print);
+            self.lock(self.of(print)).spare_no_more(print, now);
         }
     }
 
-    /// Publishes the bytes of a shard, and the instant at which its first history lapses.
+    /// Returns a shard with histories that have to be assessed again.
+    fn due(&self, now: Timestamp) -> Option<usize> {
+        let is_due = |front: &ShardFront| front.due.load(Ordering::Relaxed) <= now.as_micros();
+        self.fronts.iter().position(is_due)
+    }
+
+    /// Returns the shard with the history that loses least, unless all are spared. The ranks are read without locks. If
+    /// one is out of date, a history that loses more may be evicted.
+    fn least(&self) -> Option<usize> {
+        let ranks = self.fronts.iter();
+        let ranks = ranks.map(|front| front.least.load(Ordering::Relaxed));
+        let (rank, shard) = ranks.zip(0..).min()?;
+        (rank < EMPTY).then_some(shard)
+    }
+
+    /// Publishes the bytes of a shard, and the fronts of its queues.
     fn publish(&self, shard: usize, before: usize, records: &Records) {
         match records.bytes() {
             bytes if bytes > before => self.bytes.fetch_add(bytes - before, Ordering::Relaxed),
             bytes if bytes < before => self.bytes.fetch_sub(before - bytes, Ordering::Relaxed),
             _ => 0,
         };
-        let soonest = records.soonest().unwrap_or(EMPTY);
-        if self.soonest[shard].load(Ordering::Relaxed) != soonest {
-            self.soonest[shard].store(soonest, Ordering::Relaxed);
+        let front = &self.fronts[shard];
+        for (published, now) in [(&front.least, records.least()), (&front.due, records.due())] {
+            let now = now.unwrap_or(EMPTY);
+            if published.load(Ordering::Relaxed) != now {
+                published.store(now, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl ShardFront {
+    fn new() -> Self {
+        Self {
+            least: AtomicU64::new(EMPTY),
+            due: AtomicU64::new(EMPTY),
         }
     }
 }
@@ -166,6 +210,9 @@ impl Drop for LockedRecords<'_> {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 
@@ -173,14 +220,15 @@ mod tests {
     use crate::{
         decision::Outcome,
         tiers::{Tier, Tiers},
-        transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
+        transaction::{Action, Batch, BucketKey, LimitKey, Mode, Operation},
+        window::Window,
     };
 
-    const NOW: u64 = 1_000_000_000;
-    const SECOND: u64 = 1_000_000;
+    pub(super) const NOW: u64 = 1_000_000_000;
+    pub(super) const SECOND: u64 = 1_000_000;
 
     /// Well-spread fingerprints, the same in each run.
-    fn print(n: u64) -> Fingerprint {
+    pub(super) fn print(n: u64) -> Fingerprint {
         let mix = |n: u64| {
             let n = (n ^ n >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -196,7 +244,7 @@ mod tests {
     }
 
     fn largest(tiers: &Tiers) -> usize {
-        Histories::largest(tiers.max_heap_bytes())
+        Histories::largest(tiers.max_allocated_bytes())
     }
 
     /// Charges a history, and returns whether there was room in its limit.
@@ -228,18 +276,20 @@ mod tests {
     }
 
     /// The counted bytes must be the bytes of the histories.
-    fn check(histories: &Histories) {
+    pub(super) fn check(histories: &Histories) {
         let bytes: usize = histories.shards.iter().map(|records| records.bytes()).sum();
         assert_eq!(histories.bytes.load(Ordering::Relaxed), bytes);
-        for (records, soonest) in histories.shards.iter().zip(&histories.soonest) {
+        for (records, front) in histories.shards.iter().zip(&histories.fronts) {
             records.check();
-            let first = records.soonest().unwrap_or(EMPTY);
-            assert_eq!(soonest.load(Ordering::Relaxed), first);
+            let [least, due] =
+                [&front.least, &front.due].map(|front| front.load(Ordering::Relaxed));
+            assert_eq!(least, records.least().unwrap_or(EMPTY));
+            assert_eq!(due, records.due().unwrap_or(EMPTY));
         }
     }
 
     #[test]
-    fn soonest_to_lapse_goes_first_over_all_shards() {
+    fn soonest_to_lapse_of_those_that_lose_as_much_goes_first_over_all_shards() {
         let histories = Histories::new(8 * BYTES_PER_SHARD);
         let one = largest(&window(1, 1));
         let room = (8 * BYTES_PER_SHARD / one) as u64;
@@ -407,6 +457,56 @@ mod tests {
             assert!(!charge(histories, 0, tiers, 1, NOW), "round {round}");
             check(histories);
         }
+    }
+
+    /// Charges a history with a window, and returns whether there was room in its limit.
+    pub(super) fn charge_window(
+        histories: &Histories,
+        n: u64,
+        window: Window,
+        cost: u32,
+        now: u64,
+    ) -> bool {
+        let algorithm = crate::transaction::Algorithm::Window(window);
+        let key = BucketKey::new(LimitKey::Number(1), "id");
+        let member = Member::known(key, print(n), &algorithm, cost, Mode::CheckAndSpend);
+        let now = Timestamp::from_micros(now);
+        let mut records = histories.lock(histories.of(&member.fingerprint));
+        let answer = records.decide(Action::Spend, &member, now);
+        drop(records);
+        histories.trim(std::slice::from_ref(&member), now);
+        answer.passed
+    }
+
+    #[test]
+    fn flood_of_cheap_histories_frees_nobody_who_has_used_more() {
+        let histories = Histories::new(4 * BYTES_PER_SHARD);
+        let five = Window::new(5, Duration::from_secs(900)).unwrap();
+        // Each unit is charged by itself.
+        for second in 0..5 {
+            for n in 0..2000 {
+                assert!(charge_window(&histories, n, five, 1, NOW + second * SECOND));
+            }
+        }
+        assert_eq!(histories.evictions(), 0);
+        for n in 2000..20_000 {
+            assert!(charge_window(&histories, n, five, 1, NOW + 5 * SECOND));
+        }
+        assert!(histories.evictions() > 10_000);
+        for n in 0..2000 {
+            assert!(
+                !charge_window(&histories, n, five, 1, NOW + 5 * SECOND),
+                "{n}"
+            );
+        }
+        // Once four of the five units have left the window, such a client loses no more than those of the flood.
+        let later = NOW + 904 * SECOND - 1;
+        for n in 20_000..30_000 {
+            assert!(charge_window(&histories, n, five, 2, later));
+        }
+        let held = (0..2000).filter(|n| !charge_window(&histories, *n, five, 5, later));
+        assert_eq!(held.count(), 0);
+        check(&histories);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Buckets in this process: exact, bounded, and never swept.
 
 mod batch;
+mod blocks;
 mod bucket;
 mod decide;
 mod histories;
+mod index;
 mod queue;
 mod records;
 mod row;
 mod shard;
+mod standing;
 mod table;
 mod value;
 
@@ -46,12 +49,15 @@ use crate::{
 ///   The rows of a shard are at least four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5
 ///   bytes for each bucket. There are at most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full
 ///   again is a free place.
-/// - **Histories.** A bucket with a [window](crate::window) or [tiers](crate::tiers) has a history, which takes 192 bytes,
-///   48 for each tier if there are several, and 8 for each unit of a window that slides. All histories together take at most
-///   [`max_history_bytes`](Self::max_history_bytes). A history that nothing depends on any more is forgotten first.
-/// - **Growth.** Each shard grows on its own, by an eighth, so no request waits for a large table to be copied. With its
-///   first bucket, a shard of rows reserves the addresses of all of them; the operating system provides memory as they
-///   fill. Nothing runs in the background. The backend keeps the rows of a peak.
+/// - **Histories.** A bucket with a [window](crate::window) or [tiers](crate::tiers) has a history, which takes 176 bytes,
+///   48 for each tier if there are several, and 8 for each unit of a window that slides, with what the allocator adds: a
+///   window with one unit takes 208. All histories together take at most
+///   [`max_history_bytes`](Self::max_history_bytes), which is the memory of the process, to one per cent. A history that
+///   nothing depends on any more is forgotten first.
+/// - **Growth.** Each shard of rows grows on its own, by an eighth, so no request waits for a large table to be copied. With
+///   its first bucket, a shard of rows reserves the addresses of all of them; the operating system provides memory as they
+///   fill. A shard of histories grows in blocks, and nothing is copied. Nothing runs in the background. The backend keeps
+///   the rows of a peak.
 ///
 /// # At the cap
 ///
@@ -61,9 +67,15 @@ use crate::{
 ///   outlives a flood of ids that have spent less of their own burst. If each id of a flood spends its whole burst, as
 ///   with a burst of 1, it frees clients that have waited longer, once it has filled the cap. Size the cap for that, or
 ///   add a rule by [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
-/// - A new or growing history replaces those that would be forgotten soonest, until the bytes suffice. It never replaces
-///   more bytes than it takes, apart from what is left of the last one it replaces. While the budget suffices, no history
-///   is evicted.
+/// - A new or growing history replaces those that lose least, until the bytes suffice: the one that has used the smallest
+///   part of its limit and, among several, the one that lapses soonest. It never replaces more bytes than it takes, apart
+///   from what is left of the last one it replaces. While the budget suffices, no history is evicted.
+/// - So a replaced history had used no larger part of its limit than any other, and its client gains at most that part. A
+///   flood of ids that take one unit of five each frees nobody who has used two. If each id of a flood uses up its limit, it
+///   frees clients whose histories lapse sooner: size the budget for that, or add a rule as above.
+/// - The part is what has been used at that instant, to 1/1024 of the limit. A debt counts as the whole limit. With tiers,
+///   it is the part of all their units that would not be granted. Threads that evict at the same time may each replace one
+///   of the next histories in this order.
 /// - A limit whose largest history exceeds the budget is rejected when a [`Limiter`](crate::Limiter) is built or
 ///   reloaded. The debt of a window can exceed it, by the 4096 units that a window remembers at most.
 ///
@@ -115,7 +127,8 @@ impl MemoryBackend {
     }
 
     /// Sets how many bytes the histories of buckets with a [window](crate::window) or [tiers](crate::tiers) may take, apart
-    /// from all other buckets. If not set, 32 for each of `max_buckets`: 32 MB by default.
+    /// from all other buckets. If not set, 32 for each of `max_buckets`: 32 MB by default, enough for 150,000 windows with
+    /// one unit each.
     ///
     /// Histories that the backend has already are forgotten.
     #[must_use]
@@ -255,10 +268,11 @@ impl Backend for MemoryBackend {
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
         let (needed, what) = match algorithm {
             Algorithm::Gcra(_) | Algorithm::Quota(_) => return Ok(()),
-            Algorithm::Tiers(tiers) => (tiers.max_heap_bytes(), "limits of its tiers"),
-            Algorithm::Window(window) => {
-                (Units::heap_bytes_of(window.limit()), "limit of its window")
-            }
+            Algorithm::Tiers(tiers) => (tiers.max_allocated_bytes(), "limits of its tiers"),
+            Algorithm::Window(window) => (
+                Units::allocated_bytes_of(window.limit()),
+                "limit of its window",
+            ),
         };
         let needed = Histories::largest(needed);
         match self.histories.max_bytes() {
@@ -273,7 +287,7 @@ impl Backend for MemoryBackend {
     fn stats(&self) -> Stats {
         Stats {
             buckets: Some(self.buckets()),
-            max_buckets: Some(self.max_buckets),
+            max_buckets: Some(self.max_buckets.saturating_add(self.histories.most())),
             evictions: Some(self.evictions()),
             ..Stats::default()
         }

@@ -1,17 +1,22 @@
 //! A priority queue over the entries of a map that removes by swapping with the last one.
 
-/// A binary heap of the entries `0..len`, each with a key. The least key comes first. It allocates only when it grows.
+use super::blocks::Blocks;
+
+/// A binary heap of the entries `0..len`, each with a key. The least key comes first.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    heap: Vec<(u64, u32)>,
+    heap: Blocks<(u64, u32), 64>,
     /// The place of each entry in the heap.
-    places: Vec<u32>,
+    places: Blocks<u32, 128>,
 }
+
+/// The memory of an entry.
+pub(super) const QUEUED_BYTES: usize = size_of::<(u64, u32)>() + size_of::<u32>();
 
 impl Queue {
     /// Returns the entry with the least key.
     pub(super) fn first(&self) -> Option<(u64, usize)> {
-        let (key, entry) = self.heap.first()?;
+        let (key, entry) = self.heap.get(0)?;
         Some((*key, *entry as usize))
     }
 
@@ -39,7 +44,8 @@ impl Queue {
         let place = self.place(entry);
         self.heap.swap_remove(place);
         if place < self.heap.len() {
-            self.places[self.heap[place].1 as usize] = narrow(place);
+            let moved = self.heap[place].1 as usize;
+            self.places[moved] = narrow(place);
             self.raise(place);
             self.sink(place);
         }
@@ -48,17 +54,6 @@ impl Queue {
             let place = self.place(entry);
             self.heap[place].1 = narrow(entry);
         }
-    }
-
-    /// Makes room for exactly this many more entries.
-    pub(super) fn reserve_exact(&mut self, more: usize) {
-        self.heap.reserve_exact(more);
-        self.places.reserve_exact(more);
-    }
-
-    pub(super) fn shrink_to(&mut self, entries: usize) {
-        self.heap.shrink_to(entries);
-        self.places.shrink_to(entries);
     }
 
     fn place(&self, entry: usize) -> usize {
@@ -93,10 +88,10 @@ impl Queue {
     }
 
     fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        for place in [a, b] {
-            self.places[self.heap[place].1 as usize] = narrow(place);
-        }
+        let (first, second) = (self.heap[a], self.heap[b]);
+        (self.heap[a], self.heap[b]) = (second, first);
+        self.places[second.1 as usize] = narrow(a);
+        self.places[first.1 as usize] = narrow(b);
     }
 }
 
@@ -105,7 +100,7 @@ impl Queue {
     clippy::cast_possible_truncation,
     reason = "the budget of bytes bounds it"
 )]
-fn narrow(n: usize) -> u32 {
+pub(super) fn narrow(n: usize) -> u32 {
     n as u32
 }
 

@@ -1,81 +1,95 @@
-//! The histories of one shard, for buckets with tiers and windows: a map, and a queue in which histories that lapse
-//! sooner come first.
+//! The histories of one shard, for buckets with tiers and windows: an index, and two queues. One has the histories that
+//! lose least first, the other those whose loss changes soonest.
 
-use std::{
-    fmt,
-    hash::{BuildHasherDefault, Hasher},
+use std::fmt;
+
+use super::{
+    blocks::Blocks,
+    index::HashChains,
+    queue::{QUEUED_BYTES, Queue},
+    standing::{HistoryStanding, HistoryTerms},
 };
-
-use indexmap::IndexMap;
-
-use super::queue::Queue;
 use crate::{
     clock::Timestamp,
     decision::{Answer, BucketView, State, Stored, judge_tiers, judge_window},
+    heap::allocated,
     tiers::History,
     transaction::{Action, Algorithm, Fingerprint, Member},
     window::WindowView,
 };
 
-/// The bytes of a history without its units: its places in the map, in the map's index and in the queue, with the room that
-/// each of these keeps free.
-pub(super) const RECORD_BYTES: usize = 192;
+/// The number of records in a block.
+const BLOCK: usize = 16;
 
-/// The most places of the queue that are corrected before one history is evicted.
-const SAMPLE: usize = 16;
-/// The most places of the queue that are corrected after each charge.
+/// The bytes of a history without its units: its record, its places in the queues, two heads of chains and a link in the
+/// index, and its part of the headers of blocks and of those that are not full.
+pub(super) const RECORD_BYTES: usize =
+    allocated(BLOCK * size_of::<Record>()) / BLOCK + 2 * QUEUED_BYTES + 3 * size_of::<u32>() + 11;
+
+/// The most histories that are assessed again after each charge, because their loss may have changed by itself.
 const STEPS: usize = 2;
-/// The key of a history that never lapses.
-const NEVER: u64 = u64::MAX - 1;
-/// The key of a history that must not be evicted now.
+/// The rank of a history that must not be evicted now.
 const SPARED: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(super) struct Records {
-    map: IndexMap<Fingerprint, Record, BuildHasherDefault<HashHalf>>,
-    /// The entries of the map, each with an instant before which it does not lapse.
-    queue: Queue,
+    records: Blocks<Record, BLOCK>,
+    index: HashChains,
+    /// The records by the rank of their standing.
+    ranks: Queue,
+    /// The records, each with an instant before which its standing does not change by itself.
+    dues: Queue,
+    /// The histories that must not be evicted now, once for each batch that spares them.
+    spared: Vec<Fingerprint>,
     /// The bytes of the histories beyond their own size.
     heap_bytes: usize,
     evictions: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Record {
+    print: Fingerprint,
     stored: Stored,
-    /// The instant from which nothing depends on it, or [`NEVER`].
-    lapses: u64,
+    terms: HistoryTerms,
 }
 
 impl Records {
     pub(super) fn len(&self) -> usize {
-        self.map.len()
+        self.records.len()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.map.len() * RECORD_BYTES + self.heap_bytes
+        self.records.len() * RECORD_BYTES + self.heap_bytes
     }
 
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// Returns an instant before which no history lapses; `u64::MAX` if none may be evicted.
-    pub(super) fn soonest(&self) -> Option<u64> {
-        self.queue.first().map(|(instant, _)| instant)
+    /// Returns the least rank; `u64::MAX` if no history may be evicted.
+    pub(super) fn least(&self) -> Option<u64> {
+        self.ranks.first().map(|(rank, _)| rank)
+    }
+
+    /// Returns an instant before which the standing of no history changes by itself.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.dues.first().map(|(instant, _)| instant)
     }
 
     pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
-        match self.map.get(&member.fingerprint) {
-            Some(record) => record.stored.see(member.algorithm, now),
+        match self.find(&member.fingerprint) {
+            Some(entry) => self.records[entry].stored.see(member.algorithm, now),
             None => BucketView::NOTHING,
         }
     }
 
     /// Decides a member with a window or with tiers, and stores the change.
     pub(super) fn decide(&mut self, action: Action, member: &Member<'_>, now: Timestamp) -> Answer {
-        let found = self.map.get_index_of(&member.fingerprint);
-        let (stored, at) = (found.map(|entry| &self.map[entry].stored), now.as_micros());
+        let found = self.find(&member.fingerprint);
+        let (stored, at) = (
+            found.map(|entry| &self.records[entry].stored),
+            now.as_micros(),
+        );
         let answer = match (member.algorithm, stored) {
             (Algorithm::Window(window), Some(stored)) => {
                 judge_window(action, member, window, &stored.view_window(window, now))
@@ -98,7 +112,7 @@ impl Records {
         answer
     }
 
-    /// Stores the change of a member, in the entry found for it or in a new one.
+    /// Stores the change of a member, in the record found for it or in a new one.
     fn keep(
         &mut self,
         found: Option<usize>,
@@ -107,8 +121,9 @@ impl Records {
         answer: &Answer,
         now: Timestamp,
     ) {
-        if changes(action, answer) {
-            let entry = found.unwrap_or_else(|| self.add(&member.fingerprint));
+        if changes(action, answer)
+            && let Some(entry) = found.or_else(|| self.add(member))
+        {
             self.update(entry, action, member, answer, now);
         }
     }
@@ -125,7 +140,7 @@ impl Records {
         if action == Action::Reset {
             self.forget(print);
         } else {
-            let found = self.map.get_index_of(print);
+            let found = self.find(print);
             self.keep(found, action, member, answer, now);
         }
     }
@@ -138,124 +153,153 @@ impl Records {
         answer: &Answer,
         now: Timestamp,
     ) {
-        let record = &mut self.map[entry];
-        let before = record.stored.heap_bytes();
+        let record = &mut self.records[entry];
+        let before = record.stored.allocated_bytes();
         record.stored.update(action, member, answer, now);
-        let lapses = record.stored.full_at(member.algorithm);
-        record.lapses = lapses.map_or(NEVER, |at| at.as_micros().min(NEVER));
-        self.heap_bytes = self.heap_bytes + record.stored.heap_bytes() - before;
+        self.heap_bytes = self.heap_bytes + record.stored.allocated_bytes() - before;
         if record.stored == Stored::Nothing {
             return self.remove(entry);
         }
-        // A history often lapses later than its place in the queue says. The place is only corrected when its turn
-        // comes, which is cheaper than moving it with each charge.
-        let queued = self.queue.key(entry);
-        if record.lapses < queued && queued < SPARED {
-            self.queue.set(entry, record.lapses);
+        if !record.terms.is_of(member.algorithm)
+            && let Some(terms) = HistoryTerms::new(member.algorithm)
+        {
+            record.terms = terms;
         }
-        self.forget_lapsed(now.as_micros());
+        let standing = record
+            .terms
+            .assess_changed(&record.stored, &answer.state, now);
+        self.rank(entry, standing.rank);
+        // The instant is often later than the queue says. It is only corrected when its turn comes, which is cheaper than
+        // moving it with each charge.
+        if standing.due < self.dues.key(entry) {
+            self.dues.set(entry, standing.due);
+        }
+        self.assess_due(STEPS, now);
     }
 
-    /// Adds a history. The map and the queue grow by an eighth, not to twice their size.
-    fn add(&mut self, print: &Fingerprint) -> usize {
-        if self.map.len() == self.map.capacity() {
-            let more = self.map.len() / 8 + 1;
-            self.map.reserve_exact(more);
-            self.queue.reserve_exact(more);
+    /// Sets the rank of a history, unless it is spared.
+    fn rank(&mut self, entry: usize, rank: u64) {
+        let queued = self.ranks.key(entry);
+        if queued != rank && queued != SPARED {
+            self.ranks.set(entry, rank);
         }
-        self.queue.push(NEVER);
-        self.map.insert_full(*print, Record::default()).0
+    }
+
+    fn find(&self, print: &Fingerprint) -> Option<usize> {
+        let is_meant = |entry: usize| self.records[entry].print == *print;
+        self.index.find(print.low, is_meant)
+    }
+
+    /// Adds a history. It lapses when its first change is stored.
+    fn add(&mut self, member: &Member<'_>) -> Option<usize> {
+        let terms = HistoryTerms::new(member.algorithm)?;
+        let entry = self.records.len();
+        self.records.push(Record {
+            print: member.fingerprint,
+            stored: Stored::Nothing,
+            terms,
+        });
+        self.ranks.push(0);
+        self.dues.push(u64::MAX);
+        self.index.push(|entry| self.records[entry].print.low);
+        Some(entry)
     }
 
     pub(super) fn forget(&mut self, print: &Fingerprint) {
-        if let Some(entry) = self.map.get_index_of(print) {
+        if let Some(entry) = self.find(print) {
             self.remove(entry);
         }
     }
 
     fn remove(&mut self, entry: usize) {
-        self.queue.swap_remove(entry);
-        if let Some((_, record)) = self.map.swap_remove_index(entry) {
-            self.heap_bytes -= record.stored.heap_bytes();
-        }
-        let len = self.map.len();
-        if len < self.map.capacity() / 4 * 3 {
-            self.map.shrink_to(len + len / 8);
-            self.queue.shrink_to(len + len / 8);
+        self.ranks.swap_remove(entry);
+        self.dues.swap_remove(entry);
+        self.index
+            .swap_remove(entry, |entry| self.records[entry].print.low);
+        if let Some(record) = self.records.swap_remove(entry) {
+            self.heap_bytes -= record.stored.allocated_bytes();
         }
     }
 
-    /// Checks the next few histories in the queue that are due. Forgets a history that has lapsed, and moves any other to
-    /// its correct place.
-    fn forget_lapsed(&mut self, now: u64) {
-        for _ in 0..STEPS {
-            match self.queue.first() {
-                Some((instant, entry)) if instant <= now => {
-                    if self.requeue(entry) <= now {
+    /// Assesses up to `most` histories whose standing may have changed by itself, and forgets those that have lapsed.
+    /// Returns their number.
+    ///
+    /// A charge leads to one such change, when its units leave the window. So the few that follow each charge are
+    /// enough in the long run.
+    pub(super) fn assess_due(&mut self, most: usize, now: Timestamp) -> usize {
+        for nth in 0..most {
+            match self.dues.first() {
+                Some((instant, entry)) if instant <= now.as_micros() => {
+                    let standing = self.assess(entry, now);
+                    if standing.lapses() <= now.as_micros() {
                         self.remove(entry);
                     }
                 }
-                _ => return,
+                _ => return nth,
             }
         }
+        most
+    }
+
+    fn assess(&mut self, entry: usize, now: Timestamp) -> HistoryStanding {
+        let record = &self.records[entry];
+        let standing = record.terms.assess(&record.stored, now);
+        self.dues.set(entry, standing.due.max(now.as_micros() + 1));
+        self.rank(entry, standing.rank);
+        standing
     }
 
     /// Keeps a history from being evicted.
     pub(super) fn spare(&mut self, print: &Fingerprint) {
-        if let Some(entry) = self.map.get_index_of(print) {
-            self.queue.set(entry, SPARED);
+        self.spared.push(*print);
+        if let Some(entry) = self.find(print) {
+            self.ranks.set(entry, SPARED);
         }
     }
 
-    pub(super) fn spare_no_more(&mut self, print: &Fingerprint) {
-        if let Some(entry) = self.map.get_index_of(print) {
-            self.requeue(entry);
+    /// Takes back one call of [`spare`](Self::spare).
+    pub(super) fn spare_no_more(&mut self, print: &Fingerprint, now: Timestamp) {
+        if let Some(nth) = self.spared.iter().position(|spared| spared == print) {
+            self.spared.swap_remove(nth);
+        }
+        if let Some(entry) = self.find(print)
+            && !self.spared.contains(print)
+        {
+            let Record { stored, terms, .. } = &self.records[entry];
+            let standing = terms.assess(stored, now);
+            self.ranks.set(entry, standing.rank);
         }
     }
 
-    /// Evicts the history that lapses soonest. If many places in the queue are out of date, it is the soonest of a
-    /// sample.
+    /// Evicts the history that loses least, unless all are spared.
     pub(super) fn evict(&mut self, now: Timestamp) {
-        if let Some((lapses, entry)) = self.soonest_of_sample() {
-            self.remove(entry);
+        if let Some((rank, entry)) = self.ranks.first()
+            && rank < SPARED
+        {
+            let lapses = HistoryStanding { rank, due: 0 }.lapses();
             self.evictions += u64::from(lapses > now.as_micros());
+            self.remove(entry);
         }
     }
 
-    /// Samples the front of the queue. Returns the history that lapses soonest, and the instant. Spared histories are
-    /// left out.
-    fn soonest_of_sample(&mut self) -> Option<(u64, usize)> {
-        let mut sample = None;
-        for _ in 0..SAMPLE {
-            let Some((queued, entry)) = self.queue.first().filter(|first| first.0 < SPARED) else {
-                break;
-            };
-            let lapses = self.requeue(entry);
-            sample = sample.into_iter().chain([(lapses, entry)]).min();
-            if lapses == queued {
-                break;
-            }
-        }
-        sample
+    #[cfg(test)]
+    pub(super) fn has(&self, print: &Fingerprint) -> bool {
+        self.find(print).is_some()
     }
 
-    /// Queues a history by the instant at which it lapses, and returns that instant.
-    fn requeue(&mut self, entry: usize) -> u64 {
-        let lapses = self.map[entry].lapses;
-        self.queue.set(entry, lapses);
-        lapses
-    }
-
-    /// Each history is queued, not after it lapses, and all bytes are counted.
+    /// Each history is in its place, and all bytes are counted.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        for (entry, record) in self.map.values().enumerate() {
-            assert!(self.queue.key(entry) <= record.lapses);
+        for (entry, record) in self.records.iter().enumerate() {
+            let rank = self.ranks.key(entry);
+            let lapses = HistoryStanding { rank, due: 0 }.lapses();
+            assert!(rank < SPARED && self.dues.key(entry) <= lapses);
+            assert_eq!(self.find(&record.print), Some(entry));
         }
-        let histories = self.map.values().map(|record| &record.stored);
-        let bytes: usize = histories.map(Stored::heap_bytes).sum();
+        let histories = self.records.iter().map(|record| &record.stored);
+        let bytes: usize = histories.map(Stored::allocated_bytes).sum();
         assert_eq!(self.heap_bytes, bytes);
-        assert!(self.map.capacity() <= (self.map.len() + 1) * 4 / 3 + 4);
+        assert!(self.spared.is_empty());
     }
 }
 
@@ -274,25 +318,5 @@ fn changes(action: Action, answer: &Answer) -> bool {
         State::Tiers(figures) => action == Action::Spend && figures.grant.units() > 0,
         State::Window(figures) => action.writes() && figures.change.units() > 0,
         State::Gcra(_) | State::Quota(_) => false,
-    }
-}
-
-/// Passes on one half of a fingerprint, which is already a hash.
-#[derive(Default)]
-struct HashHalf(u64);
-
-impl Hasher for HashHalf {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, lane: u64) {
-        self.0 = lane;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -1,0 +1,125 @@
+//! Finds the entries of a list by their hashes.
+
+use super::{blocks::Blocks, queue::narrow};
+
+/// Chains of the entries `0..len` whose hashes end alike. The entries and their hashes are stored elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct HashChains {
+    /// The first entry of each chain. The number of chains is a power of two.
+    heads: Vec<u32>,
+    /// The entry that follows each entry in its chain.
+    next: Blocks<u32, 128>,
+}
+
+/// The end of a chain.
+const END: u32 = u32::MAX;
+const LEAST_CHAINS: usize = 8;
+
+impl HashChains {
+    /// Returns the entry among those with a similar hash that `is_meant`.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut entry = *self.heads.get(self.chain(hash))?;
+        while entry != END {
+            if is_meant(entry as usize) {
+                return Some(entry as usize);
+            }
+            entry = self.next[entry as usize];
+        }
+        None
+    }
+
+    /// Adds the next entry. `hash_of` returns the hash of each entry, this one included.
+    pub(super) fn push(&mut self, hash_of: impl Fn(usize) -> u64) {
+        let entry = self.next.len();
+        self.next.push(END);
+        if entry >= self.heads.len() {
+            let chains = (2 * self.heads.len()).max(LEAST_CHAINS);
+            return self.rebuild(chains, hash_of);
+        }
+        self.link(entry, hash_of(entry));
+    }
+
+    /// Removes an entry, before the list of the entries does. The last one takes its number.
+    pub(super) fn swap_remove(&mut self, entry: usize, hash_of: impl Fn(usize) -> u64) {
+        let last = self.next.len() - 1;
+        let after = self.next[entry];
+        *self.place_of(entry, hash_of(entry)) = after;
+        if entry < last {
+            *self.place_of(last, hash_of(last)) = narrow(entry);
+        }
+        self.next.swap_remove(entry);
+        // A third of the chains is enough for a while, so that a list of a steady length is not rebuilt time and again.
+        if self.heads.len() > LEAST_CHAINS && 8 * last < 3 * self.heads.len() {
+            let moved = |nth| hash_of(if nth == entry { last } else { nth });
+            self.rebuild(self.heads.len() / 2, moved);
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+    #[inline]
+    fn chain(&self, hash: u64) -> usize {
+        hash as usize & self.heads.len().wrapping_sub(1)
+    }
+
+    fn link(&mut self, entry: usize, hash: u64) {
+        let chain = self.chain(hash);
+        self.next[entry] = std::mem::replace(&mut self.heads[chain], narrow(entry));
+    }
+
+    /// Returns the head or the link that refers to an entry.
+    fn place_of(&mut self, entry: usize, hash: u64) -> &mut u32 {
+        let chain = self.chain(hash);
+        let (sought, mut before) = (narrow(entry), self.heads[chain]);
+        if before == sought {
+            return &mut self.heads[chain];
+        }
+        while self.next[before as usize] != sought {
+            before = self.next[before as usize];
+        }
+        &mut self.next[before as usize]
+    }
+
+    fn rebuild(&mut self, chains: usize, hash_of: impl Fn(usize) -> u64) {
+        self.heads = vec![END; chains];
+        for entry in 0..self.next.len() {
+            self.link(entry, hash_of(entry));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_whatever_is_added_and_removed() {
+        let mut state = 1_u64;
+        let mut random = |n: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % n
+        };
+        let (mut index, mut hashes) = (HashChains::default(), Vec::new());
+        for round in 0..if cfg!(miri) { 300 } else { 10_000 } {
+            // It grows in the first half of a thousand rounds. Many hashes are similar.
+            let grows = random(10) < if round % 1000 < 500 { 7 } else { 3 };
+            if grows {
+                hashes.push(random(300) << 40 | random(50));
+                index.push(|entry| hashes[entry]);
+            } else if !hashes.is_empty() {
+                let entry = usize::try_from(random(hashes.len() as u64)).unwrap();
+                index.swap_remove(entry, |entry| hashes[entry]);
+                hashes.swap_remove(entry);
+            }
+            assert!(index.heads.len() <= LEAST_CHAINS.max(3 * hashes.len() + 1));
+            let hash = random(300) << 40 | random(50);
+            let found = index.find(hash, |entry| hashes[entry] == hash);
+            assert_eq!(found.is_some(), hashes.contains(&hash));
+            for (entry, hash) in hashes.iter().enumerate().step_by(7) {
+                assert_eq!(index.find(*hash, |found| found == entry), Some(entry));
+            }
+        }
+    }
+}
