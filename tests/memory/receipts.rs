@@ -243,6 +243,28 @@ mod during_an_outage {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn refund_by_receipt_is_forgotten_locally_if_the_store_has_its_own_clock() {
+        let store = store();
+        let window = Limit::window(3, 3600 * SECOND);
+        let limits = Limits::builder().limit("l", window).build().unwrap();
+        let limiter = Limiter::new(limits, FailurePolicy::new(store.clone()));
+        let limit = limiter.limit("l").unwrap();
+        let mut receipts = Vec::new();
+        for _ in 0..3 {
+            receipts.push(limit.spend("alice").await.unwrap().receipt().unwrap());
+        }
+        for refunded in 1..=3 {
+            let text = limiter.write_receipt("l", "alice", &receipts.remove(0));
+            let receipt = limiter.read_receipt("l", "alice", &text.unwrap()).unwrap();
+            limit.refund_receipt("alice", receipt).await.unwrap();
+            store.is_lost.store(true, Ordering::Relaxed);
+            let left = limit.cost(0).check("alice").await.unwrap().remaining();
+            store.is_lost.store(false, Ordering::Relaxed);
+            assert_eq!(left, Some(refunded));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn refund_of_another_process_is_not_forgotten_here() {
         for limit in [
             Limit::window(1, 100 * SECOND),

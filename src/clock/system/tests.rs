@@ -324,20 +324,20 @@ fn thread_sees_the_time_while_another_one_is_stopped_in_a_correction() {
 
 /// A limiter that admits one request in a tenth of a second, by a clock of the machine.
 fn one_per_window(clock: &Arc<Corrected<Machine>>) -> Limiter {
-    struct Shown(Arc<Corrected<Machine>>);
-    impl Clock for Shown {
+    struct MachineClock(Arc<Corrected<Machine>>);
+    impl Clock for MachineClock {
         fn now(&self) -> Timestamp {
             Timestamp(1_767_225_600_000_000 + self.0.elapsed() / 1000)
         }
     }
-    impl fmt::Debug for Shown {
+    impl fmt::Debug for MachineClock {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("Shown").finish_non_exhaustive()
+            f.debug_struct("MachineClock").finish_non_exhaustive()
         }
     }
     let window = Limit::window(1, Duration::from_millis(100));
     let limits = Limits::builder().limit("logins", window).build().unwrap();
-    Limiter::new(limits, MemoryBackend::new()).with_clock(Shown(Arc::clone(clock)))
+    Limiter::new(limits, MemoryBackend::new()).with_clock(MachineClock(Arc::clone(clock)))
 }
 
 fn is_admitted(limiter: &Limiter) -> usize {
