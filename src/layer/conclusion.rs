@@ -197,7 +197,7 @@ impl LayerConfig {
         let denial = |i: usize| {
             let (charge, decision) = (&charges[i], &decisions[i]);
             let named = self.rules.named(charge, limits);
-            let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
             Denial::new(named, limit, id, charge.terms.cost, decision)
         };
         let mut denials: SmallVec<[Denial<'_>; 2]> = SmallVec::new();

@@ -16,6 +16,7 @@ mod recipes;
 mod responses;
 mod rule_choices;
 mod rules;
+mod secrets;
 mod shadow_layer;
 mod shutdown;
 #[path = "../support/mod.rs"]
