@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     id::Id,
-    key::{Extracted, KeyExtractor, Missing},
+    key::{Description, Extracted, KeyExtractor, Missing},
 };
 
 use self::failure::Failure;
@@ -33,9 +33,14 @@ impl KeyExtractor for ApiKey {
             .and_then(|value| value.to_str().ok());
         let mut query = parts.uri.query().unwrap_or_default().split('&');
         match header.or_else(|| query.find_map(|pair| pair.strip_prefix("key="))) {
-            Some(key) if !key.is_empty() => Extracted::Id(key.into()),
+            // A secret: refusals and events contain a hash of it.
+            Some(key) if !key.is_empty() => Extracted::Id(Id::from(key).secret()),
             _ => Extracted::Missing(Missing::client("send your API key as `x-api-key`")),
         }
+    }
+
+    fn describe(&self) -> Description {
+        Description::default().secret()
     }
 }
 

@@ -6,14 +6,16 @@
 //! curl -i -X POST -u alice:wonderland http://127.0.0.1:3000/login
 //! ```
 //!
-//! The two limits are charged differently:
+//! Both limits are charged before the password is checked, and refunded unless the answer is a 401 (`refund_if`):
 //!
-//! - For each **account**, a login is charged first, and refunded if it succeeds (`refund_if`). Of a thousand guesses
-//!   sent at once, five reach the password check. The limit is a window, which is a hard number: no quarter of an hour
-//!   has a sixth failure. A token bucket of the same size would admit nine.
-//! - For each **client IP**, a login is checked first, and charged if it fails (`charge_if`). So successful logins
-//!   never block each other, even if a thousand of them come from one office at the same time. Simultaneous guesses
-//!   can all fail once. They put the bucket into debt, which makes the following wait longer.
+//! - Of a thousand guesses sent at once, five for each account get as far as the password, and twenty from each client IP.
+//! - Successes, refusals and requests for other reasons than a wrong password are not charged, so the users of an office
+//!   with one address do not lock each other out. A login that is being checked holds a unit, so twenty of them can log in
+//!   at the same moment.
+//! - If the client disconnects before the answer, the charges stay. A guess is never free.
+//!
+//! Both limits are windows, which are hard numbers: no quarter of an hour has a sixth failure for an account. A token
+//! bucket of the same size would admit nine. A success resets the count of its account.
 //!
 //! A client over a limit gets a 429, even with the right password. If that were accepted, the limit would not stop anybody: an
 //! attacker would continue guessing, and the first answer other than 429 would reveal the password.
@@ -27,7 +29,7 @@ mod failure;
 use std::{env, net::SocketAddr, time::Duration};
 
 use axum::{
-    Router,
+    Extension, Router,
     http::{
         HeaderMap, StatusCode,
         header::{AUTHORIZATION, WWW_AUTHENTICATE},
@@ -39,7 +41,8 @@ use axum::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use tokio::net::TcpListener;
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, limit::LimitsError,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, layer::Assessment,
+    limit::LimitsError, rule::Ending,
 };
 
 use self::failure::Failure;
@@ -48,7 +51,11 @@ use self::failure::Failure;
 /// for every guess. The time of a plain comparison, as here, reveals how much of a guess is right.
 const USERS: [(&str, &str); 2] = [("alice", "wonderland"), ("bob", "builder")];
 
+const PER_ACCOUNT: &str = "login-failures-per-account";
+const PER_IP: &str = "login-failures-per-ip";
+
 const QUARTER: Duration = Duration::from_secs(15 * 60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -62,22 +69,24 @@ async fn main() -> Result<(), Failure> {
 
 fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
-        .limit("login-failures-per-account", Limit::window(5, QUARTER))
-        .limit("login-failures-per-ip", Limit::per_hour(20))
+        .limit(PER_ACCOUNT, Limit::window(5, QUARTER))
+        .limit(PER_IP, Limit::window(20, HOUR))
         .build()?;
     // For several servers with shared limits: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());
 
-    // Anything but a success stays charged, also if the client disconnects before the answer.
-    let per_account = Rule::new("login-failures-per-account", account)
-        .refund_if(|ending| ending.status().is_some_and(|status| status.is_success()));
-    let per_ip = Rule::new("login-failures-per-ip", ClientIp::peer())
-        .charge_if(|ending| ending.status() == Some(StatusCode::UNAUTHORIZED));
     let layer = RateLimitLayer::with_limiter(limiter)
-        .rule(per_account)
-        .rule(per_ip);
+        .rule(Rule::new(PER_ACCOUNT, account).refund_if(is_no_failure))
+        .rule(Rule::new(PER_IP, ClientIp::peer()).refund_if(is_no_failure));
     // Around the handler only: a request that the router refuses, such as one with another method, is not a failure.
     Ok(Router::new().route("/login", post(login).route_layer(layer)))
+}
+
+/// Returns whether there was an answer other than a 401. Without an answer, because the client has disconnected, the
+/// charges stay.
+fn is_no_failure(ending: &Ending<'_>) -> bool {
+    let status = ending.status();
+    status.is_some_and(|status| status != StatusCode::UNAUTHORIZED)
 }
 
 /// The account that a login is charged to. Without a name, it is only charged to the client IP.
@@ -88,13 +97,24 @@ fn account(request: &Parts) -> Option<String> {
     Some(name)
 }
 
-async fn login(headers: HeaderMap) -> Response {
+async fn login(Extension(assessment): Extension<Assessment>, headers: HeaderMap) -> Response {
     match Credentials::of(&headers).filter(Credentials::are_right) {
-        Some(Credentials { name, .. }) => format!("welcome, {name}\n").into_response(),
+        Some(Credentials { name, .. }) => {
+            forget_failures(&assessment).await;
+            format!("welcome, {name}\n").into_response()
+        }
         None => {
             let challenge = [(WWW_AUTHENTICATE, r#"Basic realm="login", charset="UTF-8""#)];
             (StatusCode::UNAUTHORIZED, challenge, "try again\n").into_response()
         }
+    }
+}
+
+/// Resets the count of the account. If the store does not answer, earlier failures still count, but the password is right,
+/// so the user is let in.
+async fn forget_failures(assessment: &Assessment) {
+    if let Some(account) = assessment.of(PER_ACCOUNT) {
+        let _ = account.limiter.reset(&[account.transaction()]).await;
     }
 }
 

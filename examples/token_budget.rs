@@ -75,7 +75,7 @@ fn app() -> Result<Router, LimitsError> {
     let limiter = Limiter::new(limits, MemoryBackend::new());
 
     // Let only a gateway that authenticates set this header, or find the account as the example `plans` does.
-    let account = HeaderId::new("x-account-id");
+    let account = HeaderId::new("x-account-id").shown();
     let spends = Rule::new("tokens", account.clone())
         // The handler rejects an invalid header. Until then, the request reserves the default: a cost of 0 would not be limited.
         .cost_by(|request| max_tokens(&request.headers).unwrap_or(1).max(1))

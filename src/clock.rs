@@ -135,9 +135,12 @@ impl ManualClock {
         self.0.store(now.0, Ordering::SeqCst);
     }
 
-    /// Moves the clock forwards, by whole microseconds.
+    /// Moves the clock forwards, by whole microseconds. It stops at the last instant, where nothing can be decided.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(micros(by), Ordering::SeqCst);
+        let later = |now: u64| Some(now.saturating_add(micros(by)));
+        let _ = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 }
 

@@ -63,7 +63,7 @@ use crate::{
 /// use tollgate::{ClientIp, Rule, key::HeaderId};
 ///
 /// let per_ip = Rule::new("requests", ClientIp::peer());
-/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id")).cost(5);
+/// let per_account = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id").shown()).cost(5);
 /// # let _ = (per_ip, per_account);
 /// ```
 #[derive(Clone)]
@@ -222,7 +222,7 @@ impl Rule {
     /// use http::StatusCode;
     /// use tollgate::{Rule, key::HeaderId};
     ///
-    /// let failures = Rule::new("failed-authorizations", HeaderId::new("x-account-id"))
+    /// let failures = Rule::new("failed-authorizations", HeaderId::new("x-account-id").shown())
     ///     .charge_if(|ending| ending.status() == Some(StatusCode::FORBIDDEN));
     /// # let _ = failures;
     /// ```

@@ -47,7 +47,7 @@ pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
         .rule(Rule::new("NewRegistrationsPerIPv6Range", clients.range))
         .respond_with(Problem::acme());
     // In production, the account is the signer of the request, not the value of a header.
-    let account = HeaderId::new("x-account-id");
+    let account = HeaderId::new("x-account-id").shown();
     let orders = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("NewOrdersPerAccount", account))
         .respond_with(Problem::acme());

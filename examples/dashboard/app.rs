@@ -47,7 +47,7 @@ fn limits() -> Result<Limits, LimitsError> {
 
 pub(crate) fn app(limiter: Limiter) -> Router {
     // Only safe if the authenticating proxy sets this header, and removes the client's own.
-    let account = || HeaderId::new("x-account");
+    let account = || HeaderId::new("x-account").shown();
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
         .rule(Rule::new("searches", account()).only_if(paths(["/search"])))

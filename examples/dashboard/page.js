@@ -210,14 +210,16 @@ function showStore(store) {
   $('outage').hidden = !isDown;
   const [first] = stores;
   const calls = store.ok - first.ok;
-  const cap = store.max_buckets === null ? '' : ` of at most ${number(store.max_buckets)}`;
+  const cap = store.max_buckets === null ? null : `at most ${number(store.max_buckets)} token buckets and quotas`;
   showFacts($('store'), [
     ['circuit breaker', isShared ? (isDown ? 'open: the store is not asked' : 'closed: the store answers') : null],
     ['opened', isShared ? `${number(store.opened)} ${store.opened === 1 ? 'time' : 'times'}` : null],
     ['calls', isShared ? `${number(store.ok)} answered, ${number(store.failed)} failed` : null],
     ['mean duration', calls > 0 ? `${((store.ok_us - first.ok_us) / calls / 1000).toFixed(2)} ms` : null],
     ['decided without it', isShared ? number(store.fallback) : null],
-    [isShared ? 'local buckets' : 'buckets', store.buckets === null ? null : `${number(store.buckets)}${cap}`],
+    [isShared ? 'local buckets' : 'buckets', store.buckets === null ? null : number(store.buckets)],
+    // Windows and tiers are among the buckets, but not under this cap: their budget is in bytes.
+    ['room', cap],
     ['evicted', store.evictions === null ? null : number(store.evictions)],
   ]);
 }

@@ -9,7 +9,7 @@ use axum::{
     routing::get,
 };
 use serde_json::{Value, json};
-use tollgate::{Limiter, Transaction};
+use tollgate::{Limiter, Transaction, id::Id};
 
 use super::{bucket::BucketState, client::Client, refusal::Refusal, stream, token::Token};
 
@@ -49,15 +49,33 @@ async fn show(
     path: BucketPath,
 ) -> Result<Json<BucketState>, Refusal> {
     let client = client(&limiter, path)?;
-    Ok(Json(BucketState::ask(&limiter, client).await?))
+    let mut state = BucketState::ask(&limiter, client).await?;
+    hide_secret(&limiter, &mut state.client);
+    Ok(Json(state))
 }
 
 async fn reset(State(limiter): State<Limiter>, path: BucketPath) -> Result<Json<Value>, Refusal> {
-    let client = client(&limiter, path)?;
+    let mut client = client(&limiter, path)?;
     let transaction = Transaction::new(&client.limit, &client.id);
     limiter.reset(&[transaction]).await?;
+    hide_secret(&limiter, &mut client);
     tracing::info!(limit = client.limit, key = client.key, "a bucket was reset");
     Ok(Json(json!({"reset": true, "key": client.key})))
+}
+
+/// Replaces the id of a client by its hash, if the events of the limit contain hashes.
+fn hide_secret(limiter: &Limiter, client: &mut Client) {
+    if !limiter.limits().redacts_ids() && !limiter.has_secret_ids(&client.limit) {
+        return;
+    }
+    let hash = |id: &str| Id::from(id).secret().shown().into_owned();
+    if let Some((limit, id)) = client.key.split_once(':') {
+        client.key = format!("{limit}:{}", hash(id));
+    }
+    client.id = hash(&client.id);
+    if let Some(own) = &mut client.own {
+        own.id = hash(&own.id);
+    }
 }
 
 /// Finds the client in a path.

@@ -13,7 +13,7 @@ use super::client::Client;
 #[derive(Serialize)]
 pub(crate) struct BucketState {
     #[serde(flatten)]
-    client: Client,
+    pub(crate) client: Client,
     /// The cost that was checked. A token bucket is checked with 0, and shows the tokens that it holds. Tiers cannot be checked
     /// with 0: they show the state after one more unit.
     asked: u32,

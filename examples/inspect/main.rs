@@ -24,6 +24,9 @@
 //! client keep paths unchanged (`curl --path-as-is`) if an id contains `/../`. Ids are read as from requests:
 //! `2001:db8::1` is in `2001:db8::/48`.
 //!
+//! Ids that are secrets, such as API keys, appear as hashes in answers and in the log, as they do in events. The paths of
+//! requests contain the ids themselves, so keep these requests out of access logs.
+//!
 //! Looking up a bucket charges nothing. For a token bucket, it checks a cost of 0 and shows what the bucket holds.
 //! Tiers do not accept 0: they are checked with one unit, which is not granted (`asked` is 1), and show what would be
 //! left after it.

@@ -76,6 +76,9 @@ impl<B: Backend> DenyCache<B> {
     /// The default of [`with_capacity`](Self::with_capacity).
     pub const DEFAULT_CAPACITY: usize = 65_536;
 
+    /// The most buckets that a cache holds, which take 126 MB. It allocates all of them at once.
+    pub const MAX_CAPACITY: usize = 1 << 20;
+
     /// The default of [`lifetime`](Self::lifetime).
     pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(5);
 
@@ -88,10 +91,11 @@ impl<B: Backend> DenyCache<B> {
     /// Creates a cache of about `buckets` buckets, at 120 bytes each. When it is full, the entries that expire
     /// soonest are replaced.
     ///
-    /// The number is rounded up to a multiple of 8, and is at least 8, also for 0. For no cache, leave the `DenyCache`
-    /// out.
+    /// The number is rounded up to a multiple of 8, and is at least 8, also for 0, and at most
+    /// [`MAX_CAPACITY`](Self::MAX_CAPACITY). For no cache, leave the `DenyCache` out.
     #[must_use]
     pub fn with_capacity(inner: B, buckets: usize) -> Self {
+        let buckets = buckets.clamp(1, Self::MAX_CAPACITY);
         Self {
             inner,
             clock: SystemClock::new(),

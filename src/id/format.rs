@@ -137,7 +137,7 @@ impl IdFormat {
     fn error(self, text: &str, reason: IdProblem) -> IdError {
         IdError {
             format: self,
-            id: shortened(text),
+            id: Some(shortened(text)),
             reason,
         }
     }
@@ -160,22 +160,36 @@ impl FromStr for IdFormat {
     }
 }
 
-/// The error for a text that is not an id in a format. See [`IdFormat`].
+/// The error for a text that is not an id in a format. See [`IdFormat`]. It quotes the text, unless the text is a
+/// [secret](Id::secret).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{id}` is not an id in the format {format}: {reason}")]
+#[error("{} is not an id in the format {format}: {reason}", quoted(.id.as_deref()))]
 pub struct IdError {
     format: IdFormat,
-    id: String,
+    /// The text, if it may be shown.
+    id: Option<String>,
     reason: IdProblem,
 }
 
 impl IdError {
+    /// Removes the text from the error, if it is a secret.
+    pub(crate) fn secret_if(mut self, is_secret: bool) -> Self {
+        if is_secret {
+            self.id = None;
+        }
+        self
+    }
+
     /// Describes the mistake, without the id itself.
     pub(crate) fn without_id(&self) -> String {
-        format!(
-            "its value is not an id in the format {}: {}",
-            self.format, self.reason
-        )
+        self.clone().secret_if(true).to_string()
+    }
+}
+
+fn quoted(id: Option<&str>) -> Cow<'_, str> {
+    match id {
+        Some(id) => format!("`{id}`").into(),
+        None => "its value".into(),
     }
 }
 

@@ -1,9 +1,13 @@
 use std::{
+    borrow::Cow,
     fmt::{self, Write},
+    hash::{Hash, Hasher},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use arrayvec::ArrayString;
+
+use super::redacted::redacted;
 
 /// The most bytes that are stored without an allocation.
 const INLINE: usize = 88;
@@ -20,13 +24,22 @@ const INLINE: usize = 88;
 /// assert_eq!(Id::display(12345678).as_str(), "12345678");
 /// # Ok::<_, std::net::AddrParseError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+///
+/// # Secrets
+///
+/// An id can be a [secret](Self::secret), such as an API key. The ids of [`HeaderId`](crate::key::HeaderId) are secrets,
+/// unless it is [`shown`](crate::key::HeaderId::shown). Refusals, events and `Debug` output then contain a hash. Show people
+/// [`shown`](Self::shown), because [`as_str`](Self::as_str) and `Display` return the id itself.
+#[derive(Clone)]
 pub struct Id(Repr);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// A field next to the text would make each id eight bytes larger.
+#[derive(Clone)]
 enum Repr {
     Inline(ArrayString<INLINE>),
     Heap(Box<str>),
+    SecretInline(ArrayString<INLINE>),
+    SecretHeap(Box<str>),
 }
 
 impl Id {
@@ -49,13 +62,76 @@ impl Id {
         }
     }
 
-    /// The text.
+    /// Marks the id as a secret, such as an API key. It is used and stored as before, but texts for people, such as refusals,
+    /// events and `Debug` output, contain a hash of it.
+    ///
+    /// ```
+    /// use http::request::Parts;
+    /// use tollgate::{Rule, id::Id};
+    ///
+    /// let session = |parts: &Parts| {
+    ///     let query = parts.uri.query()?;
+    ///     query.strip_prefix("session=").map(|session| Id::from(session).secret())
+    /// };
+    /// let rule = Rule::new("requests", session);
+    /// # let _ = rule;
+    /// assert!(!format!("{:?}", Id::from("sk-123").secret()).contains("123"));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn secret(self) -> Self {
+        Self(match self.0 {
+            Repr::Inline(text) => Repr::SecretInline(text),
+            Repr::Heap(text) => Repr::SecretHeap(text),
+            secret => secret,
+        })
+    }
+
+    /// Marks the id as a secret if `is_secret`.
+    #[inline]
+    pub(crate) fn secret_if(self, is_secret: bool) -> Self {
+        if is_secret { self.secret() } else { self }
+    }
+
+    /// Returns whether the id is a [secret](Self::secret).
+    #[must_use]
+    #[inline]
+    pub fn is_secret(&self) -> bool {
+        matches!(self.0, Repr::SecretInline(_) | Repr::SecretHeap(_))
+    }
+
+    /// The text itself, also of a secret id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Inline(text) => text,
-            Repr::Heap(text) => text,
+            Repr::Inline(text) | Repr::SecretInline(text) => text,
+            Repr::Heap(text) | Repr::SecretHeap(text) => text,
         }
+    }
+
+    /// The text for people: a hash of a secret id, and the id itself otherwise. The hash is stable within a process, changes
+    /// on restart, and does not reveal the id.
+    #[must_use]
+    pub fn shown(&self) -> Cow<'_, str> {
+        match self.is_secret() {
+            true => redacted(self.as_str()).to_string().into(),
+            false => self.as_str().into(),
+        }
+    }
+}
+
+/// Two ids are equal if their texts are.
+impl PartialEq for Id {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Id {}
+
+impl Hash for Id {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
@@ -158,15 +234,17 @@ impl AsRef<str> for Id {
     }
 }
 
+/// Writes the text itself, also of a secret id.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
     }
 }
 
+/// Writes the text for people. See [`shown`](Id::shown).
 impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
+        fmt::Display::fmt(&*self.shown(), f)
     }
 }
 
@@ -180,6 +258,31 @@ mod tests {
             let ip = Ipv4Addr::new(octet, 255 - octet, octet / 2, 7);
             assert_eq!(Id::from(ip).as_str(), ip.to_string());
         }
+    }
+
+    #[test]
+    fn secret_is_the_same_id_and_people_see_its_hash() {
+        for len in [1, 87, 88, 89, 1024] {
+            let text = "k".repeat(len);
+            let (open, secret) = (Id::from(&*text), Id::from(&*text).secret());
+            assert_eq!((&open, secret.as_str()), (&secret, &*text));
+            assert!(secret.is_secret() && secret.clone().secret().is_secret() && !open.is_secret());
+            assert_eq!(
+                (&*open.shown(), format!("{open:?}")),
+                (&*text, text.clone())
+            );
+            let shown = secret.shown().into_owned();
+            assert_eq!(
+                shown.strip_prefix("redacted-").map(str::len),
+                Some(16),
+                "{shown}"
+            );
+            assert_eq!((format!("{secret:?}"), secret.to_string()), (shown, text));
+            assert_eq!(size_of::<Id>(), 96);
+        }
+        let shown = |id: &str| Id::from(id).secret().shown().into_owned();
+        assert_eq!(shown("a"), shown("a"));
+        assert_ne!(shown("a"), shown("b"));
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod id;
 mod ip_address;
 mod ipv6_range;
 mod pair;
+mod redacted;
 mod reg_id;
 
 pub use self::{
@@ -52,4 +53,5 @@ pub use self::{
 pub(crate) use self::{
     format::shortened,
     ipv6_range::{masked, network},
+    redacted::redacted,
 };

@@ -68,6 +68,7 @@ pub struct Description {
     finds: Option<Arc<Finds>>,
     invalid: Option<Arc<Invalid>>,
     alternatives: Vec<Arc<dyn KeyExtractor>>,
+    secret: bool,
 }
 
 type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
@@ -128,6 +129,18 @@ impl Description {
         self
     }
 
+    /// Declares that ids can be [secrets](crate::id::Id::secret), which the extractor marks as such.
+    /// [`Limiter::has_secret_ids`](crate::Limiter::has_secret_ids) returns it to tools for administrators.
+    #[must_use]
+    pub fn secret(self) -> Self {
+        self.secret_if(true)
+    }
+
+    pub(super) fn secret_if(mut self, secret: bool) -> Self {
+        self.secret = secret;
+        self
+    }
+
     /// Turns this into the description of several extractors that are tried in turn.
     pub(super) fn alternatives(mut self, alternatives: &[Arc<dyn KeyExtractor>]) -> Self {
         self.alternatives = alternatives.into();
@@ -138,6 +151,10 @@ impl Description {
     #[must_use]
     pub fn id_source(&self) -> IdSource {
         self.id_source
+    }
+
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.secret
     }
 
     pub(crate) fn has_format(&self, format: IdFormat) -> bool {
@@ -166,6 +183,7 @@ impl fmt::Debug for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Description")
             .field("id_source", &self.id_source)
+            .field("secret", &self.secret)
             .field("alternatives", &self.alternatives.len())
             .finish_non_exhaustive()
     }

@@ -4,7 +4,7 @@ use super::{
     extracted::{Extracted, Missing},
     extractor::{Description, KeyExtractor},
 };
-use crate::id::IdError;
+use crate::id::{Id, IdError};
 
 /// The value of a header, such as the account that a gateway has authenticated.
 ///
@@ -12,15 +12,19 @@ use crate::id::IdError;
 /// Otherwise the request has no id. A client that can set the header chooses its own bucket, so use a header that
 /// only your gateway can set.
 ///
+/// The id is a [secret](Id::secret), because many headers hold keys, tokens or sessions: refusals and events contain a hash
+/// of it. For a header that is no secret, use [`shown`](Self::shown).
+///
 /// ```
 /// use tollgate::{Rule, key::HeaderId};
 ///
-/// let rule = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id"));
+/// let rule = Rule::new("NewOrdersPerAccount", HeaderId::new("x-account-id").shown());
 /// # let _ = rule;
 /// ```
 #[derive(Clone, Debug)]
 pub struct HeaderId {
     name: HeaderName,
+    is_shown: bool,
     challenge: Option<&'static str>,
 }
 
@@ -39,10 +43,19 @@ impl HeaderId {
         match name.parse() {
             Ok(name) => Self {
                 name,
+                is_shown: false,
                 challenge: None,
             },
             Err(_) => panic!("`{name}` is not a header name: use ASCII letters, digits and `-`"),
         }
+    }
+
+    /// Shows the ids in refusals and events. Use it for headers whose values are no secrets, such as the number of an
+    /// account. The text of a refusal is then `too many requests (…) from 12345678`.
+    #[must_use]
+    pub fn shown(mut self) -> Self {
+        self.is_shown = true;
+        self
     }
 
     /// Refuses requests without an id with 401 and this challenge, like [`Missing::unauthorized`].
@@ -79,16 +92,20 @@ impl KeyExtractor for HeaderId {
             Ok(id) if id.len() > Self::MAX_LEN => {
                 self.missing(&format!("is longer than {} bytes", Self::MAX_LEN))
             }
-            Ok(id) => id.into(),
+            Ok(id) => Id::from(id).secret_if(!self.is_shown).into(),
             Err(_) => self.missing("is not visible ASCII"),
         }
     }
 
     fn describe(&self) -> Description {
-        let Self { name, challenge } = self.clone();
+        let Self {
+            name,
+            is_shown,
+            challenge,
+        } = self.clone();
         let invalid =
             move |error: &IdError| refused(format!("header `{name}`: {error}"), challenge);
-        Description::default().invalid(invalid)
+        Description::default().invalid(invalid).secret_if(!is_shown)
     }
 }
 

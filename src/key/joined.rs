@@ -8,27 +8,33 @@ use super::{
     extracted::{Extracted, Missing},
     extractor::{Description, KeyExtractor},
 };
-use crate::id::IdFormat;
+use crate::id::{Id, IdFormat};
 
 macro_rules! joined {
     ($($extractor:ident $place:tt),+; $last:ident $end:tt) => {
         /// One bucket for each combination of ids, such as `12345678:example.com`. In all parts but the last, a colon
         /// is written as `%3A` and a percent sign as `%25`, so that a client cannot reach another client's bucket.
         ///
+        /// If one of the ids is a [secret](Id::secret), so is the joined id.
+        ///
         /// If one of the extractors skips the rule or has no id, so does the tuple. If the limit's format is a pair,
         /// no part can be an [`or_else`](super::KeyExtractorExt::or_else): write `(a, c).or_else((b, c))` instead.
         impl<$($extractor: KeyExtractor,)+ $last: KeyExtractor> KeyExtractor for ($($extractor,)+ $last) {
             fn extract(&self, parts: &Parts) -> Extracted {
-                let mut joined = String::new();
+                let (mut joined, mut is_secret) = (String::new(), false);
                 $(match self.$place.extract(parts) {
-                    Extracted::Id(id) if !id.as_str().is_empty() => push(&mut joined, id.as_str()),
+                    Extracted::Id(id) if !id.as_str().is_empty() => {
+                        push(&mut joined, id.as_str());
+                        is_secret |= id.is_secret();
+                    }
                     Extracted::Id(_) => return empty(),
                     other => return other,
                 })+
                 match self.$end.extract(parts) {
                     Extracted::Id(id) if !id.as_str().is_empty() => {
                         joined.push_str(id.as_str());
-                        Extracted::Id(joined.into())
+                        is_secret |= id.is_secret();
+                        Extracted::Id(Id::from(joined).secret_if(is_secret))
                     }
                     Extracted::Id(_) => empty(),
                     other => other,
@@ -52,6 +58,7 @@ fn of_parts<const N: usize>(parts: [Description; N]) -> Description {
     let of_errors = Arc::clone(&parts);
     let source = parts.iter().map(Description::id_source).max();
     Description::new(source.unwrap_or_default())
+        .secret_if(parts.iter().any(Description::has_secrets))
         .fits(move |format| match (format.pair(), &parts[..]) {
             // With alternatives, it is not known which part is malformed.
             (Some((first, second)), [a, b]) if a.each().is_empty() && b.each().is_empty() => {

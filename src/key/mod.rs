@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`ClientIp`] | the address of the peer or, behind [`Proxies`], of the client; IPv6 by /64 | 500: the server or a proxy does not provide it |
 //! | [`Ipv6Range`] | the /48 (or another range) of an IPv6 address | skipped for IPv4; 500 without an address |
-//! | [`HeaderId`] | a header's value, such as an account | 400 |
+//! | [`HeaderId`] | a header's value, such as an account; a [secret](#secret-ids) unless it is [shown](HeaderId::shown) | 400 |
 //! | [`ExtensionId`] | a value that an outer layer put into the extensions | 500: the layer has not run; skipped if it is [optional](ExtensionId::optional) |
 //! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (requests without a route share one id) |
 //! | [`Everyone`] | one id for all requests | – |
@@ -14,6 +14,16 @@
 //! | [`Host`], for clients | the authority of the URI | 500: the URI has none |
 //!
 //! [`OnMissing`](crate::rule::OnMissing) changes what a [`Rule`](crate::Rule) does without an id.
+//!
+//! # Secret ids
+//!
+//! Refusals, events and `Debug` output contain the id of the client. If it is an API key, a token or a session, nobody should
+//! read it there, so an extractor can mark its ids with [`Id::secret`](crate::id::Id::secret): people then see a hash, such as
+//! `redacted-5f0c1e6b7a2d9384`. A hash is stable within a process and changes on restart. [`HeaderId`] marks its ids unless
+//! you call [`shown`](HeaderId::shown). In a tuple, one secret part makes the whole id a secret. All others show their ids.
+//!
+//! A backend stores secret ids as they are, because the bucket of a client must be the same on all servers.
+//! `KeyForm::hash_ids` keeps them out of Redis.
 //!
 //! # A custom extractor
 //!
@@ -32,7 +42,7 @@
 //!
 //! ```
 //! use http::request::Parts;
-//! use tollgate::key::{Extracted, KeyExtractor, Missing};
+//! use tollgate::{id::Id, key::{Extracted, KeyExtractor, Missing}};
 //!
 //! #[derive(Debug)]
 //! struct ApiKey;
@@ -41,7 +51,7 @@
 //!     fn extract(&self, parts: &Parts) -> Extracted {
 //!         let query = parts.uri.query().unwrap_or_default();
 //!         match query.split('&').find_map(|pair| pair.strip_prefix("key=")) {
-//!             Some(key) => Extracted::Id(key.into()),
+//!             Some(key) => Extracted::Id(Id::from(key).secret()),
 //!             None => Extracted::Missing(Missing::client("add `?key=` with your API key")),
 //!         }
 //!     }

@@ -76,6 +76,7 @@ impl KeyExtractor for OrElse {
             (Arc::clone(&each), Arc::clone(&each), Arc::clone(&each));
         let source = each.iter().map(Description::id_source).max();
         Description::new(source.unwrap_or_default())
+            .secret_if(each.iter().any(Description::has_secrets))
             .fits(move |format| of_formats.iter().all(|one| one.has_format(format)))
             .can_find(move |folded| of_ids.iter().any(|one| one.may_find(folded)))
             .invalid(move |error| match of_errors.last() {

@@ -47,7 +47,7 @@ pub struct Assessment {
 pub struct Assessed {
     /// The limit's name.
     pub limit: Arc<str>,
-    /// The id of the client.
+    /// The id of the client. It can be a [secret](Id::secret): show people [`Id::shown`].
     pub id: Id,
     /// The requested cost.
     pub cost: u32,
@@ -76,7 +76,7 @@ impl Assessment {
             let takes = allowed && mode.spends() && decision.limited();
             Assessed {
                 limit: Arc::clone(rules.limit(charge)),
-                id: charge.id.to_id(),
+                id: charge.id.as_found().clone(),
                 cost: charge.terms.cost,
                 mode,
                 decision: decision.clone(),

@@ -103,10 +103,11 @@ impl Watch {
 /// Settles when the body is dropped, possibly half-way.
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Over HTTP/1, a body with a length is not polled again once that length is sent.
+        // A server does not poll the body of a response that is sent without one, such as that to HEAD. And over HTTP/1, a body
+        // with a length is not polled again once that length is sent.
         let length = self.head.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        let complete = length == Some(self.sent);
+        let complete = self.settlement.has_no_body(self.head.status) || length == Some(self.sent);
         let closed = catch_unwind(AssertUnwindSafe(|| self.close(complete)));
         if closed.is_err() {
             tracing::error!("a rule's closure panicked on a dropped response");

@@ -197,7 +197,7 @@ impl LayerConfig {
         let denial = |i: usize| {
             let (charge, decision) = (&charges[i], &decisions[i]);
             let named = self.rules.named(charge, limits);
-            let (limit, id) = (self.rules.limit(charge), charge.id.as_str());
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
             Denial::new(named, limit, id, charge.terms.cost, decision)
         };
         let mut denials: SmallVec<[Denial<'_>; 2]> = SmallVec::new();
@@ -231,8 +231,11 @@ impl LayerConfig {
         let mut response = self.responder.missing(request, missing);
         additions.put_on(&mut response);
         let (head, body) = response.into_parts();
-        let sent = body.len() as u64;
         let closing = additions.settlement.take().and_then(|mut settlement| {
+            let sent = match settlement.has_no_body(head.status) {
+                true => 0,
+                false => body.len() as u64,
+            };
             settlement.close(EndingKind::Response(&head, sent, true), true)
         });
         let response = Response::from_parts(head, body);

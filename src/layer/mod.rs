@@ -61,8 +61,8 @@
 //! ```
 //!
 //! Each decision is also an event with the limit, the id, the result and what remains, at level `DEBUG` for a denial
-//! and `TRACE` otherwise. [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps ids out of
-//! events.
+//! and `TRACE` otherwise. Events contain hashes of [secret ids](crate::key#secret-ids).
+//! [`LimitsBuilder::redact_ids`](crate::limit::LimitsBuilder::redact_ids) keeps all ids out of events.
 //!
 //! # In handlers
 //!

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use http::{Extensions, Method};
+use http::{Extensions, Method, StatusCode};
 use smallvec::SmallVec;
 
 use super::{
@@ -27,6 +27,8 @@ pub(super) struct Settlement {
     open: SmallVec<[OpenCharge; 2]>,
     /// Whether the request asks for a tunnel.
     is_connect: bool,
+    /// Whether the request asks for a response without its body.
+    is_head: bool,
     /// Corrections that wait for the store.
     left: Vec<Correction>,
 }
@@ -56,17 +58,25 @@ impl Settlement {
             request: request.clone(),
             open,
             is_connect: false,
+            is_head: false,
             left: Vec::new(),
         })
     }
 
-    /// Records whether the request asks for a tunnel.
+    /// Records what the method says about the response: whether it begins a tunnel, or has no body.
     pub(super) fn begin(&mut self, method: &Method) {
         self.is_connect = method == Method::CONNECT;
+        self.is_head = method == Method::HEAD;
     }
 
     pub(super) fn is_connect(&self) -> bool {
         self.is_connect
+    }
+
+    /// Returns whether a response with this status has no body, whatever its fields say (RFC 9112, section 6.3).
+    pub(super) fn has_no_body(&self, status: StatusCode) -> bool {
+        let never = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+        self.is_head || never.contains(&status)
     }
 
     /// Closes the charges that depend on the response's head or, at the end, all of them. Returns the corrections that

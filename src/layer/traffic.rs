@@ -116,7 +116,7 @@ impl Traffic {
         let seen = self.seen.load(Ordering::Relaxed).saturating_add(1);
         for charge in charges
             .iter()
-            .filter(|charge| charge.id.as_str() != Id::MISSING)
+            .filter(|charge| charge.id.as_found().as_str() != Id::MISSING)
         {
             self.look_at_headers(request, rules, charge);
             if let Some(finding) = sample.add(request, rules, charge) {

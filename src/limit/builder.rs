@@ -130,8 +130,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Replaces ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to
-    /// the id. Only events of level `DEBUG` and below contain ids.
+    /// Replaces all ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to
+    /// the id. Only events of level `DEBUG` and below contain ids. [Secret](crate::id::Id::secret) ids are always hashes there.
     pub fn redact_ids(mut self, redact_ids: bool) -> Self {
         self.settings.redact_ids = redact_ids;
         self

@@ -118,7 +118,7 @@ impl Capacity for Many {
                 others.push((place, other));
             }
         }
-        refuse_duplicates(members)?;
+        refuse_duplicates(members, transactions)?;
         let mut refused = others.iter();
         let is_refused = refused.any(|(_, other)| other.refuses(lookups.operation));
         if !is_refused && !members.is_empty() {

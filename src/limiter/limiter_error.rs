@@ -3,7 +3,7 @@ use thiserror::Error;
 use crate::{
     backend::BackendError,
     clock::InvalidNow,
-    id::IdError,
+    id::{IdError, redacted},
     limit::{Limit, Limits, NamedLimit, did_you_mean},
     transaction::{Algorithm, LimitRef, Member},
     window::Window,
@@ -162,6 +162,33 @@ impl LimiterError {
         let id = named.own(folded).map(|own| own.id);
         let limit = named.in_force(folded).unwrap_or(&Limit::UNLIMITED);
         Self::too_costly(named.name.as_str(), id, cost, limit)
+    }
+
+    /// Replaces the ids of clients in the error, which are secrets, by hashes.
+    #[cold]
+    pub(super) fn without_id(self) -> Self {
+        match self {
+            Self::InvalidId { limit, source } => Self::InvalidId {
+                limit,
+                source: source.secret_if(true),
+            },
+            Self::CostAboveBurst {
+                limit,
+                id,
+                cost,
+                burst,
+                configured,
+                measure,
+            } => Self::CostAboveBurst {
+                id: id.map(|id| redacted(&id).to_string()),
+                limit,
+                cost,
+                burst,
+                configured,
+                measure,
+            },
+            other => other,
+        }
     }
 
     /// Creates the error for a cost that is too high for a limit or, with an id, for the limit of its override.

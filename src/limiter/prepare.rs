@@ -68,7 +68,8 @@ impl<'a> Lookups<'a> {
         let Some(named) = self.limits.find(transaction.limit) else {
             return Err(unknown_limit(transaction.limit.as_str(), self.limits));
         };
-        let id = canonical(named, transaction.id, transaction.is_canonical(), room)?;
+        let id = canonical(named, transaction.id, transaction.is_canonical(), room)
+            .map_err(|error| without_secret(error, transaction))?;
         let shadow = self.limits.is_shadow(named);
         let (algorithm, lease) = match self.terms(named, id, transaction, shadow)? {
             Ok(terms) => terms,
@@ -97,7 +98,7 @@ impl<'a> Lookups<'a> {
             receipt,
             saturates: shadow || transaction.is_correction(),
             no_wait: transaction.declines_to_wait(),
-            secret: self.limits.redacts_ids(),
+            secret: self.limits.redacts_ids() || transaction.is_secret(),
             ago_us: 0,
         })))
     }
@@ -125,7 +126,7 @@ impl<'a> Lookups<'a> {
         }
         match shadow || transaction.is_lenient() {
             true => Ok(Err(refused)),
-            false => Err(cost_above_burst(named, id, transaction.cost)),
+            false => Err(cost_above_burst(named, id, transaction)),
         }
     }
 
@@ -171,8 +172,22 @@ fn unknown_limit(name: &str, limits: &Limits) -> Box<LimiterError> {
 }
 
 #[cold]
-fn cost_above_burst(named: &NamedLimit, id: &str, cost: u32) -> Box<LimiterError> {
-    Box::new(LimiterError::cost_above_burst(named, id, cost))
+fn cost_above_burst(
+    named: &NamedLimit,
+    id: &str,
+    transaction: &Transaction<'_>,
+) -> Box<LimiterError> {
+    let error = LimiterError::cost_above_burst(named, id, transaction.cost);
+    without_secret(Box::new(error), transaction)
+}
+
+/// Removes a transaction's id from an error, if it is a secret.
+#[cold]
+fn without_secret(error: Box<LimiterError>, transaction: &Transaction<'_>) -> Box<LimiterError> {
+    match transaction.is_secret() {
+        true => Box::new(error.without_id()),
+        false => error,
+    }
 }
 
 #[cold]
@@ -181,9 +196,14 @@ fn foreign_receipt(limit: LimitRef<'_>) -> Box<LimiterError> {
 }
 
 /// Refuses two members for one bucket.
-pub(super) fn refuse_duplicates(members: &[Member<'_>]) -> Result<(), Box<LimiterError>> {
+pub(super) fn refuse_duplicates(
+    members: &[Member<'_>],
+    transactions: &[Transaction<'_>],
+) -> Result<(), Box<LimiterError>> {
     duplicate(members).map_or(Ok(()), |key| {
-        let key = key.to_string();
+        let has_secrets = transactions.iter().any(Transaction::is_secret);
+        let id = Id::from(key.id).secret_if(has_secrets);
+        let key = BucketKey::new(key.limit, &id.shown()).to_string();
         Err(Box::new(LimiterError::DuplicateBucket { key }))
     })
 }

@@ -1,14 +1,11 @@
 //! Records decisions: metrics, and events for subscribers that listen.
 
-use std::sync::LazyLock;
-
-use ahash::RandomState;
 use tracing::Level;
 
 use super::{capacity::Transactions, limiter_error::LimiterError, prepare::canonical};
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
-    id::Id,
+    id::{Id, redacted},
     limit::{Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
     transaction::{LimitRef, Mode, Operation, Transaction},
@@ -139,6 +136,7 @@ pub(crate) struct Recorded<'t> {
     id: &'t str,
     is_canonical: bool,
     is_correction: bool,
+    is_secret: bool,
     cost: u32,
     mode: Mode,
 }
@@ -151,6 +149,7 @@ impl<'t> From<&Transaction<'t>> for Recorded<'t> {
             id: transaction.id,
             is_canonical: transaction.is_canonical(),
             is_correction: transaction.is_correction(),
+            is_secret: transaction.is_secret(),
             cost: transaction.cost,
             mode: transaction.mode,
         }
@@ -194,7 +193,11 @@ fn tell(
     let id = || {
         let mut room = None;
         let id = transaction.canonical(named, &mut room);
-        shown(limits, id.unwrap_or(transaction.id))
+        let id = id.unwrap_or(transaction.id);
+        match transaction.is_secret {
+            true => hidden(id),
+            false => shown(limits, id),
+        }
     };
     if matches!(label, ResultLabel::Acquired) {
         if tracing::enabled!(Level::TRACE) {
@@ -219,11 +222,18 @@ fn tell(
     }
 }
 
-/// Returns an id for events. A redacted id is stable within a process, and does not reveal the original.
+/// Returns an id for events and errors.
 pub(super) fn shown(limits: &Limits, id: &str) -> Id {
-    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    match limits.redacts_ids() && id != Id::MISSING {
-        true => Id::display(format_args!("redacted-{:016x}", SECRET.hash_one(id))),
+    match limits.redacts_ids() {
+        true => hidden(id),
         false => id.into(),
+    }
+}
+
+/// Returns the hash of an id. Requests without an id share one that is known.
+pub(super) fn hidden(id: &str) -> Id {
+    match id {
+        Id::MISSING => id.into(),
+        id => redacted(id).as_str().into(),
     }
 }

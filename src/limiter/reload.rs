@@ -38,6 +38,28 @@ impl Limiter {
         reloaded
     }
 
+    /// Returns whether a rule of a layer can find [secret](crate::id::Id::secret) ids for a limit, as those of
+    /// [`HeaderId`](crate::key::HeaderId) do. Tools for administrators should then show hashes, like events and refusals.
+    ///
+    /// It looks at all rules: meant for such tools, not for each request.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::HeaderId};
+    ///
+    /// let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
+    /// let limiter = Limiter::new(limits, MemoryBackend::new());
+    /// let rule = Rule::new("requests", HeaderId::new("x-api-key"));
+    /// let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    /// assert!(limiter.has_secret_ids("requests"));
+    /// # drop(layer); Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
+    #[must_use]
+    pub fn has_secret_ids(&self, limit: &str) -> bool {
+        let claims = self.shared.claims.lock();
+        let mut claims = claims.iter().filter_map(Weak::upgrade);
+        claims.any(|claim| claim.has_secrets_of(limit))
+    }
+
     fn put_in_force(&self, limits: Limits) -> Result<(), ReloadError> {
         let limits = fitted(limits, &*self.shared.backend)?;
         let claims = self.shared.claims.lock();

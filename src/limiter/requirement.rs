@@ -22,6 +22,8 @@ pub(crate) struct RuleRequirement {
     mode: Mode,
     /// Whether the charge can be corrected later, which tiers do not support.
     corrects: bool,
+    /// Whether the rule can find secret ids.
+    has_secrets: bool,
     meets: Box<Meets>,
 }
 
@@ -35,6 +37,7 @@ impl RuleRequirement {
             cost,
             mode,
             corrects: false,
+            has_secrets: false,
             meets,
         }
     }
@@ -42,6 +45,16 @@ impl RuleRequirement {
     pub(crate) fn with_corrections(mut self) -> Self {
         self.corrects = true;
         self
+    }
+
+    pub(crate) fn with_secrets_if(mut self, has_secrets: bool) -> Self {
+        self.has_secrets = has_secrets;
+        self
+    }
+
+    /// Returns whether the rule can find secret ids for a limit.
+    pub(super) fn has_secrets_of(&self, limit: &str) -> bool {
+        self.has_secrets && *self.limit == *limit
     }
 
     pub(crate) fn check(&self, limits: &Limits) -> Result<(), LimiterError> {

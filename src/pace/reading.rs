@@ -10,7 +10,7 @@ use super::{
     grpc, retry_after, x_ratelimit,
 };
 
-/// The wait after a refusal without a time.
+/// The wait after a refusal without a time to wait for.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// The values of one response.
@@ -36,7 +36,7 @@ impl Reading {
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
             None => (left.map(|left| left.remaining), wait),
-            Some(RetryAdvice::Later(said)) => (Some(0), said.or(wait).or(Some(DEFAULT_WAIT))),
+            Some(RetryAdvice::Later(said)) => (Some(0), Some(wait_after_refusal(said, wait))),
             // A final refusal concerns this request only.
             Some(RetryAdvice::Final) => (left.map(|left| left.remaining), None),
         };
@@ -55,7 +55,7 @@ impl Reading {
                 refusal: None,
                 remaining: Some(0),
                 is_outdated: false,
-                wait: wait.or(Some(DEFAULT_WAIT)),
+                wait: Some(wait_after_refusal(wait, None)),
             }),
             RetryAdvice::Final => None,
         }
@@ -65,6 +65,13 @@ impl Reading {
     pub(super) fn asks_to_retry(&self) -> bool {
         matches!(self.refusal, Some(RetryAdvice::Later(_)))
     }
+}
+
+/// Returns the wait after a refusal: what it says, or the time until the fields show room again. A refusal that says to retry
+/// at once, or names a date in the past, waits for the default. Otherwise, retries would be sent in a loop.
+fn wait_after_refusal(said: Option<Duration>, until_room: Option<Duration>) -> Duration {
+    let mut waits = [said, until_room].into_iter().flatten();
+    waits.find(|wait| !wait.is_zero()).unwrap_or(DEFAULT_WAIT)
 }
 
 /// Returns whether the response comes from a cache, so that its figures are outdated.

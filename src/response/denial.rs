@@ -1,4 +1,4 @@
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use super::message::Message;
 use crate::{
@@ -13,9 +13,9 @@ use crate::{
 pub struct Denial<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// The id of the client. It is [`Id::MISSING`] if requests without an id share a bucket: show
-    /// [`client`](Self::client) instead.
-    pub id: &'a str,
+    /// The id of the client. It can be a [secret](Id::secret), and is [`Id::MISSING`] if requests without an id share a
+    /// bucket: show [`client`](Self::client) instead.
+    pub id: &'a Id,
     /// The cost of the request.
     pub cost: u32,
     /// The description of the limit, if its name has one.
@@ -32,7 +32,7 @@ impl<'a> Denial<'a> {
     pub(crate) fn new(
         named: Option<&'a NamedLimit>,
         limit: &'a str,
-        id: &'a str,
+        id: &'a Id,
         cost: u32,
         decision: &'a Decision,
     ) -> Self {
@@ -48,10 +48,15 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// The id of the client, or `None` if requests without an id share the bucket.
+    /// The client, as a text for people: its id or, if that is a [secret](Id::secret), a hash of it. `None` if requests
+    /// without an id share the bucket.
     #[must_use]
-    pub fn client(&self) -> Option<&'a str> {
-        Some(self.id).filter(|id| *id != Id::MISSING)
+    pub fn client(&self) -> Option<Cow<'a, str>> {
+        self.has_id().then(|| self.id.shown())
+    }
+
+    fn has_id(&self) -> bool {
+        self.id.as_str() != Id::MISSING
     }
 
     /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
@@ -78,9 +83,9 @@ impl<'a> Denial<'a> {
     /// Returns the limit of this client.
     fn in_force(&self) -> Option<&'a Limit> {
         let named = self.named?;
-        match self.client() {
-            None => named.in_force(Id::MISSING),
-            Some(id) => named.limit_of(&named.name.format().fold(id).ok()?),
+        match self.has_id() {
+            false => named.in_force(Id::MISSING),
+            true => named.limit_of(&named.name.format().fold(self.id.as_str()).ok()?),
         }
     }
 
@@ -110,7 +115,7 @@ impl<'a> Denial<'a> {
         };
         if let Some(id) = self.client() {
             message.words(of_client);
-            message.text(id);
+            message.text(&id);
         }
     }
 }

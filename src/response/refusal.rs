@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 
@@ -10,7 +10,7 @@ use super::{
 use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
 
 /// A refused request: everything that a [`ResponseFormat`](super::ResponseFormat) can show.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Refusal<'a> {
     /// The HTTP status for the reason.
@@ -172,6 +172,18 @@ impl<'a> Refusal<'a> {
             message.words(", see ");
             message.text(docs);
         }
+    }
+}
+
+/// Leaves out the headers and the URI of the request, which can contain secrets.
+impl fmt::Debug for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal")
+            .field("status", &self.status)
+            .field("reason", &self.reason)
+            .field("method", &self.request.method)
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::Response;
 use serde::Serialize;
@@ -32,7 +34,7 @@ struct Error<'a> {
 struct Detail<'a> {
     limiter: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    entity: Option<&'a str>,
+    entity: Option<Cow<'a, str>>,
 }
 
 impl ResponseFormat for Registry {

@@ -67,7 +67,8 @@ fn denied(
 ) -> Response<Bytes> {
     let limits = limits(limit);
     let decision = second(&limits, id, cost);
-    let denial = Denial::new(limits.get("orders"), "orders", id, cost, &decision);
+    let id = Id::from(id);
+    let denial = Denial::new(limits.get("orders"), "orders", &id, cost, &decision);
     responder.denied(parts, denial, &[denial], None)
 }
 
@@ -311,7 +312,8 @@ fn head_is_the_same_whoever_writes_it() {
     let limits = Limits::builder().limit("orders", hourly());
     let limits = limits.build().unwrap();
     let decision = second(&limits, "alice", 1);
-    let denial = Denial::new(limits.get("orders"), "orders", "alice", 1, &decision);
+    let alice = Id::from("alice");
+    let denial = Denial::new(limits.get("orders"), "orders", &alice, 1, &decision);
     let refused = |responder: &Responder, headers: Headers| {
         let shown = Shown {
             limit: "orders",
@@ -354,7 +356,8 @@ fn problem_is_whole_however_long_its_texts() {
         let name = LimitName::from("orders").description(&words);
         let limits = Limits::builder().limit(name, hourly()).build().unwrap();
         let decision = second(&limits, "alice", 1);
-        let denial = Denial::new(limits.get("orders"), "orders", "alice", 1, &decision);
+        let alice = Id::from("alice");
+        let denial = Denial::new(limits.get("orders"), "orders", &alice, 1, &decision);
         let response = responder(Problem::new()).denied(&http(), denial, &[denial], None);
         let message =
             format!("too many {words} (1 per 1h0m0s, 1 at once) from alice: retry in 3600 s");

@@ -94,6 +94,6 @@ impl JointPolicy {
 pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
     match id.as_str() {
         Id::MISSING => Transaction::missing(limit),
-        id => Transaction::new(limit, id),
+        text => Transaction::new(limit, text).secret_if(id.is_secret()),
     }
 }

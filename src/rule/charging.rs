@@ -91,7 +91,8 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Returns whether the whole response body was sent.
+    /// Returns whether the whole response body was sent. A response without a body, such as that to HEAD or a 304, is
+    /// complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         matches!(self.outcome, EndingKind::Response(_, _, true))

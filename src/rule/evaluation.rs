@@ -53,6 +53,7 @@ impl Rule {
         let sources = self.sources.clone();
         let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
         let claim = RuleRequirement::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
+        let claim = claim.with_secrets_if(self.sources.have_secrets());
         match self.charging.corrects() {
             true => claim.with_corrections(),
             false => claim,

@@ -205,7 +205,8 @@ impl Rules {
             .canonical(terms.fingerprint)
             .cost(cost)
             .mode(mode)
-            .no_wait_if(terms.no_wait || !can_wait);
+            .no_wait_if(terms.no_wait || !can_wait)
+            .secret_if(id.is_secret());
         let transaction = match mode.votes() {
             true => transaction,
             false => transaction.lenient(),

@@ -24,7 +24,7 @@ pub(crate) struct ClientId {
     /// The id in canonical form.
     id: Id,
     /// The id as it was found, if that differs.
-    written: Option<Box<str>>,
+    written: Option<Box<Id>>,
 }
 
 impl ClientId {
@@ -52,16 +52,14 @@ impl ClientId {
     }
 
     /// The id as it was found.
-    pub(crate) fn as_str(&self) -> &str {
-        self.written.as_deref().unwrap_or(self.id.as_str())
+    pub(crate) fn as_found(&self) -> &Id {
+        self.written.as_deref().unwrap_or(&self.id)
     }
 
-    /// The id as it was found.
-    pub(crate) fn to_id(&self) -> Id {
-        match &self.written {
-            Some(written) => (**written).into(),
-            None => self.id.clone(),
-        }
+    /// Returns whether texts for people must not contain the id.
+    #[inline]
+    pub(super) fn is_secret(&self) -> bool {
+        self.id.is_secret()
     }
 }
 
@@ -145,6 +143,12 @@ impl Sources {
         sources.any(|source| source.description.may_find(folded))
     }
 
+    /// Returns whether one of the extractors can find secret ids.
+    pub(super) fn have_secrets(&self) -> bool {
+        let mut sources = self.0.iter();
+        sources.any(|source| source.description.has_secrets())
+    }
+
     /// Returns the source of one extractor's ids.
     pub(super) fn id_source(&self, source: usize) -> IdSource {
         self.0[source].description.id_source()
@@ -185,10 +189,13 @@ impl RuleExtractor {
         match canonical.map(|canonical| canonical.unless(id.as_str())) {
             Ok(None) => Ok(ClientId { id, written: None }),
             Ok(Some(canonical)) => Ok(ClientId {
-                id: canonical,
-                written: Some(id.as_str().into()),
+                id: canonical.secret_if(id.is_secret()),
+                written: Some(Box::new(id)),
             }),
-            Err(error) => Err(NoId::Wrong(self.description.missing(&error))),
+            Err(error) => {
+                let error = error.secret_if(id.is_secret());
+                Err(NoId::Wrong(self.description.missing(&error)))
+            }
         }
     }
 }

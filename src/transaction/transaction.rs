@@ -1,3 +1,5 @@
+use std::fmt;
+
 use super::{
     fingerprint::ClientFingerprint, limit_ref::LimitRef, mode::Mode, on_failure::OnFailure,
     receipt::Receipt,
@@ -14,7 +16,7 @@ use crate::id::Id;
 /// let look = Transaction::new("CertificatesPerDomain", "example.com").mode(Mode::CheckOnly);
 /// # assert_eq!((one.cost, five.cost, look.mode), (1, 5, Mode::CheckOnly));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Transaction<'a> {
     /// The limit.
@@ -43,6 +45,8 @@ pub struct Transaction<'a> {
     receipt: Option<&'a Receipt>,
     /// Whether the transaction is denied if it would have to wait in line.
     no_wait: bool,
+    /// Whether texts for people must not contain the id.
+    secret: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -63,6 +67,7 @@ impl<'a> Transaction<'a> {
             fingerprint: None,
             receipt: None,
             no_wait: false,
+            secret: false,
         }
     }
 
@@ -83,6 +88,7 @@ impl<'a> Transaction<'a> {
             fingerprint: self.fingerprint,
             receipt: None,
             no_wait: self.no_wait,
+            secret: self.secret,
         }
     }
 
@@ -187,6 +193,30 @@ impl<'a> Transaction<'a> {
         self.no_wait
     }
 
+    /// Marks the id as a secret, such as an API key, like [`Id::secret`]: events and errors contain a hash of it.
+    ///
+    /// ```
+    /// use tollgate::Transaction;
+    ///
+    /// let transaction = Transaction::new("requests", "sk-123").secret();
+    /// assert!(!format!("{transaction:?}").contains("123"));
+    /// ```
+    #[must_use]
+    pub const fn secret(self) -> Self {
+        self.secret_if(true)
+    }
+
+    #[inline]
+    pub(crate) const fn secret_if(mut self, is_secret: bool) -> Self {
+        self.secret = is_secret;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn is_secret(&self) -> bool {
+        self.secret
+    }
+
     /// Sets how the transaction takes part in its batch.
     #[must_use]
     pub const fn mode(mut self, mode: Mode) -> Self {
@@ -210,5 +240,19 @@ impl<'a> Transaction<'a> {
 
     pub(crate) const fn floor(&self) -> Option<OnFailure> {
         self.floor
+    }
+}
+
+/// Writes a hash in place of a secret id.
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("limit", &self.limit)
+            .field("id", &Id::from(self.id).secret_if(self.secret))
+            .field("cost", &self.cost)
+            .field("min_cost", &self.min_cost)
+            .field("mode", &self.mode)
+            .field("on_failure", &self.on_failure)
+            .finish_non_exhaustive()
     }
 }

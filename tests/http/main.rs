@@ -18,6 +18,7 @@ mod responses;
 mod rule_choices;
 mod rules;
 mod seats;
+mod secrets;
 mod settling;
 mod shadow_layer;
 mod shutdown;

@@ -116,7 +116,8 @@ async fn rules_that_meet_in_one_bucket_by_another_spelling_are_one_charge() {
 
 #[tokio::test]
 async fn id_out_of_its_format_is_told_to_the_client() {
-    let layer = layer(IdFormat::RegId).rule(Rule::new("l", HeaderId::new("x-account")));
+    let rule = Rule::new("l", HeaderId::new("x-account").shown());
+    let layer = layer(IdFormat::RegId).rule(rule);
     let response = layer
         .layer(Hello)
         .oneshot(request(&[("x-account", "0012")]))

@@ -9,6 +9,7 @@ mod bounds;
 mod concurrency;
 mod deny_cache;
 mod docs;
+mod extremes;
 mod failure_policy;
 mod gcra_model;
 mod give_backs;

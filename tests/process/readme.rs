@@ -42,6 +42,43 @@ fn readme_has_at_most_900_words() {
     assert!(words <= 900, "{words} words");
 }
 
+/// The lines of a text that show a command, with their numbers.
+fn commands(text: &str) -> Vec<(usize, &str)> {
+    let lines = text.lines().enumerate();
+    lines
+        .filter_map(|(number, line)| Some((number, line.strip_prefix("$ ")?)))
+        .collect()
+}
+
+#[test]
+fn readme_starts_from_a_clone() {
+    let text = read("README.md");
+    let commands = commands(&text);
+    let [(first, run), (second, test), others @ ..] = &*commands else {
+        panic!("{commands:?}")
+    };
+    assert_eq!(
+        [*run, *test],
+        ["cargo run --example quickstart", "script/test"]
+    );
+    assert!(*first < 20 && *second < 20, "{first} {second}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert!(root.join("examples/quickstart.rs").is_file() && root.join(test).is_file());
+    // Nobody can add it by its name alone before it is published.
+    let mut additions = others
+        .iter()
+        .filter(|(_, command)| command.contains("tollgate"));
+    assert!(
+        additions
+            .all(|(_, command)| !command.starts_with("cargo add") || command.contains("--path"))
+    );
+    assert!(
+        others
+            .iter()
+            .any(|(_, command)| command.starts_with("cargo add"))
+    );
+}
+
 #[test]
 fn figures_are_those_of_the_benches() {
     let (readme, benches) = (read("README.md"), read("benches/README.md"));

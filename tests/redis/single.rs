@@ -337,10 +337,20 @@ async fn sources_that_lead_nowhere_are_refused() {
         assert!(error.contains(reason), "{url}: {error}");
         assert!(!error.contains("Invalid"), "{error}");
     }
-    let none = RedisBackend::builder("redis://localhost")
-        .connections(0)
-        .build();
-    assert!(matches!(none, Err(RedisError::Config(_))));
+    for connections in [0, 1001, usize::MAX] {
+        let backend = RedisBackend::builder("redis://localhost");
+        let refused = backend.connections(connections).build();
+        assert!(
+            matches!(refused, Err(RedisError::Config(_))),
+            "{connections}"
+        );
+    }
+    // All other settings can have any size.
+    let patient = RedisBackend::builder("redis://localhost")
+        .timeout(Duration::MAX)
+        .ping_timeout(Duration::MAX)
+        .grouped(usize::MAX);
+    patient.build().unwrap();
     let nowhere = Config {
         server: ServerConfig::Clustered {
             hosts: Vec::new(),

@@ -64,7 +64,7 @@ impl RedisBackendBuilder {
     /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
     ///
     /// On a cluster, there is one connection to each master. Your own client or pool has its own connections. For both, a
-    /// number other than 1 is an error.
+    /// number other than 1 is an error, and so is one above 1000.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -106,8 +106,8 @@ impl RedisBackendBuilder {
     /// # Errors
     ///
     /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or a timeout is
-    /// zero, if connections are set for a cluster or for your own client, if a ping timeout is set for your own
-    /// client, or if the checks are strict and find a mistake.
+    /// zero, if there are more than 1000 connections, if connections are set for a cluster or for your own client, if a
+    /// ping timeout is set for your own client, or if the checks are strict and find a mistake.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
             let problem =

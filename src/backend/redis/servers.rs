@@ -17,6 +17,9 @@ use super::{
 };
 use crate::check::{Check, Checks, Finding, Reporter};
 
+/// More than any server needs. Each is a socket here and there.
+const MOST_CONNECTIONS: usize = 1000;
+
 /// Servers, and the findings about them when they were first connected.
 #[derive(Debug)]
 pub(super) struct Watched {
@@ -127,6 +130,13 @@ impl RedisServers {
                 ));
             }
             return Ok(Self::Cluster(Arc::new(Cluster::new(config, settings))));
+        }
+        if connections > MOST_CONNECTIONS {
+            let problem = format!(
+                "{connections} connections to one server are too many: use at most {MOST_CONNECTIONS}; one serves many \
+                 thousand decisions per second"
+            );
+            return Err(RedisError::config(&problem));
         }
         let links = (0..connections).map(|_| Link::new(config.clone(), settings));
         Ok(Self::Single(Links::new(links)))

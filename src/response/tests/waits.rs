@@ -90,9 +90,10 @@ fn wait_is_the_longest_of_all_that_deny() {
     let parts = http();
     let (limits, hourly) = (limits(Limit::per_minute(1)), limits(hourly()));
     let decisions = [second(&limits, "alice", 1), second(&hourly, "alice", 1)];
+    let alice = Id::from("alice");
     let denials: Vec<_> = decisions
         .iter()
-        .map(|decision| Denial::new(limits.get("orders"), "orders", "alice", 1, decision))
+        .map(|decision| Denial::new(limits.get("orders"), "orders", &alice, 1, decision))
         .collect();
     let refusal = Refusal::denied(denials[0], &denials, &parts);
     assert_eq!(refusal.retry_after_secs(), Some(3600));
@@ -111,7 +112,8 @@ fn client_in_debt_waits_for_the_next_token_whatever_its_cost() {
     for cost in [0, 1] {
         let decision = spend(cost, Mode::CheckAndSpend);
         let named = limits.get("orders");
-        let denials = [Denial::new(named, "orders", "alice", cost, &decision)];
+        let alice = Id::from("alice");
+        let denials = [Denial::new(named, "orders", &alice, cost, &decision)];
         let parts = http();
         let refusal = Refusal::denied(denials[0], &denials, &parts);
         assert_eq!(refusal.retry_after_secs(), Some(3 * 3600), "cost {cost}");

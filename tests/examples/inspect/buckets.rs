@@ -2,7 +2,9 @@
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use tollgate::{Limiter, MemoryBackend, Transaction, transaction::Mode};
+use tollgate::{
+    Limiter, MemoryBackend, RateLimitLayer, Rule, Transaction, key::HeaderId, transaction::Mode,
+};
 
 use super::server::{Admin, limits};
 
@@ -38,6 +40,28 @@ async fn many_overrides_are_all_shown() {
     let shown = shown["overrides"].as_array().unwrap();
     let of_accounts = shown.iter().filter(|item| item.get("accounts").is_some());
     assert_eq!(of_accounts.count(), MANY + 1);
+}
+
+#[tokio::test]
+async fn secret_id_is_a_hash_in_answers() {
+    let admin = Admin::start().await;
+    let rule = Rule::new("any", HeaderId::new("x-api-key"));
+    let layer = RateLimitLayer::with_limiter(admin.limiter.clone()).rule(rule);
+    let three = Transaction::new("any", "sk-123").cost(3);
+    admin.limiter.spend(&three).await.unwrap();
+    let (_, state) = admin.get("/buckets/any/sk-123").await;
+    assert_eq!(state["remaining"], 17);
+    let hash = state["id"].as_str().unwrap().to_owned();
+    assert!(hash.starts_with("redacted-"), "{hash}");
+    assert_eq!(state["key"], format!("any:{hash}"));
+    let (_, reset) = admin.delete("/buckets/any/sk-123").await;
+    assert_eq!(reset, json!({"reset": true, "key": format!("any:{hash}")}));
+    drop(layer);
+    let (_, state) = admin.get("/buckets/any/sk-123").await;
+    assert_eq!(
+        (&state["id"], &state["remaining"]),
+        (&json!("sk-123"), &json!(20))
+    );
 }
 
 #[tokio::test]

@@ -180,12 +180,39 @@ async fn stored_response_lets_no_more_requests_through_than_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusal_that_asks_for_no_wait_is_retried_so_often_and_no_more() {
-    let server = Server::new(&[&[("status", "429"), ("retry-after", "0")]]);
-    let pace = PaceLayer::new().retry(7).layer(server.service());
-    let answer = pace.oneshot(request("a")).await.unwrap();
-    assert_eq!(answer.status(), 429);
-    assert_eq!(server.asked(), [Duration::ZERO; 8]);
+async fn refusal_that_asks_for_no_wait_is_retried_a_second_later() {
+    const LONG_AGO: &str = "Fri, 31 Dec 1999 23:59:59 GMT";
+    let refusals: [Script; 6] = [
+        &[("status", "429"), ("retry-after", "0")],
+        &[("status", "429"), ("retry-after-ms", "0")],
+        &[("status", "429"), ("retry-after", LONG_AGO)],
+        &[("status", "503"), ("retry-after", LONG_AGO)],
+        &[("status", "429"), ("ratelimit", "\"l\";r=0;t=0")],
+        &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "0")],
+    ];
+    for refusal in refusals {
+        let server = Server::new(&[refusal]);
+        let pace = PaceLayer::new().retry(7).layer(server.service());
+        let began = Instant::now();
+        pace.oneshot(request("a")).await.unwrap();
+        let asked: Vec<_> = server.asked();
+        let expected: Vec<_> = (0..8).map(Duration::from_secs).collect();
+        assert_eq!(asked, expected, "{refusal:?}");
+        assert_eq!(began.elapsed(), Duration::from_secs(7), "{refusal:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_that_asks_for_no_wait_waits_until_the_fields_show_room() {
+    const REFUSED: Script = &[
+        ("status", "429"),
+        ("retry-after", "0"),
+        ("ratelimit", "\"l\";r=0;t=5"),
+    ];
+    let server = Server::new(&[REFUSED, &[]]);
+    let pace = PaceLayer::new().retry(1).layer(server.service());
+    pace.oneshot(request("a")).await.unwrap();
+    assert_eq!(server.asked(), [Duration::ZERO, Duration::from_secs(5)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -218,7 +218,7 @@ async fn each_dialect_holds_further_requests_back_for_as_long_as_it_says() {
                 ("date", NOW),
                 ("retry-after", "Wed, 31 Dec 2025 23:59:59 GMT"),
             ],
-            0,
+            1000,
         ),
         (
             &[

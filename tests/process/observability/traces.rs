@@ -118,6 +118,27 @@ async fn redacted_ids_are_the_same_each_time_and_nowhere_as_they_are() {
     assert_eq!(ids.len(), 2, "one for each");
 }
 
+#[tokio::test]
+async fn ids_of_headers_are_secret_unless_they_are_shown() {
+    let (trace, _guard) = Trace::capture();
+    let limiter = limiter(&limits(), MemoryBackend::new());
+    let by =
+        |account| RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("two", account));
+    let (secret, shown) = (
+        by(HeaderId::new("x-account")),
+        by(HeaderId::new("x-account").shown()),
+    );
+    for (layer, status) in [(&secret, 200), (&shown, 200), (&secret, 429), (&shown, 429)] {
+        assert_eq!(send(layer, "alice").await, status);
+    }
+    let ids = trace.decisions().into_iter();
+    let ids: Vec<_> = ids
+        .map(|(_, fields)| fields.of("id").unwrap().to_owned())
+        .collect();
+    assert!(ids[0].starts_with("redacted-"), "{ids:?}");
+    assert_eq!(ids, [&*ids[0], "alice", &*ids[0], "alice"]);
+}
+
 /// Sends a request of an account in a span that has the fields.
 async fn send(layer: &RateLimitLayer, account: &str) -> u16 {
     let request = Request::builder().header("x-account", account);

@@ -195,7 +195,7 @@ async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
 }
 
 #[tokio::test]
-async fn body_with_a_length_is_complete_over_http_1() {
+async fn body_with_a_length_and_no_body_are_complete_over_http_1() {
     let (tell, mut hear) = unbounded_channel();
     let rule = rule().settle_by(move |ending| {
         tell.send((ending.sent(), ending.is_complete())).unwrap();
@@ -206,17 +206,26 @@ async fn body_with_a_length_is_complete_over_http_1() {
         let frames = ["hello", "world"].map(|text| Ok::<_, Infallible>(Bytes::from(text)));
         Body::from_stream(futures_util::stream::iter(frames))
     };
-    let handler = get(async move || ([("content-length", "10")], body()));
-    let app = Router::new().route("/", handler).layer(layer);
+    let handler = |status| get(async move || (status, [("content-length", "10")], body()));
+    let app = Router::new()
+        .route("/", handler(StatusCode::OK))
+        .route("/unchanged", handler(StatusCode::NOT_MODIFIED))
+        .route("/nothing", get(async || StatusCode::NO_CONTENT))
+        .layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap())
         .await
         .unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });
-    for (method, ending) in [("GET", (10, true)), ("HEAD", (0, false))] {
-        let request = format!("{method} / HTTP/1.1\r\nhost: a\r\n\r\n");
+    for (target, sent) in [
+        ("GET /", 10),
+        ("HEAD /", 0),
+        ("GET /unchanged", 0),
+        ("GET /nothing", 0),
+    ] {
+        let request = format!("{target} HTTP/1.1\r\nhost: a\r\n\r\n");
         client.write_all(request.as_bytes()).await.unwrap();
-        assert_eq!(hear.recv().await, Some(ending), "{method}");
+        assert_eq!(hear.recv().await, Some((sent, true)), "{target}");
     }
     client.shutdown().await.unwrap();
     let mut answers = String::new();
