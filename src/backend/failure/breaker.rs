@@ -1,9 +1,6 @@
 //! A circuit breaker, which decides whether the store is asked at all.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, RandomState},
-};
+use std::fmt;
 
 use tokio::time::Instant;
 
@@ -14,6 +11,7 @@ use super::{
 use crate::{
     metrics,
     outage_log::{OutageLog, Transition},
+    random,
 };
 
 /// A [`Circuit`] with a clock. Counts and logs its transitions.
@@ -156,8 +154,7 @@ impl Drop for Pass<'_> {
 
 /// Returns a random part of a pause, at least half of it, so that the processes of a fleet do not return at the same moment.
 fn part() -> u32 {
-    let random = RandomState::new().hash_one(0) % 512;
-    512 + u32::try_from(random).unwrap_or(0)
+    512 + u32::try_from(random::number() % 512).unwrap_or(0)
 }
 
 #[cfg(test)]
