@@ -69,22 +69,11 @@ impl Caller {
             false => (bucket(ask), ask.cost),
         });
         let key = self.record().begin(units.collect());
-        let names: Vec<_> = call
-            .asks
-            .iter()
-            .map(|ask| limits::name(ask.place))
-            .collect();
+        let names = call.asks.iter().map(|ask| limits::name(ask.place));
+        let names: Vec<_> = names.collect();
         let asked = call.asks.iter().zip(&names);
         let transactions: Vec<_> = asked
-            .map(|(ask, name)| {
-                let transaction = Transaction::new(name.as_str(), &ask.id);
-                let transaction = transaction.cost(ask.cost).mode(ask.mode);
-                if call.no_wait {
-                    transaction.no_wait()
-                } else {
-                    transaction
-                }
-            })
+            .map(|(ask, name)| call.transaction(ask, name))
             .collect();
         let answered = self.ask(&call, &transactions).await;
         let ended = self.clock.world();
@@ -314,13 +303,7 @@ impl Caller {
         let limits = limits::of_version(&self.setup.limits, self.version, self.setup.on_failure);
         let direct = Limiter::new(limits, memory).with_clock(at);
         let name = limits::name(ask.place);
-        let transaction = Transaction::new(name.as_str(), &ask.id).cost(ask.cost);
-        let transaction = transaction.mode(ask.mode);
-        let transaction = if call.no_wait {
-            transaction.no_wait()
-        } else {
-            transaction
-        };
+        let transaction = call.transaction(ask, &name);
         let direct = direct.check(&transaction).now_or_never();
         // The time that the question took is not known.
         if let Some(Ok(direct)) = direct
@@ -329,6 +312,17 @@ impl Caller {
         {
             let problem = format!("{ask:?} is denied from memory at {now}, but not by the store");
             self.record().problem(problem);
+        }
+    }
+}
+
+impl Call {
+    fn transaction<'a>(&self, ask: &'a Ask, name: &'a str) -> Transaction<'a> {
+        let transaction = Transaction::new(name, &ask.id);
+        let transaction = transaction.cost(ask.cost).mode(ask.mode);
+        match self.no_wait {
+            true => transaction.no_wait(),
+            false => transaction,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tollgate::Transaction;
+use tollgate::{RateLimitLayer, Transaction};
 
 use crate::{
     caller::Caller,
@@ -65,7 +65,7 @@ pub(crate) fn run(plan: &Plan) -> Vec<String> {
     let mut fleet = Fleet::new(plan);
     fleet.play(&plan.events);
     fleet.heal();
-    fleet.rest();
+    fleet.rest(REST);
     check::check(&mut fleet);
     let problems = std::mem::take(&mut fleet.record().problems);
     for process in &mut fleet.processes {
@@ -178,43 +178,23 @@ impl Fleet {
         let now = self.now;
         match event {
             Event::Call(process, call) => {
-                if let Some(caller) = self.caller(*process) {
-                    self.processes[*process].spawn(caller.make(call.clone()));
-                }
+                let call = call.clone();
+                self.spawn(*process, |caller, _| caller.make(call));
             }
             Event::Visit(process, visit) => {
-                let layer = self.processes[*process].layer.clone();
-                if let Some((caller, layer)) = self.caller(*process).zip(layer) {
-                    self.processes[*process].spawn(caller.visit(layer, visit.clone()));
-                }
+                let visit = visit.clone();
+                self.spawn(*process, |caller, layer| caller.visit(layer, visit));
             }
             Event::Flood(process, place, clients) => {
                 self.incident(Incident::Flood);
-                if let Some(caller) = self.caller(*process) {
-                    self.processes[*process].spawn(caller.flood(*place, *clients));
-                }
+                self.spawn(*process, |caller, _| caller.flood(*place, *clients));
             }
-            Event::Reset(process, place, id) => {
-                if self.setup.stack == Stack::Memory {
-                    let bucket = (limits::number(*place), id.clone());
-                    lock(&self.network).ledger.of(bucket).resets += 1;
-                }
-                if let Some(caller) = self.caller(*process) {
-                    let (name, id) = (limits::name(*place), id.clone());
-                    let reset = async move {
-                        let _ = caller.limiter.reset(&[Transaction::new(&*name, &id)]).await;
-                    };
-                    self.processes[*process].spawn(reset);
-                }
-            }
+            Event::Reset(process, place, id) => self.reset(*process, *place, id),
             Event::Close(process) => {
                 self.processes[*process].is_closed = true;
-                if let Some(caller) = self.caller(*process) {
-                    let close = async move {
-                        let _ = caller.limiter.close().await;
-                    };
-                    self.processes[*process].spawn(close);
-                }
+                self.spawn(*process, |caller, _| async move {
+                    let _ = caller.limiter.close().await;
+                });
             }
             Event::Reload(process, version) => self.reload(*process, *version),
             Event::Kill(process, version, away) => self.kill(*process, *version, *away),
@@ -229,6 +209,29 @@ impl Fleet {
             }
             event => self.happen_at_store(event),
         }
+    }
+
+    /// Spawns a task in a process that runs.
+    fn spawn<F>(&self, process: usize, task: impl FnOnce(Caller, RateLimitLayer) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let layer = self.processes[process].layer.clone();
+        if let Some((caller, layer)) = self.caller(process).zip(layer) {
+            self.processes[process].spawn(task(caller, layer));
+        }
+    }
+
+    fn reset(&mut self, process: usize, place: usize, id: &str) {
+        if self.setup.stack == Stack::Memory {
+            let bucket = (limits::number(place), id.to_owned());
+            lock(&self.network).ledger.of(bucket).resets += 1;
+        }
+        let id = id.to_owned();
+        self.spawn(process, |caller, _| async move {
+            let name = limits::name(place);
+            let _ = caller.limiter.reset(&[Transaction::new(&*name, &id)]).await;
+        });
     }
 
     fn happen_at_store(&mut self, event: &Event) {
@@ -349,7 +352,9 @@ impl Fleet {
         self.processes[process].spawn(beat);
     }
 
-    fn rest(&mut self) {
-        self.run_until(self.now + REST, STEPS.1);
+    /// Lets time pass.
+    pub(crate) fn rest(&mut self, us: u64) {
+        let step = if us < REST { STEPS.0 } else { STEPS.1 };
+        self.run_until(self.now + us, step);
     }
 }

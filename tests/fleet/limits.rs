@@ -6,7 +6,7 @@ use tollgate::{
     Limit, Limits, id::IdFormat, limit::LimitName, quota::Per, tiers::Tier, transaction::OnFailure,
 };
 
-use crate::random::Random;
+use crate::{ledger::Bucket, random::Random};
 
 /// One second, in microseconds.
 pub(crate) const SECOND: u64 = 1_000_000;
@@ -103,8 +103,7 @@ impl Terms {
                 let tokens = u128::from(span + max_wait) * u128::from(count) / u128::from(period);
                 u64::from(burst) + u64::try_from(tokens).expect("it is a short span")
             }
-            Self::Window { limit, span } => periods(limit, span),
-            Self::Tiers { limit, span } => periods(limit, span),
+            Self::Window { limit, span } | Self::Tiers { limit, span } => periods(limit, span),
             Self::Hourly { quota } => periods(quota, 3600 * SECOND) + u64::from(quota),
             Self::FirstUse { quota, span } => periods(quota, span) + u64::from(quota),
         }
@@ -145,6 +144,12 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// Whether a version of it is a rate.
+    pub(crate) fn has_rate(&self) -> bool {
+        let is_rate = |terms: &Terms| matches!(terms, Terms::Rate { .. });
+        self.versions.iter().any(is_rate)
+    }
+
     pub(crate) fn any(random: &mut Random, leases: bool, lines: bool) -> Self {
         let lease = (leases && random.one_in(2)).then_some((1, 5));
         let any = |random: &mut Random| terms(random, lease.is_some(), lines);
@@ -237,6 +242,11 @@ fn changed(terms: Terms, random: &mut Random) -> Terms {
 /// The name of a limit, by its place.
 pub(crate) fn name(place: usize) -> String {
     format!("limit{place}")
+}
+
+/// The place of a bucket's limit.
+pub(crate) fn place_of(bucket: &Bucket) -> usize {
+    bucket.0 as usize - 1
 }
 
 /// The number of a limit, by its place.

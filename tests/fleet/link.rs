@@ -120,23 +120,7 @@ impl Link {
     }
 
     async fn spend_checked(&self, owned: &OwnedBatch) -> Result<Vec<Spent>, BackendError> {
-        let part = |votes: bool| {
-            owned.lend(|batch| {
-                let mut parts = Groups::new();
-                for (server, places) in self.groups(batch) {
-                    let is_meant = |place: &usize| {
-                        let member: &Member<'_> = &batch.members[*place];
-                        member.mode.votes() == votes && (member.mode.spends() && member.cost > 0)
-                    };
-                    let places: Vec<_> = places.into_iter().filter(is_meant).collect();
-                    if !places.is_empty() {
-                        parts.insert(server, places);
-                    }
-                }
-                parts
-            })
-        };
-        let votes = part(true);
+        let votes = self.spending(owned, true);
         let voted = self.call_all(Operation::Spend, owned, &votes).await;
         let took = |decided: &Result<Outcome, BackendError>| {
             let answers = decided.as_ref().map(Outcome::answers);
@@ -155,11 +139,26 @@ impl Link {
         let all_passed = voted.iter().all(took);
         let mut spent = collect(votes, voted)?;
         if all_passed {
-            let others = part(false);
+            let others = self.spending(owned, false);
             let offered = self.call_all(Operation::Spend, owned, &others).await;
             spent.extend(collect(others, offered)?);
         }
         Ok(spent)
+    }
+
+    /// The members that spend, with a vote or without one.
+    fn spending(&self, owned: &OwnedBatch, votes: bool) -> Groups {
+        owned.lend(|batch| {
+            let mut groups = self.groups(batch);
+            for places in groups.values_mut() {
+                places.retain(|place| {
+                    let member: &Member<'_> = &batch.members[*place];
+                    member.mode.votes() == votes && member.mode.spends() && member.cost > 0
+                });
+            }
+            groups.retain(|_, places| !places.is_empty());
+            groups
+        })
     }
 
     async fn call_all(

@@ -12,6 +12,8 @@
 mod caller;
 mod check;
 mod clock;
+mod draw;
+mod faults;
 mod fleet;
 mod ledger;
 mod limits;

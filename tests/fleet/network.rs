@@ -52,7 +52,7 @@ enum Message {
         process: usize,
         server: usize,
         to: oneshot::Sender<Answer>,
-        answer: Answer,
+        answer: Box<Answer>,
         charges: Charges,
     },
 }
@@ -173,7 +173,7 @@ impl Network {
                     if answer.is_ok() {
                         self.decided[process][server] = Some(Instant::now());
                     }
-                    if to.send(answer).is_err() {
+                    if to.send(*answer).is_err() {
                         self.ledger.unheard(charges);
                     }
                 }
@@ -209,7 +209,7 @@ impl Network {
             process,
             server,
             to,
-            answer,
+            answer: Box::new(answer),
             charges,
         };
         self.post(at, way, reply);

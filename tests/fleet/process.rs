@@ -41,6 +41,8 @@ pub(crate) struct Process {
     runtime: Option<Runtime>,
     log: Dispatch,
     random: Random,
+    /// When it started.
+    pub(crate) started: u64,
     at: u64,
 }
 
@@ -64,6 +66,7 @@ impl Process {
             runtime: None,
             log: Dispatch::new(log),
             random,
+            started: 0,
             at: 0,
         }
     }
@@ -76,7 +79,7 @@ impl Process {
         network: &SharedNetwork,
         version: usize,
     ) {
-        (self.version, self.is_closed) = (version, false);
+        (self.version, self.is_closed, self.started) = (version, false, now);
         self.lines.lock().expect("nobody panics").clear();
         self.start_runtime(now);
         let link = Link {

@@ -10,20 +10,21 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, request::Parts};
+use http::{Request, Response, StatusCode, request::Parts, response::Parts as Head};
 use http_body_util::{BodyExt, Empty};
 use tokio::time;
 use tollgate::{
-    Limiter, RateLimitLayer, Rule, key::HeaderId, layer::Assessment, transaction::Mode,
+    Decision, Limiter, RateLimitLayer, Rule, key::HeaderId, layer::Assessment, transaction::Mode,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    caller::Caller,
+    caller::{Caller, bucket},
     ledger::Bucket,
     limits,
-    plan::{Patience, Visit},
+    plan::{Ask, Patience, Visit},
     record::Admission,
+    server::EPOCH,
 };
 
 /// The layer of a process: a rule for each limit, for requests that name it in a header.
@@ -56,109 +57,91 @@ struct Handled {
 impl Caller {
     /// Sends a request, and records what has become of it.
     pub(crate) async fn visit(self, layer: RateLimitLayer, visit: Visit) {
-        let units = visit.asks.iter().map(|ask| {
-            let settled = visit.settles.iter().max().copied().unwrap_or(0);
-            (crate::caller::bucket(ask), ask.cost.max(settled))
-        });
-        let units: Vec<(Bucket, u32)> = units.collect();
+        let most = |ask: &Ask| (bucket(ask), visit.most(ask));
+        let units: Vec<(Bucket, u32)> = visit.asks.iter().map(most).collect();
         let key = self.record().begin(units.clone());
         let handled = Handled::default();
-        let request = request(&visit, &handled);
-        let serve = |request| serve(request, visit.handling);
-        let service = layer.layer(service_fn(serve));
-        let answering = async {
-            let response = service
-                .oneshot(request)
-                .await
-                .unwrap_or_else(|never| match never {});
-            let (head, body) = response.into_parts();
-            let _ = body.collect().await;
-            head
-        };
-        let head = match visit.patience {
-            Patience::Leaves(after) => time::timeout(Duration::from_micros(after), answering)
-                .await
-                .ok(),
-            _ => Some(answering.await),
-        };
+        let head = answered(layer, &visit, &handled).await;
         let is_called = handled.is_called.load(SeqCst);
-        let is_refused = head
-            .as_ref()
-            .is_some_and(|head| !is_called && head.status == StatusCode::TOO_MANY_REQUESTS);
-        let is_served = is_called && head.is_some() && !handled.has_failed.load(SeqCst);
-        let is_bad = head
-            .as_ref()
-            .is_some_and(|head| head.status == StatusCode::BAD_REQUEST);
-        if is_bad {
-            self.record().bad(units);
-        }
-        self.record().end(key, is_refused || is_served || is_bad);
+        let status = head.as_ref().map(|head| head.status);
+        let is_known = match (is_called, status) {
+            (true, Some(_)) => !handled.has_failed.load(SeqCst),
+            (false, Some(StatusCode::BAD_REQUEST)) => {
+                self.record().bad(units);
+                true
+            }
+            (_, status) => status == Some(StatusCode::TOO_MANY_REQUESTS),
+        };
+        self.record().end(key, is_known);
         if is_called {
-            self.admit_visit(&visit, head.as_ref());
+            let assessment = head.as_ref().and_then(|head| head.extensions.get());
+            for ask in &visit.asks {
+                self.admit_visit(&visit, ask, assessment);
+            }
         }
     }
 
-    fn admit_visit(&self, visit: &Visit, head: Option<&http::response::Parts>) {
-        let assessment = head.and_then(|head| head.extensions.get::<Assessment>());
+    fn admit_visit(&self, visit: &Visit, ask: &Ask, assessment: Option<&Assessment>) {
+        let name = limits::name(ask.place);
+        let assessed = assessment.and_then(|assessment| assessment.of(&*name));
+        let decision = assessed.map(|assessed| &assessed.decision);
         let now = self.clock.world();
+        let at = decision.and_then(Decision::decided_at);
+        let at = at.map_or(now, |at| at.as_micros().saturating_sub(EPOCH).min(now));
+        // What is charged after a refund is a debit, which others may have gone before.
+        let kept = visit.settles.iter().copied().chain([ask.cost]).min();
+        let kept = kept.unwrap_or(ask.cost);
+        // A line takes nothing back while others wait in it.
+        let mut versions = self.setup.limits[ask.place].versions.into_iter();
+        let settled = match versions.any(|terms| terms.has_line()) {
+            true => visit.most(ask),
+            false => visit.settles.last().copied().unwrap_or(ask.cost),
+        };
+        let admission = Admission {
+            at,
+            process: self.process,
+            source: decision.map(Decision::source).unwrap_or_default(),
+            units: ask.cost,
+            refunded: ask.cost - kept,
+            refunded_at: now,
+            is_debit: ask.mode == Mode::Debit,
+        };
+        let debit = Admission {
+            units: settled - kept,
+            refunded: 0,
+            is_debit: true,
+            ..admission.clone()
+        };
         let mut record = self.record();
-        for ask in &visit.asks {
-            let assessed =
-                assessment.and_then(|assessment| assessment.of(limits::name(ask.place).as_str()));
-            let decision = assessed.map(|assessed| &assessed.decision);
-            let last = visit.settles.last().copied().unwrap_or(ask.cost);
-            let most = visit
-                .settles
-                .iter()
-                .copied()
-                .max()
-                .unwrap_or(0)
-                .max(ask.cost);
-            // A line takes nothing back while others wait in it.
-            let has_line = self.setup.limits[ask.place]
-                .versions
-                .iter()
-                .any(|terms| terms.has_line());
-            let settled = if has_line { most } else { last };
-            // What is charged after a refund is a debit, which others may have gone before.
-            let kept = visit
-                .settles
-                .iter()
-                .copied()
-                .min()
-                .unwrap_or(ask.cost)
-                .min(ask.cost);
-            let at = decision.and_then(|decision| decision.decided_at());
-            let at = at.map_or(now, |at| {
-                at.as_micros().saturating_sub(crate::server::EPOCH).min(now)
-            });
-            let admission = Admission {
-                at,
-                process: self.process,
-                source: decision
-                    .map(|decision| decision.source())
-                    .unwrap_or_default(),
-                units: ask.cost,
-                refunded: ask.cost - kept,
-                refunded_at: now,
-                is_debit: ask.mode == Mode::Debit,
-            };
-            let more = settled - kept;
-            let debit = Admission {
-                units: more,
-                refunded: 0,
-                is_debit: true,
-                ..admission.clone()
-            };
-            let admissions = record
-                .admissions
-                .entry(crate::caller::bucket(ask))
-                .or_default();
-            admissions.push(admission);
-            if more > 0 {
-                admissions.push(debit);
-            }
+        let admissions = record.admissions.entry(bucket(ask)).or_default();
+        admissions.extend([admission, debit]);
+    }
+}
+
+impl Visit {
+    /// The most that a request is charged at any time.
+    fn most(&self, ask: &Ask) -> u32 {
+        self.settles.iter().copied().fold(ask.cost, u32::max)
+    }
+}
+
+/// Sends a request, and receives all of its answer, unless its client leaves.
+async fn answered(layer: RateLimitLayer, visit: &Visit, handled: &Handled) -> Option<Head> {
+    let serve = |request| serve(request, visit.handling);
+    let service = layer.layer(service_fn(serve));
+    let answering = service.oneshot(request(visit, handled));
+    let answering = async {
+        let response = answering.await.unwrap_or_else(|never| match never {});
+        let (head, body) = response.into_parts();
+        let _ = body.collect().await;
+        head
+    };
+    match visit.patience {
+        Patience::Leaves(after) => {
+            let answered = time::timeout(Duration::from_micros(after), answering);
+            answered.await.ok()
         }
+        _ => Some(answering.await),
     }
 }
 
