@@ -110,10 +110,13 @@ mod outage_log;
 #[cfg(feature = "pace")]
 pub mod pace;
 pub mod quota;
+mod random;
 #[cfg(feature = "reload")]
 pub mod reload;
 pub mod response;
 pub mod rule;
+#[cfg(feature = "testing")]
+mod simulated;
 mod stats;
 mod task;
 #[cfg(feature = "testing")]

@@ -55,6 +55,10 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
+        #[cfg(feature = "testing")]
+        if let Some(us) = crate::simulated::now() {
+            return Timestamp(us);
+        }
         Timestamp(self.epoch.0 + self.time.elapsed() / 1000)
     }
 }

@@ -1,13 +1,12 @@
 //! Random waits, so that clients that were refused together do not return together.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
+
+use crate::random;
 
 /// Returns a random number from 0 to `most`.
 pub(super) fn random(most: u64) -> u64 {
-    let random = RandomState::new().hash_one(0_u8);
+    let random = random::number();
     most.checked_add(1)
         .map_or(random, |choices| random % choices)
 }

@@ -67,11 +67,12 @@
 pub mod cases;
 mod map_backend;
 
-use std::future::Future;
+use std::{future::Future, rc::Rc};
 
 pub use self::map_backend::MapBackend;
 #[doc(inline)]
 pub use crate::__tollgate_conformance as conformance;
+use crate::simulated;
 
 /// Runs a test on a runtime of its own, with threads that decide simultaneously.
 ///
@@ -85,6 +86,16 @@ pub fn block_on<F: Future>(test: F) -> F::Output {
         .enable_all()
         .build();
     runtime.expect("a runtime can be made").block_on(test)
+}
+
+/// Runs a function on this thread as a process with this clock, in microseconds since the Unix epoch. All random numbers of
+/// this crate follow from the seed.
+///
+/// Every [`SystemClock`](crate::clock::SystemClock) shows the time of the process as long as the function runs. A simulation
+/// of several processes in one thread runs them by turns.
+#[doc(hidden)]
+pub fn simulate<T>(now: Rc<dyn Fn() -> u64>, seed: u64, function: impl FnOnce() -> T) -> T {
+    simulated::run(now, seed, function)
 }
 
 /// Generates a module of tests that run the [conformance suite](crate::testing) on a backend: `conformance!(name, backend)`.

@@ -7,6 +7,7 @@ use std::{
 use ahash::{AHasher, RandomState};
 
 use super::bucket_key::{AlgorithmKey, LimitKey};
+use crate::random;
 
 /// A keyed hash of 128 bits that represents a bucket key within this process.
 ///
@@ -58,8 +59,7 @@ pub(crate) struct LimitSeed {
 }
 
 /// Two independent keys. Each resists chosen inputs as well as aHash does.
-static KEYS: LazyLock<[RandomState; 2]> =
-    LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [random::keys(1), random::keys(2)]);
 
 impl LimitSeed {
     /// A name ends with a byte that never occurs in UTF-8, so a number and a name have different hashes.

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    hash::{BuildHasher, RandomState},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -19,6 +18,7 @@ use super::{
 use crate::{
     metrics,
     outage_log::{OutageLog, Transition},
+    random,
 };
 
 /// The time for which a decision without the store is shown, so that gauges show a store that fails every few calls.
@@ -247,8 +247,7 @@ impl Drop for Pass<'_> {
 
 /// Returns a random part of a pause, at least half of it, so that the processes of a fleet do not return at the same moment.
 fn part() -> u32 {
-    let random = RandomState::new().hash_one(0) % 512;
-    512 + u32::try_from(random).unwrap_or(0)
+    512 + u32::try_from(random::number() % 512).unwrap_or(0)
 }
 
 #[cfg(test)]

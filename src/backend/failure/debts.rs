@@ -126,9 +126,11 @@ impl Debts {
         }
     }
 
-    /// Returns the buckets that owe something.
+    /// Returns the buckets that owe something, in an order that does not depend on the keys of the table.
     pub(super) fn buckets(&self) -> Vec<Fingerprint> {
-        self.lock().owing.keys().copied().collect()
+        let mut buckets: Vec<_> = self.lock().owing.keys().copied().collect();
+        buckets.sort_unstable_by_key(|bucket| (bucket.low, bucket.high));
+        buckets
     }
 
     /// Returns the bucket that a debtor owes for.

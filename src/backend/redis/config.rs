@@ -1,11 +1,6 @@
 //! The configuration of clients. It bounds how long a faulty server can delay a decision.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use fred::{
     clients::{Client, Pool},
@@ -19,6 +14,7 @@ use fred::{
 };
 
 use super::error::RedisError;
+use crate::random;
 
 /// The longest time for connecting, and for the client's own commands.
 pub(super) const INTERNAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -206,8 +202,7 @@ fn connection() -> ConnectionConfig {
 /// Returns a random time between the starts of two attempts to connect, so that a fleet does not reconnect all at
 /// once.
 pub(super) fn pause() -> Duration {
-    let random = RandomState::new().hash_one(());
-    RECONNECT_DELAY + Duration::from_micros(random % 50_000)
+    RECONNECT_DELAY + Duration::from_micros(random::number() % 50_000)
 }
 
 /// Lists the settings of a borrowed client that differ from our own clients, with the recommended values.

@@ -1,0 +1,91 @@
+//! Nothing is charged that nobody was granted, apart from unknown outcomes.
+
+use super::{limit_of, problem};
+use crate::{
+    fleet::{Fleet, Incident},
+    ledger::{Account, Bucket},
+    limits::Terms,
+    network::lock,
+    plan::Stack,
+};
+
+pub(super) fn check(fleet: &Fleet) {
+    let has_losses = fleet
+        .incidents
+        .iter()
+        .any(|(_, incident)| matches!(incident, Incident::Loss(_) | Incident::Clock));
+    // What was lost with its server can no longer be given back.
+    if fleet.setup.stack == Stack::Memory || has_losses {
+        return;
+    }
+    for bucket in buckets(fleet) {
+        let account = lock(&fleet.network).ledger.get(&bucket);
+        if account.resets == 0 && is_given_back(fleet, &bucket) {
+            check_account(fleet, &bucket, account);
+        }
+    }
+}
+
+fn buckets(fleet: &Fleet) -> Vec<Bucket> {
+    let record = fleet.record();
+    let buckets = record.admissions.keys().chain(record.unknown.keys());
+    let mut buckets: Vec<_> = buckets.cloned().collect();
+    buckets.sort();
+    buckets.dedup();
+    buckets
+}
+
+/// Whether a batch that is denied by one of several servers gives back what another one has charged. Tiers stay charged, and
+/// a line takes nothing back while others wait in it.
+fn is_given_back(fleet: &Fleet, bucket: &Bucket) -> bool {
+    let mut versions = limit_of(fleet, bucket).versions.into_iter();
+    fleet.setup.servers == 1 || !versions.any(|terms| terms.has_tiers() || terms.has_line())
+}
+
+fn check_account(fleet: &Fleet, bucket: &Bucket, account: Account) {
+    let (granted, unknown, bad) = {
+        let record = fleet.record();
+        let admissions = record.admissions.get(bucket).into_iter().flatten();
+        let granted = admissions.map(|admission| u64::from(admission.units - admission.refunded));
+        let count = |units: Option<&u64>| units.copied().unwrap_or(0);
+        let unknown = count(record.unknown.get(bucket));
+        (granted.sum::<u64>(), unknown, count(record.bad.get(bucket)))
+    };
+    // A debit for local decisions is rounded up to a token.
+    let most = granted + unknown + account.lost + account.debits + account.refunded;
+    let most = most + held(fleet, bucket) + bad_at_most(fleet, bucket, bad);
+    if account.charged > most {
+        let text = format!(
+            "{bucket:?} is charged {} and refunded {}, of which {granted} were granted; lost {}, unknown {unknown}, debits {}",
+            account.charged, account.refunded, account.lost, account.debits
+        );
+        problem(fleet, text);
+    }
+}
+
+/// The units that processes were killed with, or that they held when a period ended.
+fn held(fleet: &Fleet, bucket: &Bucket) -> u64 {
+    let named = limit_of(fleet, bucket);
+    let Some((part, of)) = named.lease else {
+        return 0;
+    };
+    let ends = fleet
+        .incidents
+        .iter()
+        .filter(|(_, incident)| matches!(incident, Incident::Kill(_) | Incident::Runtime(_)));
+    let has_periods = named
+        .versions
+        .iter()
+        .any(|terms| matches!(terms, Terms::Hourly { .. }));
+    let periods = fleet.setup.processes * usize::from(has_periods);
+    let most = named.versions.iter().map(|terms| terms.most()).max();
+    let most = u64::from(most.unwrap_or(0)) * u64::from(part) / u64::from(of);
+    (ends.count() + periods) as u64 * most
+}
+
+/// Requests without an id are charged what passes without waiting.
+fn bad_at_most(fleet: &Fleet, bucket: &Bucket, bad: u64) -> u64 {
+    let versions = limit_of(fleet, bucket).versions.into_iter();
+    let at_once = versions.map(|terms| terms.at_once().most_within(fleet.setup.end));
+    bad.min(at_once.max().unwrap_or(0))
+}

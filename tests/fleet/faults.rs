@@ -1,0 +1,144 @@
+//! Draws faults and deploys.
+
+use crate::{
+    network::Way,
+    plan::{Event, Events, MILLI, Setup},
+    random::Random,
+    server::Health,
+};
+
+/// Draws faults of one kind or of all kinds.
+pub(crate) fn any(setup: &Setup, random: &mut Random, events: &mut Events) {
+    let kind = random.below(5);
+    if kind == 4 {
+        return blinks(setup, random, events);
+    }
+    for _ in 0..random.within(1, 6) {
+        let at = random.below(setup.end);
+        let lasts = match random.one_in(5) {
+            true => random.within(1_000, 4_000) * MILLI,
+            false => random.within(5, 1_200) * MILLI,
+        };
+        let fault = Fault {
+            at,
+            until: at + lasts,
+            server: random.index(setup.servers),
+            process: random.index(setup.processes),
+        };
+        match if kind == 3 { random.below(3) } else { kind } {
+            0 => fault.of_server(random, events),
+            1 => fault.of_network(random, events),
+            _ => fault.of_process(random, events),
+        }
+    }
+}
+
+/// When and where something fails.
+struct Fault {
+    at: u64,
+    until: u64,
+    server: usize,
+    process: usize,
+}
+
+impl Fault {
+    fn of_server(&self, random: &mut Random, events: &mut Events) {
+        let &Self {
+            at, until, server, ..
+        } = self;
+        let middle = at.midpoint(until);
+        let health = match random.below(6) {
+            0 => Health::Hung,
+            1 => Health::Full,
+            2 => Health::Replica,
+            3 => {
+                events.push((middle, Event::LosesAll(server)));
+                Health::Down
+            }
+            4 => {
+                let ahead = if random.one_in(4) {
+                    random.about(300_000)
+                } else {
+                    0
+                };
+                let lost = if random.one_in(2) { random.index(6) } else { 0 };
+                events.push((middle, Event::FailsOver(server, lost, ahead)));
+                Health::Down
+            }
+            _ => Health::Down,
+        };
+        events.push((at, Event::Health(server, health)));
+        events.push((until, Event::Health(server, Health::Up)));
+    }
+
+    fn of_network(&self, random: &mut Random, events: &mut Events) {
+        let &Self {
+            at,
+            until,
+            server,
+            process,
+        } = self;
+        let way = match random.below(4) {
+            0 => return events.push((at, Event::Cut(process, server, until - at))),
+            1 => Way {
+                losses: (random.below(300), random.below(300)),
+                ..Way::GOOD
+            },
+            _ => Way {
+                latency: (1_000, random.within(10, 90) * MILLI),
+                ..Way::GOOD
+            },
+        };
+        events.push((at, Event::Way(process, server, way)));
+        events.push((until, Event::Way(process, server, Way::GOOD)));
+    }
+
+    fn of_process(&self, random: &mut Random, events: &mut Events) {
+        let &Self {
+            at, until, process, ..
+        } = self;
+        let event = match random.below(5) {
+            0 => Event::Pause(process, until - at),
+            1 => Event::Kill(process, random.index(2), until - at),
+            2 => Event::RuntimeEnds(process, random.index(8)),
+            3 => Event::ClockSteps(process, random.about(1_000_000)),
+            _ => Event::Close(process),
+        };
+        events.push((at, event));
+    }
+}
+
+/// Short outages of all servers, and answers that overtake each other in between.
+fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
+    let slowest = random.within(2, 45) * MILLI;
+    for process in 0..setup.processes {
+        for server in 0..setup.servers {
+            let way = Way {
+                latency: (500, slowest),
+                ..Way::GOOD
+            };
+            events.push((0, Event::Way(process, server, way)));
+        }
+    }
+    for _ in 0..random.within(2, 6) {
+        let at = random.below(setup.end);
+        let lasts = random.within(20, 300) * MILLI;
+        for server in 0..setup.servers {
+            events.push((at, Event::Health(server, Health::Down)));
+            events.push((at + lasts, Event::Health(server, Health::Up)));
+        }
+    }
+}
+
+/// Reloads, and a rolling deploy: one process after the other.
+pub(crate) fn deploys(setup: &Setup, random: &mut Random, events: &mut Events) {
+    let begin = random.below(setup.end / 2);
+    let is_reload = random.one_in(2);
+    for process in 0..setup.processes {
+        let at = begin + random.below(setup.end / 2);
+        events.push(match is_reload {
+            true => (at, Event::Reload(process, 1)),
+            false => (at, Event::Kill(process, 1, random.within(1, 50) * MILLI)),
+        });
+    }
+}

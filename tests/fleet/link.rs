@@ -1,0 +1,284 @@
+//! What connects a process to the store.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use tokio::{sync::oneshot, time};
+use tollgate::{
+    backend::{Backend, BackendError, ServerId, Servers, async_trait},
+    decision::{Answer as MemberAnswer, Outcome},
+    transaction::{Batch, Member, Operation, OwnedBatch},
+};
+
+use crate::{
+    clock::ProcessClock,
+    ledger::bucket_of,
+    network::{Answer, SharedNetwork, lock},
+};
+
+/// The longest that a call takes without a deadline.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// The store, as a process reaches it.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) network: SharedNetwork,
+    pub(crate) process: usize,
+    pub(crate) clock: Arc<ProcessClock>,
+    /// Whether the store is a cluster.
+    pub(crate) is_cluster: bool,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+/// The places of the members that one server has.
+type Groups = BTreeMap<usize, Vec<usize>>;
+
+impl Link {
+    fn send(&self, server: usize, batch: &Batch<'_>) -> oneshot::Receiver<Answer> {
+        let now = self.clock.world();
+        lock(&self.network).send(now, self.process, server, batch)
+    }
+
+    async fn call(&self, server: usize, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        answered(self.send(server, batch)).await
+    }
+
+    fn groups(&self, batch: &Batch<'_>) -> Groups {
+        let network = lock(&self.network);
+        let mut groups = Groups::new();
+        for (place, member) in batch.members.iter().enumerate() {
+            let server = network.server_of(member.key.id);
+            groups.entry(server).or_default().push(place);
+        }
+        groups
+    }
+
+    async fn calls(
+        &self,
+        operation: Operation,
+        batch: &Batch<'_>,
+        groups: &Groups,
+    ) -> Vec<Result<Outcome, BackendError>> {
+        let sent = groups.iter().map(|(server, places)| {
+            let members: Vec<_> = places.iter().map(|place| batch.members[*place]).collect();
+            self.send(*server, &Batch::new(operation, &members).at(batch.now))
+        });
+        let sent: Vec<_> = sent.collect();
+        join_all(sent.into_iter().map(answered)).await
+    }
+
+    /// Spends over several servers: checks all of them, spends the votes, and then the others. A vote that was spent is
+    /// refunded if another one is denied.
+    async fn spend_apart(
+        &self,
+        batch: &Batch<'_>,
+        groups: &Groups,
+    ) -> Result<Outcome, BackendError> {
+        let checked = self.calls(Operation::Check, batch, groups).await;
+        let checked = merge(batch, groups, checked)?;
+        if !passes(batch, &checked) {
+            return Ok(checked);
+        }
+        let (link, owned) = (self.clone(), OwnedBatch::from(batch));
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(async move {
+            let spent = link.spend_checked(&owned).await;
+            if let Err(Ok(spent)) = sender.send(spent) {
+                link.abandoned(&owned, spent);
+            }
+        });
+        match receiver.await {
+            Ok(Ok(spent)) => Ok(with_checks(batch, &checked, spent)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(BackendError::unavailable("the runtime has ended")),
+        }
+    }
+
+    /// Records what was charged for a caller that has left.
+    fn abandoned(&self, owned: &OwnedBatch, spent: Vec<Spent>) {
+        owned.lend(|batch| {
+            for (places, outcome) in spent {
+                let charged = places.iter().zip(outcome.answers());
+                let charged = charged.filter(|(_, answer)| answer.passed);
+                let charges = charged.map(|(place, _)| {
+                    let member = &batch.members[*place];
+                    (bucket_of(member), member.cost.into())
+                });
+                lock(&self.network).ledger.unheard(charges.collect());
+            }
+        });
+    }
+
+    async fn spend_checked(&self, owned: &OwnedBatch) -> Result<Vec<Spent>, BackendError> {
+        let votes = self.spending(owned, true);
+        let voted = self.call_all(Operation::Spend, owned, &votes).await;
+        let took = |decided: &Result<Outcome, BackendError>| {
+            let answers = decided.as_ref().map(Outcome::answers);
+            answers.is_ok_and(|answers| answers.iter().all(|answer| answer.passed))
+        };
+        if !voted.iter().all(took) {
+            let back = votes
+                .iter()
+                .zip(&voted)
+                .filter(|(_, decided)| took(decided));
+            let back: Groups = back
+                .map(|((server, places), _)| (*server, places.clone()))
+                .collect();
+            self.call_all(Operation::Refund, owned, &back).await;
+        }
+        let all_passed = voted.iter().all(took);
+        let mut spent = collect(votes, voted)?;
+        if all_passed {
+            let others = self.spending(owned, false);
+            let offered = self.call_all(Operation::Spend, owned, &others).await;
+            spent.extend(collect(others, offered)?);
+        }
+        Ok(spent)
+    }
+
+    /// The members that spend, with a vote or without one.
+    fn spending(&self, owned: &OwnedBatch, votes: bool) -> Groups {
+        owned.lend(|batch| {
+            let mut groups = self.groups(batch);
+            for places in groups.values_mut() {
+                places.retain(|place| {
+                    let member: &Member<'_> = &batch.members[*place];
+                    member.mode.votes() == votes && member.mode.spends() && member.cost > 0
+                });
+            }
+            groups.retain(|_, places| !places.is_empty());
+            groups
+        })
+    }
+
+    async fn call_all(
+        &self,
+        operation: Operation,
+        owned: &OwnedBatch,
+        groups: &Groups,
+    ) -> Vec<Result<Outcome, BackendError>> {
+        let sent = owned.lend(|batch| {
+            let sent = groups.iter().map(|(server, places)| {
+                let members: Vec<_> = places.iter().map(|place| batch.members[*place]).collect();
+                self.send(*server, &Batch::new(operation, &members).at(batch.now))
+            });
+            sent.collect::<Vec<_>>()
+        });
+        join_all(sent.into_iter().map(answered)).await
+    }
+}
+
+/// The answer of a server for the members at some places.
+type Spent = (Vec<usize>, Outcome);
+
+fn collect(
+    groups: Groups,
+    decided: Vec<Result<Outcome, BackendError>>,
+) -> Result<Vec<Spent>, BackendError> {
+    // After the first phase, an error is an unknown outcome.
+    let unknown = |error: BackendError| match error {
+        BackendError::NotDone(error) => BackendError::Unavailable(error),
+        error => error,
+    };
+    let spent = groups.into_values().zip(decided);
+    spent
+        .map(|(places, decided)| Ok((places, decided.map_err(unknown)?)))
+        .collect()
+}
+
+async fn answered(receiver: oneshot::Receiver<Answer>) -> Result<Outcome, BackendError> {
+    match time::timeout(PATIENCE, receiver).await {
+        Ok(Ok(answer)) => answer.map_err(BackendError::from),
+        Ok(Err(_)) => Err(BackendError::unavailable("the connection was closed")),
+        Err(late) => Err(BackendError::unavailable(late)),
+    }
+}
+
+fn passes(batch: &Batch<'_>, outcome: &Outcome) -> bool {
+    let mut members = batch.members.iter().zip(outcome.answers());
+    members.all(|(member, answer)| answer.passed || !member.mode.votes())
+}
+
+fn merge(
+    batch: &Batch<'_>,
+    groups: &Groups,
+    decided: Vec<Result<Outcome, BackendError>>,
+) -> Result<Outcome, BackendError> {
+    let mut answers = vec![MemberAnswer::UNKNOWN; batch.members.len()];
+    let mut now = None;
+    for (places, decided) in groups.values().zip(decided) {
+        let decided = decided?;
+        now = now.or(Some(decided.now));
+        for (place, answer) in places.iter().zip(decided.answers()) {
+            answers[*place] = *answer;
+        }
+    }
+    Ok(Outcome::new(now.unwrap_or_default(), answers))
+}
+
+/// The answers of a batch whose spends have been made.
+fn with_checks(batch: &Batch<'_>, checked: &Outcome, spent: Vec<Spent>) -> Outcome {
+    let mut answers = checked.answers().to_vec();
+    for (places, outcome) in spent {
+        for (place, answer) in places.iter().zip(outcome.answers()) {
+            answers[*place] = *answer;
+        }
+    }
+    debug_assert_eq!(answers.len(), batch.members.len());
+    Outcome::new(checked.now, answers)
+}
+
+#[async_trait]
+impl Backend for Link {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let groups = self.groups(batch);
+        match (groups.len(), batch.operation) {
+            (0, _) => Ok(Outcome::new(batch.now.unwrap_or_default(), [])),
+            (1, _) => {
+                let server = *groups.keys().next().expect("there is one");
+                self.call(server, batch).await
+            }
+            (_, Operation::Spend) => self.spend_apart(batch, &groups).await,
+            (_, operation) => {
+                let decided = self.calls(operation, batch, &groups).await;
+                merge(batch, &groups, decided)
+            }
+        }
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        self.is_cluster.then_some(self)
+    }
+}
+
+impl Servers for Link {
+    fn server_of(&self, member: &Member<'_>) -> ServerId {
+        let network = lock(&self.network);
+        let server = network.server_of(member.key.id);
+        ServerId::new(network.servers[server].number)
+    }
+
+    fn has_decided(&self, server: ServerId, since: Instant) -> bool {
+        lock(&self.network).has_decided(self.process, server.number(), since)
+    }
+
+    fn is_current(&self, server: ServerId) -> bool {
+        let network = lock(&self.network);
+        let mut servers = network.servers.iter();
+        servers.any(|current| current.number == server.number())
+    }
+
+    fn address(&self, server: ServerId) -> Option<String> {
+        Some(format!("server{}", server.number()))
+    }
+}

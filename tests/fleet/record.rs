@@ -1,0 +1,93 @@
+//! What callers have seen.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use tollgate::decision::Source;
+
+use crate::ledger::Bucket;
+
+/// Units that a caller was granted.
+#[derive(Clone, Debug)]
+pub(crate) struct Admission {
+    /// When it was decided, in the time of the simulation.
+    pub(crate) at: u64,
+    pub(crate) process: usize,
+    pub(crate) source: Source,
+    pub(crate) units: u32,
+    /// Units that were refunded by receipt, and when that was last.
+    pub(crate) refunded: u32,
+    pub(crate) refunded_at: u64,
+    /// Whether it was charged whatever was left.
+    pub(crate) is_debit: bool,
+}
+
+/// Who decided a call of a process, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decided {
+    By(Source),
+    /// An error, since no one decided.
+    Nobody,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) admissions: HashMap<Bucket, Vec<Admission>>,
+    /// Units that were refunded without a receipt, and when.
+    pub(crate) refunds: HashMap<Bucket, Vec<(u64, u32)>>,
+    /// Units that may have been charged to nobody: their calls were dropped, or ended with an unknown outcome.
+    pub(crate) unknown: HashMap<Bucket, u64>,
+    /// Units of requests without an id, which are charged if that takes no wait.
+    pub(crate) bad: HashMap<Bucket, u64>,
+    /// Calls that have not ended, and their units.
+    pub(crate) open: HashMap<u64, Vec<(Bucket, u32)>>,
+    /// For each process, who decided, in order of time.
+    pub(crate) decided: HashMap<usize, Vec<(u64, Decided)>>,
+    pub(crate) problems: Vec<String>,
+    pub(crate) calls: u64,
+}
+
+pub(crate) type SharedRecord = Arc<Mutex<Record>>;
+
+impl Record {
+    pub(crate) fn begin(&mut self, units: Vec<(Bucket, u32)>) -> u64 {
+        self.calls += 1;
+        self.open.insert(self.calls, units);
+        self.calls
+    }
+
+    /// Ends a call. If its outcome is not known, its units may have been charged.
+    pub(crate) fn end(&mut self, call: u64, is_known: bool) {
+        let units = self.open.remove(&call).unwrap_or_default();
+        if !is_known {
+            for (bucket, units) in units {
+                *self.unknown.entry(bucket).or_default() += u64::from(units);
+            }
+        }
+    }
+
+    /// Counts a request that was refused because an id was missing.
+    pub(crate) fn bad(&mut self, units: Vec<(Bucket, u32)>) {
+        for (bucket, units) in units {
+            *self.bad.entry(bucket).or_default() += u64::from(units);
+        }
+    }
+
+    /// Counts the calls that never ended as unknown.
+    pub(crate) fn close(&mut self) {
+        let open: Vec<_> = self.open.keys().copied().collect();
+        for call in open {
+            self.end(call, false);
+        }
+    }
+
+    pub(crate) fn decided(&mut self, process: usize, at: u64, decided: Decided) {
+        self.decided.entry(process).or_default().push((at, decided));
+    }
+
+    pub(crate) fn problem(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+}
