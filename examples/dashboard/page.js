@@ -210,7 +210,7 @@ function showStore(store) {
   $('outage').hidden = !isDown;
   const [first] = stores;
   const calls = store.ok - first.ok;
-  const cap = store.max_buckets === null ? null : `at most ${number(store.max_buckets)} token buckets and quotas`;
+  const cap = store.max_buckets === null ? null : `at most ${number(store.max_buckets)} buckets`;
   showFacts($('store'), [
     ['circuit breaker', isShared ? (isDown ? 'open: the store is not asked' : 'closed: the store answers') : null],
     ['opened', isShared ? `${number(store.opened)} ${store.opened === 1 ? 'time' : 'times'}` : null],

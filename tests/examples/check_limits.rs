@@ -177,7 +177,7 @@ const CLIENTS: [([&str; 2], &str); 8] = [
     ),
     (
         ["Bursts", "x"],
-        "limit: 5 per 1s for infinite, then 50 per 5s for 5s, cooldown 15s\n  at most: 55 in any 1s\n  from: the default\n  bucket: Bursts:x",
+        "limit: 5 per 1s for infinite, then 50 per 5s for 5s, cooldown 15s\n  at most: 55 in any 1s\n  from: the default\n  bucket: Bursts~t:x",
     ),
 ];
 

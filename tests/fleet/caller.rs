@@ -225,6 +225,7 @@ impl Caller {
             units: ask.cost,
             refunded: 0,
             refunded_at: 0,
+            refunding: 0,
             is_debit: ask.mode == Mode::Debit,
         });
         admissions.len() - 1
@@ -236,17 +237,22 @@ impl Caller {
             false => receipt,
         };
         let cost = receipt.cost();
+        self.record().admission(bucket(ask), place).refunding += cost;
         let key = self.record().begin(vec![(bucket(ask), cost)]);
         let name = limits::name(ask.place);
         let transaction = Transaction::new(name.as_str(), &ask.id).of_receipt(&receipt);
         let refunded = self.limiter.refund(&transaction).await;
         let (mut record, now) = (self.record(), self.clock.world());
         record.end(key, refunded.is_ok());
+        let admission = record.admission(bucket(ask), place);
+        admission.refunding -= match refunded {
+            Err(LimiterError::Backend(_)) => 0,
+            _ => cost,
+        };
         match refunded {
             Ok(decision) if decision.refunded() => {
-                let admissions = record.admissions.entry(bucket(ask)).or_default();
-                admissions[place].refunded += cost;
-                admissions[place].refunded_at = now;
+                admission.refunded += cost;
+                admission.refunded_at = now;
             }
             // Another algorithm may decide the bucket now.
             Ok(_)
@@ -266,14 +272,16 @@ impl Caller {
         let key = self.record().begin(vec![(bucket(ask), ask.cost)]);
         let name = limits::name(ask.place);
         let transaction = Transaction::new(name.as_str(), &ask.id).cost(ask.cost);
+        // It adds to the bound, whatever becomes of it.
+        let refund = (self.clock.world(), ask.cost);
+        let bucket = bucket(ask);
+        self.record()
+            .refunds
+            .entry(bucket)
+            .or_default()
+            .push(refund);
         let refunded = self.limiter.refund(&transaction).await;
-        let now = self.clock.world();
-        let mut record = self.record();
-        record.end(key, refunded.is_ok());
-        if refunded.is_ok_and(|decision| decision.refunded()) {
-            let refunds = record.refunds.entry(bucket(ask)).or_default();
-            refunds.push((now, ask.cost));
-        }
+        self.record().end(key, refunded.is_ok());
     }
 
     /// A denial from memory is one of the store, too, unless something happened there a moment ago, or elsewhere not long
@@ -281,8 +289,12 @@ impl Caller {
     fn check_denial(&self, ask: &Ask, call: &Call, begun: u64) {
         const ROUND_TRIP: u64 = 200_000;
         const LIFETIME: u64 = 5_200_000;
-        let now = self.clock.world();
-        let key = bucket(ask);
+        let (now, key) = (self.clock.world(), bucket(ask));
+        let [first, second] = self.setup.limits[ask.place].versions;
+        // Under another version of a limit, a period can begin anew.
+        if first != second && first.is_like(second) {
+            return;
+        }
         let (memory, at) = {
             let network = lock(&self.network);
             let server = network.server_of(&ask.id);

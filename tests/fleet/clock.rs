@@ -56,6 +56,10 @@ impl ProcessClock {
         self.ahead.store(us, Relaxed);
     }
 
+    pub(crate) fn leap(&self, us: u32) {
+        self.ahead.fetch_add(us.into(), Relaxed);
+    }
+
     /// The instant of tokio's clock at a time of the simulation.
     pub(crate) fn instant(&self, at: u64) -> Instant {
         let (started, born) = self

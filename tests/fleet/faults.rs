@@ -101,7 +101,7 @@ impl Fault {
             0 => Event::Pause(process, until - at),
             1 => Event::Kill(process, random.index(2), until - at),
             2 => Event::RuntimeEnds(process, random.index(8)),
-            3 => Event::ClockSteps(process, random.about(1_000_000)),
+            3 => Event::ClockLeaps(process, random.units(0, 1_000_000)),
             _ => Event::Close(process),
         };
         events.push((at, event));

@@ -11,7 +11,7 @@ use crate::{
     caller::Caller,
     check, limits,
     network::{Network, SharedNetwork, Way, lock},
-    plan::{Event, MILLI, Plan, Setup, Stack},
+    plan::{Event, MILLI, Patience, Plan, Setup, Stack},
     process::Process,
     random::Random,
     record::{Record, SharedRecord},
@@ -20,6 +20,9 @@ use crate::{
 
 /// The longest step while something happens, and while nothing does.
 const STEPS: (u64, u64) = (5 * MILLI, 20 * MILLI);
+
+/// A caller that is not polled for so long may miss its deadline.
+const STALL: u64 = 20 * MILLI;
 
 /// How often each process asks each server once the faults have ended, and for how long.
 const HEARTBEAT: u64 = 50 * MILLI;
@@ -54,8 +57,8 @@ pub(crate) enum Incident {
     Kill(usize),
     /// The runtime of a process ended.
     Runtime(usize),
-    /// Many clients that never come again.
-    Flood,
+    /// Many clients of a limit that never come again.
+    Flood(usize),
     /// Anything else that can make a process decide without the store.
     Outage,
 }
@@ -179,6 +182,10 @@ impl Fleet {
         match event {
             Event::Call(process, call) => {
                 let call = call.clone();
+                // A caller that is not polled until its deadline is answered without the store.
+                if matches!(call.patience, Patience::Stalls(STALL..)) {
+                    self.incident(Incident::Outage);
+                }
                 self.spawn(*process, |caller, _| caller.make(call));
             }
             Event::Visit(process, visit) => {
@@ -186,7 +193,7 @@ impl Fleet {
                 self.spawn(*process, |caller, layer| caller.visit(layer, visit));
             }
             Event::Flood(process, place, clients) => {
-                self.incident(Incident::Flood);
+                self.incident(Incident::Flood(*place));
                 self.spawn(*process, |caller, _| caller.flood(*place, *clients));
             }
             Event::Reset(process, place, id) => self.reset(*process, *place, id),
@@ -203,9 +210,9 @@ impl Fleet {
                 self.incident(Incident::Runtime(*process));
                 self.processes[*process].end_runtime(now, *polls);
             }
-            Event::ClockSteps(process, us) => {
+            Event::ClockLeaps(process, us) => {
                 self.incident(Incident::Clock);
-                self.processes[*process].clock.set_ahead(*us);
+                self.processes[*process].clock.leap(*us);
             }
             event => self.happen_at_store(event),
         }

@@ -20,6 +20,8 @@ pub(crate) struct Admission {
     /// Units that were refunded by receipt, and when that was last.
     pub(crate) refunded: u32,
     pub(crate) refunded_at: u64,
+    /// Units whose refund has not ended, or has ended with an unknown outcome.
+    pub(crate) refunding: u32,
     /// Whether it was charged whatever was left.
     pub(crate) is_debit: bool,
 }
@@ -30,6 +32,13 @@ pub(crate) enum Decided {
     By(Source),
     /// An error, since no one decided.
     Nobody,
+}
+
+impl Admission {
+    /// The units that were certainly granted and not refunded.
+    pub(crate) fn kept(&self) -> u32 {
+        self.units - self.refunded - self.refunding
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +82,11 @@ impl Record {
         for (bucket, units) in units {
             *self.bad.entry(bucket).or_default() += u64::from(units);
         }
+    }
+
+    /// Returns an admission, by its place among those of its bucket.
+    pub(crate) fn admission(&mut self, bucket: Bucket, place: usize) -> &mut Admission {
+        &mut self.admissions.entry(bucket).or_default()[place]
     }
 
     /// Counts the calls that never ended as unknown.

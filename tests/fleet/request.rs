@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
     caller::{Caller, bucket},
+    clock::ProcessClock,
     ledger::Bucket,
     limits,
     plan::{Ask, Patience, Visit},
@@ -48,8 +49,9 @@ pub(crate) fn layer(limiter: Limiter, limits: usize, max_waiting: usize) -> Rate
 /// What the service behind the layer has done.
 #[derive(Clone, Debug, Default)]
 struct Handled {
-    /// Whether it was called.
-    is_called: Arc<AtomicBool>,
+    /// When it was called, if it was.
+    called_at: Arc<OnceLock<u64>>,
+    clock: Arc<ProcessClock>,
     /// Whether a settlement failed.
     has_failed: Arc<AtomicBool>,
 }
@@ -60,11 +62,14 @@ impl Caller {
         let most = |ask: &Ask| (bucket(ask), visit.most(ask));
         let units: Vec<(Bucket, u32)> = visit.asks.iter().map(most).collect();
         let key = self.record().begin(units.clone());
-        let handled = Handled::default();
+        let handled = Handled {
+            clock: Arc::clone(&self.clock),
+            ..Handled::default()
+        };
         let head = answered(layer, &visit, &handled).await;
-        let is_called = handled.is_called.load(SeqCst);
+        let called_at = handled.called_at.get().copied();
         let status = head.as_ref().map(|head| head.status);
-        let is_known = match (is_called, status) {
+        let is_known = match (called_at.is_some(), status) {
             (true, Some(_)) => !handled.has_failed.load(SeqCst),
             (false, Some(StatusCode::BAD_REQUEST)) => {
                 self.record().bad(units);
@@ -73,15 +78,21 @@ impl Caller {
             (_, status) => status == Some(StatusCode::TOO_MANY_REQUESTS),
         };
         self.record().end(key, is_known);
-        if is_called {
+        if let Some(called_at) = called_at {
             let assessment = head.as_ref().and_then(|head| head.extensions.get());
             for ask in &visit.asks {
-                self.admit_visit(&visit, ask, assessment);
+                self.admit_visit(&visit, ask, assessment, called_at);
             }
         }
     }
 
-    fn admit_visit(&self, visit: &Visit, ask: &Ask, assessment: Option<&Assessment>) {
+    fn admit_visit(
+        &self,
+        visit: &Visit,
+        ask: &Ask,
+        assessment: Option<&Assessment>,
+        called_at: u64,
+    ) {
         let name = limits::name(ask.place);
         let assessed = assessment.and_then(|assessment| assessment.of(&*name));
         let decision = assessed.map(|assessed| &assessed.decision);
@@ -91,7 +102,8 @@ impl Caller {
         }
         let now = self.clock.world();
         let at = decision.and_then(Decision::decided_at);
-        let at = at.map_or(now, |at| at.as_micros().saturating_sub(EPOCH).min(now));
+        let at = at.map_or(called_at, |at| at.as_micros().saturating_sub(EPOCH));
+        let at = at.min(called_at);
         // What is charged after a refund is a debit, which others may have gone before.
         let kept = visit.settles.iter().copied().chain([ask.cost]).min();
         let kept = kept.unwrap_or(ask.cost);
@@ -108,6 +120,7 @@ impl Caller {
             units: ask.cost,
             refunded: ask.cost - kept,
             refunded_at: now,
+            refunding: 0,
             is_debit: ask.mode == Mode::Debit,
         };
         let debit = Admission {
@@ -179,7 +192,7 @@ async fn serve(
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let extensions = request.extensions();
     let handled = extensions.get::<Handled>().cloned().unwrap_or_default();
-    handled.is_called.store(true, SeqCst);
+    let _ = handled.called_at.set(handled.clock.world());
     time::sleep(Duration::from_micros(before)).await;
     let settles = extensions.get::<Settles>().cloned().unwrap_or_default();
     let assessment = extensions.get::<Assessment>().cloned();

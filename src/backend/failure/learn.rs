@@ -196,17 +196,26 @@ impl Local {
                 },
                 None => None,
             };
+            let refunded = usage;
             let usage = match newer {
                 Some(State::Quota(newer)) => newer,
                 _ => usage,
             };
-            let (before, after) = self.seen.change_usage(member, quota, now, |seen| {
+            let (before, _) = self.seen.change_usage(member, quota, now, |seen| {
                 let grows = (usage.start_us, usage.used) > (seen.start_us, seen.used);
                 if grows || is_given_back { usage } else { seen }
             });
             if is_given_back {
-                // The cost may be more than the store had to give back. The rest of it would be taken from local charges.
-                let [before, after] = [before, after].map(|usage| self.share.usage(usage).used);
+                // A refund that leaves something has given back its whole cost, also of charges that were not seen yet. One
+                // that leaves nothing may have had less to give back, and the rest would be taken from local charges.
+                let before = match refunded.used {
+                    0 => before,
+                    used => Usage {
+                        used: used.saturating_add(member.cost),
+                        ..refunded
+                    },
+                };
+                let [before, after] = [before, refunded].map(|usage| self.share.usage(usage).used);
                 let given = before.saturating_sub(after);
                 let refund = |own| quota.refund(own, now.as_micros(), given).unwrap_or(own);
                 self.own.change_usage(member, quota, now, refund);

@@ -19,7 +19,7 @@ pub(super) fn check(fleet: &Fleet) {
     let admissions: Vec<_> = fleet.record().admissions.clone().into_iter().collect();
     for (bucket, mut admissions) in admissions {
         let refunds = refunds(&admissions);
-        admissions.retain(|admission| !admission.is_debit && admission.units > admission.refunded);
+        admissions.retain(|admission| !admission.is_debit && admission.kept() > 0);
         admissions.sort_by_key(|admission| admission.at);
         for first in 0..admissions.len() {
             let from_first = &admissions[first..];
@@ -39,12 +39,17 @@ struct Refund {
 }
 
 fn refunds(admissions: &[Admission]) -> Vec<Refund> {
-    let refunded = |admission: &&Admission| admission.refunded > 0 && !admission.is_debit;
+    let refunded =
+        |admission: &&Admission| admission.kept() < admission.units && !admission.is_debit;
     let refunded = admissions.iter().filter(refunded);
     let refund = |admission: &Admission| Refund {
         charged: admission.at,
-        refunded: admission.refunded_at,
-        units: admission.refunded.into(),
+        refunded: match admission.refunding {
+            0 => admission.refunded_at,
+            // It may still be under way.
+            _ => u64::MAX,
+        },
+        units: (admission.units - admission.kept()).into(),
     };
     refunded.map(refund).collect()
 }
@@ -58,7 +63,7 @@ fn exceeded(
 ) -> Option<String> {
     let (first, mut sum) = (admissions.first()?.at, 0);
     for (last, admission) in admissions.iter().enumerate() {
-        sum += u64::from(admission.units - admission.refunded);
+        sum += u64::from(admission.kept());
         let span = (first, admission.at);
         let most = most(fleet, bucket, span, &admissions[..=last])?;
         // A rate gives back what time may have given back already.
@@ -71,9 +76,7 @@ fn exceeded(
         if sum > most + back {
             let most = most + back;
             let granted = admissions[..=last].iter();
-            let granted: Vec<_> = granted
-                .map(|one| (one.at, one.units - one.refunded))
-                .collect();
+            let granted: Vec<_> = granted.map(|one| (one.at, one.kept())).collect();
             return Some(format!(
                 "{bucket:?} is granted {sum} in {span:?}, at most {most}: {granted:?}"
             ));
@@ -133,8 +136,12 @@ fn refunded_plainly(fleet: &Fleet, bucket: &Bucket) -> u64 {
 fn faults(fleet: &Fleet, burst: u64) -> u64 {
     let of = |incident: &Incident| match incident {
         Incident::Loss(_) | Incident::Clock => burst,
-        // A bucket that is replaced has used no more than the clients of the flood.
-        Incident::Flood => 1,
+        // A bucket that is replaced has used no larger part of its limit than the clients of the flood.
+        Incident::Flood(place) => {
+            let versions = fleet.setup.limits[*place].versions.iter();
+            let least = versions.map(|terms| terms.most()).min().unwrap_or(1);
+            burst.div_ceil(least.into())
+        }
         Incident::Kill(_) | Incident::Runtime(_) | Incident::Outage => 0,
     };
     let skew = match fleet.setup.ahead.iter().any(|ahead| *ahead != 0) {

@@ -60,10 +60,10 @@ fn exceeded(fleet: &Fleet, bucket: &Bucket, admissions: &[&Admission]) -> Option
     let (last, mut sum) = (admissions.last()?.at, 0);
     for admission in admissions.iter().rev() {
         // A rate gives back what time may have given back already.
-        if admission.refunded > 0 && named.has_rate() {
+        if admission.kept() < admission.units && named.has_rate() {
             return None;
         }
-        sum += u64::from(admission.units - admission.refunded);
+        sum += u64::from(admission.kept());
         let length = last - admission.at;
         let most = match named.versions[0] {
             Terms::Window { span, .. } if length + LATE >= span => return None,

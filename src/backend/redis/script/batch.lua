@@ -233,7 +233,7 @@ function ask.W(verb, bucket, at)
 end
 
 function ask.Q(verb, bucket, at)
-  local start, used, fault = read_quota(text_of(bucket, 'Q'))
+  local start, used, fault = read_quota(bucket.text)
   if fault then
     error(fault, 0)
   end
