@@ -51,6 +51,8 @@ pub(crate) fn layer(limiter: Limiter, limits: usize, max_waiting: usize) -> Rate
 struct Handled {
     /// When it was called, if it was.
     called_at: Arc<OnceLock<u64>>,
+    /// The decisions on the request.
+    assessment: Arc<OnceLock<Assessment>>,
     clock: Arc<ProcessClock>,
     /// Whether a settlement failed.
     has_failed: Arc<AtomicBool>,
@@ -79,9 +81,8 @@ impl Caller {
         };
         self.record().end(key, is_known);
         if let Some(called_at) = called_at {
-            let assessment = head.as_ref().and_then(|head| head.extensions.get());
             for ask in &visit.asks {
-                self.admit_visit(&visit, ask, assessment, called_at);
+                self.admit_visit(&visit, ask, handled.assessment.get(), called_at);
             }
         }
     }
@@ -193,9 +194,12 @@ async fn serve(
     let extensions = request.extensions();
     let handled = extensions.get::<Handled>().cloned().unwrap_or_default();
     let _ = handled.called_at.set(handled.clock.world());
+    let assessment = extensions.get::<Assessment>().cloned();
+    let _ = assessment
+        .clone()
+        .map(|given| handled.assessment.set(given));
     time::sleep(Duration::from_micros(before)).await;
     let settles = extensions.get::<Settles>().cloned().unwrap_or_default();
-    let assessment = extensions.get::<Assessment>().cloned();
     for (name, costs) in settles {
         let assessed = assessment
             .as_ref()
@@ -208,9 +212,5 @@ async fn serve(
         }
     }
     time::sleep(Duration::from_micros(after)).await;
-    let mut response = Response::new(Empty::new());
-    if let Some(assessment) = assessment {
-        response.extensions_mut().insert(assessment);
-    }
-    Ok(response)
+    Ok(Response::new(Empty::new()))
 }

@@ -240,10 +240,13 @@ impl LeasedBucket {
         }
     }
 
-    /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room.
-    pub(super) fn take_back(&mut self, refund: &Member<'_>) -> bool {
-        let takes =
-            self.has_room_for(refund.cost) && self.algorithm.is_worth(refund, self.held.period);
+    /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room. A refund of
+    /// debt goes to the store: units that nobody was granted must not be handed out here.
+    pub(super) fn take_back(&mut self, now_us: u64, refund: &Member<'_>) -> bool {
+        let is_in_debt = |(state, _): (State, Timestamp)| !self.algorithm.fits(state, now_us, 0);
+        let takes = self.has_room_for(refund.cost)
+            && self.algorithm.is_worth(refund, self.held.period)
+            && !self.said.is_some_and(is_in_debt);
         self.held.units += refund.cost * u32::from(takes);
         takes
     }
@@ -391,7 +394,7 @@ mod tests {
             cost,
             ..owned.lend()
         };
-        bucket.take_back(&refund)
+        bucket.take_back(0, &refund)
     }
 
     /// As with a process whose clock is behind that of the store.
@@ -406,6 +409,22 @@ mod tests {
         assert_eq!(bucket.held, charged(2, 2));
         assert!(bucket.lent(charged(1, 1), &algorithm, false).is_none());
         assert_eq!((bucket.held, bucket.lent), (charged(2, 2), 0));
+    }
+
+    #[test]
+    fn refund_is_not_taken_back_while_the_bucket_is_in_debt() {
+        let mut bucket = bucket();
+        let at = Timestamp::from_micros(1_000_000);
+        // A hundred tokens come back in ten seconds.
+        for (tat, takes) in [(11_000_001, false), (11_000_000, true)] {
+            bucket.hear(State::Gcra(Tat::from_micros(tat)), Some(at));
+            let owned = OwnedMember::from(&bucket.member.lend());
+            let refund = Member {
+                cost: 1,
+                ..owned.lend()
+            };
+            assert_eq!(bucket.take_back(at.as_micros(), &refund), takes, "{tat}");
+        }
     }
 
     #[test]

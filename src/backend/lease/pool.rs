@@ -156,7 +156,9 @@ impl Pool {
         }
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(moment);
-        bucket.take_back(member).then(|| bucket.holding())
+        bucket
+            .take_back(moment.us(), member)
+            .then(|| bucket.holding())
     }
 
     /// Adapts to the use since the last sweep, and returns the units to give back.
