@@ -96,7 +96,7 @@ impl Answer {
     }
 
     /// Marks the answer as one by leased units, of which so many are left.
-    #[cfg(feature = "failure-policy")]
+    #[cfg(feature = "tokio")]
     pub(crate) const fn leased(mut self, left: u32) -> Self {
         (self.leased, self.held) = (true, left);
         self

@@ -92,7 +92,7 @@ impl Outcome {
     }
 
     /// Returns the source of the decision.
-    #[cfg(feature = "failure-policy")]
+    #[cfg(feature = "tokio")]
     pub(crate) fn source(&self) -> Source {
         self.source
     }
@@ -196,7 +196,7 @@ impl Outcome {
     }
 
     /// The answers, to add to them.
-    #[cfg(feature = "failure-policy")]
+    #[cfg(feature = "tokio")]
     pub(crate) fn answers_mut(&mut self) -> &mut [Answer] {
         &mut self.answers
     }

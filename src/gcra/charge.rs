@@ -86,6 +86,7 @@ impl Gcra {
     }
 
     /// Returns the TAT before a charge of `cost` moved it to `tat`.
+    #[cfg(feature = "tokio")]
     pub(crate) fn before(&self, tat: Tat, cost: u32) -> Tat {
         self.before_part(tat, cost, Ticks::default())
     }
@@ -138,7 +139,7 @@ impl Gcra {
     }
 
     /// Returns the TAT of a bucket without a token and without debt at `now`.
-    #[cfg(feature = "failure-policy")]
+    #[cfg(feature = "tokio")]
     pub(crate) fn empty(&self, now: u64) -> Tat {
         self.horizon(now)
     }

@@ -193,7 +193,9 @@ impl Caller {
                 continue;
             }
             let at = decided_at(decision, begun, ended);
-            let place = self.admit(ask, decision, at);
+            let is_apart = members.len() > 1 && self.setup.servers > 1;
+            let until = if is_apart { ended } else { at };
+            let place = self.admit(ask, decision, (at, until));
             receipts.push((ask, place, decision.receipt()));
         }
         match call.then {
@@ -215,11 +217,12 @@ impl Caller {
         }
     }
 
-    fn admit(&self, ask: &Ask, decision: &Decision, at: u64) -> usize {
+    fn admit(&self, ask: &Ask, decision: &Decision, (at, until): (u64, u64)) -> usize {
         let mut record = self.record();
         let admissions = record.admissions.entry(bucket(ask)).or_default();
         admissions.push(Admission {
             at,
+            until,
             process: self.process,
             source: decision.source(),
             units: ask.cost,

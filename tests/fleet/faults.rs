@@ -9,9 +9,11 @@ use crate::{
 
 /// Draws faults of one kind or of all kinds.
 pub(crate) fn any(setup: &Setup, random: &mut Random, events: &mut Events) {
-    let kind = random.below(5);
-    if kind == 4 {
-        return blinks(setup, random, events);
+    let kind = random.below(6);
+    match kind {
+        4 => return blinks(setup, random, events),
+        5 => return ends(random, events),
+        _ => {}
     }
     for _ in 0..random.within(1, 6) {
         let at = random.below(setup.end);
@@ -126,6 +128,17 @@ fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
         for server in 0..setup.servers {
             events.push((at, Event::Health(server, Health::Down)));
             events.push((at + lasts, Event::Health(server, Health::Up)));
+        }
+    }
+}
+
+/// Runtimes that end when answers arrive, and so in the middle of what follows them.
+fn ends(random: &mut Random, events: &mut Events) {
+    for _ in 0..random.within(3, 12) {
+        let (at, event) = random.pick(events).clone();
+        if let Event::Call(process, _) | Event::Visit(process, _) = event {
+            let at = at + random.within(1, 7) * MILLI;
+            events.push((at, Event::RuntimeEnds(process, random.index(6))));
         }
     }
 }

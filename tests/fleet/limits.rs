@@ -170,42 +170,42 @@ fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
     if is_leased {
         return match random.below(3) {
             0 => Terms::Hourly { quota: 60 },
-            _ => Terms::Rate {
-                burst: 40,
-                count: random.units(3, 40),
-                period: SECOND,
-                max_wait: 0,
-            },
+            _ => rate(40, random.units(3, 40), SECOND, 0),
         };
     }
+    let span = random.within(5, 30) * 100_000;
     match random.below(if lines { 7 } else { 6 }) {
-        0 | 1 => Terms::Rate {
-            burst: random.units(1, 12),
-            count: random.units(1, 17),
-            period: SECOND,
-            max_wait: 0,
-        },
+        0 => rate(random.units(1, 12), random.units(1, 17), SECOND, 0),
+        // So slow that a debt is still there at the next outage.
+        1 => rate(random.units(6, 30), 1, random.within(1, 6) * SECOND, 0),
         2 => Terms::Window {
             limit: random.units(1, 8),
-            span: random.within(1, 30) * 100_000,
+            span,
         },
         3 => Terms::Hourly {
             quota: random.units(2, 12),
         },
         4 => Terms::FirstUse {
             quota: random.units(2, 12),
-            span: random.within(5, 30) * 100_000,
+            span,
         },
         5 => Terms::Tiers {
             limit: random.units(2, 8),
-            span: random.within(5, 30) * 100_000,
+            span,
         },
-        _ => Terms::Rate {
-            burst: random.units(1, 4),
-            count: random.units(5, 20),
-            period: SECOND,
-            max_wait: random.within(1, 10) * 100_000,
-        },
+        _ => {
+            let max_wait = random.within(1, 10) * 100_000;
+            rate(random.units(1, 4), random.units(5, 20), SECOND, max_wait)
+        }
+    }
+}
+
+fn rate(burst: u32, count: u32, period: u64, max_wait: u64) -> Terms {
+    Terms::Rate {
+        burst,
+        count,
+        period,
+        max_wait,
     }
 }
 

@@ -14,6 +14,8 @@ use crate::ledger::Bucket;
 pub(crate) struct Admission {
     /// When it was decided, in the time of the simulation.
     pub(crate) at: u64,
+    /// The last instant at which the store can have charged it, if it was in a batch over several servers.
+    pub(crate) until: u64,
     pub(crate) process: usize,
     pub(crate) source: Source,
     pub(crate) units: u32,

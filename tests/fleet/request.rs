@@ -114,8 +114,10 @@ impl Caller {
             true => visit.most(ask),
             false => visit.settles.last().copied().unwrap_or(ask.cost),
         };
+        let is_apart = visit.asks.len() > 1 && self.setup.servers > 1;
         let admission = Admission {
             at,
+            until: if is_apart { called_at } else { at },
             process: self.process,
             source: decision.map(Decision::source).unwrap_or_default(),
             units: ask.cost,

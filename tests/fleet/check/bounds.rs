@@ -11,9 +11,8 @@ use crate::{
     record::Admission,
 };
 
-/// How closely the instants of decisions are known, in microseconds: of one server, and of a batch over several.
+/// How closely the instants of decisions are known, in microseconds.
 const CLOSE: u64 = 2_000;
-const APART: u64 = 100_000;
 
 pub(super) fn check(fleet: &Fleet) {
     let admissions: Vec<_> = fleet.record().admissions.clone().into_iter().collect();
@@ -64,7 +63,7 @@ fn exceeded(
     let (first, mut sum) = (admissions.first()?.at, 0);
     for (last, admission) in admissions.iter().enumerate() {
         sum += u64::from(admission.kept());
-        let span = (first, admission.at);
+        let span = (first, admission.until);
         let most = most(fleet, bucket, span, &admissions[..=last])?;
         // A rate gives back what time may have given back already.
         let is_within = |refund: &&Refund| refund.refunded >= span.0 && refund.charged <= span.1;
@@ -87,12 +86,7 @@ fn exceeded(
 
 /// Returns the most units that a bucket is granted in a span, or `None` without a bound.
 fn most(fleet: &Fleet, bucket: &Bucket, span: (u64, u64), within: &[Admission]) -> Option<u64> {
-    let closeness = if fleet.setup.servers > 1 {
-        APART
-    } else {
-        CLOSE
-    };
-    let length = span.1 - span.0 + closeness;
+    let length = span.1 - span.0 + CLOSE;
     let versions = versions(fleet, bucket);
     let of = |terms: &Terms| terms.most_within(length);
     let burst = versions.iter().map(of).max()?;
