@@ -42,10 +42,10 @@ impl Report {
         }
     }
 
-    /// The breaker has opened for no other reason than this, if at all.
+    /// Decisions without the store were announced for no other reasons than these, if at all.
     #[track_caller]
-    pub(crate) fn assert_opened_only_by(&self, reason: &str) {
-        self.stack.assert_opened_only_by(reason);
+    pub(crate) fn assert_announced_only_for(&self, reasons: &[&str]) {
+        self.stack.assert_announced_only_for(reasons);
     }
 
     /// The store has decided all calls.

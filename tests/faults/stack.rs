@@ -92,11 +92,12 @@ impl Stack {
         assert_eq!(self.opened(), 0, "{:?}", self.log);
     }
 
-    /// The breaker has opened for no other reason than this, if at all.
+    /// Decisions without the store were announced for no other reasons than these, if at all.
     #[track_caller]
-    pub(crate) fn assert_opened_only_by(&self, reason: &str) {
-        let for_that = self.log.count(&format!("{OPENED} error={reason}"));
-        assert_eq!(self.opened(), for_that, "{:?}", self.log);
+    pub(crate) fn assert_announced_only_for(&self, reasons: &[&str]) {
+        let count = |reason: &&str| self.log.count(&format!("{OPENED} error={reason}"));
+        let for_these: usize = reasons.iter().map(count).sum();
+        assert_eq!(self.opened(), for_these, "{:?}", self.log);
     }
 
     /// How often the breaker has closed.
