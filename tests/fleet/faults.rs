@@ -134,7 +134,7 @@ fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
 
 /// Runtimes that end when answers arrive, and so in the middle of what follows them.
 fn ends(random: &mut Random, events: &mut Events) {
-    for _ in 0..random.within(3, 12) {
+    for _ in 0..random.within(10, 40) {
         let (at, event) = random.pick(events).clone();
         if let Event::Call(process, _) | Event::Visit(process, _) = event {
             let at = at + random.within(1, 7) * MILLI;
