@@ -60,10 +60,11 @@ fn exceeded(
     admissions: &[Admission],
     refunds: &[Refund],
 ) -> Option<String> {
-    let (first, mut sum) = (admissions.first()?.at, 0);
+    let (first, mut until, mut sum) = (admissions.first()?.at, 0, 0);
     for (last, admission) in admissions.iter().enumerate() {
         sum += u64::from(admission.kept());
-        let span = (first, admission.until);
+        until = admission.until.max(until);
+        let span = (first, until);
         let most = most(fleet, bucket, span, &admissions[..=last])?;
         // A rate gives back what time may have given back already.
         let is_within = |refund: &&Refund| refund.refunded >= span.0 && refund.charged <= span.1;
