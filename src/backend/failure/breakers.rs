@@ -41,12 +41,12 @@ impl Breakers {
         }
     }
 
-    /// Returns breakers with another threshold, none of which has counted anything.
+    /// Returns new breakers with another threshold.
     pub(super) fn with_threshold(&self, threshold: u32) -> Self {
         Self::new(threshold, self.deadline)
     }
 
-    /// Returns breakers for calls with another deadline, none of which has counted anything.
+    /// Returns new breakers for calls with another deadline.
     pub(super) fn with_deadline(&self, deadline: Duration) -> Self {
         Self::new(self.threshold, deadline)
     }

@@ -55,7 +55,7 @@ struct OrderShard {
 #[derive(Default)]
 struct WatchedBuckets {
     buckets: HashMap<Fingerprint, WatchedBucket, RandomState>,
-    /// The instant at which those that are no longer watched are forgotten.
+    /// The instant at which the buckets without a watcher are forgotten.
     forget_at: Option<Instant>,
 }
 

@@ -23,7 +23,7 @@ const MAX_SHARDS: usize = 1024;
 
 pub(super) struct Histories {
     shards: Shards<Records>,
-    /// What an eviction finds out about each shard without its lock.
+    /// The state of each shard that an eviction reads without its lock.
     fronts: Box<[ShardFront]>,
     /// The bytes of all histories.
     bytes: AtomicUsize,

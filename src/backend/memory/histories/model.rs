@@ -32,7 +32,7 @@ impl NaiveHistory {
     }
 }
 
-/// All histories that have not lapsed, and the number of those that were replaced.
+/// All live histories, and the number of replaced ones.
 #[derive(Default)]
 struct NaiveHistories {
     all: HashMap<u64, NaiveHistory>,
