@@ -66,12 +66,6 @@ impl Timestamp {
     pub const fn as_micros(self) -> u64 {
         self.0
     }
-
-    /// Returns the instant `us` microseconds later.
-    pub(crate) const fn later(self, us: u64) -> Self {
-        Self(self.0.saturating_add(us))
-    }
-
     #[inline(always)]
     pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
         match self.0 < Self::END.0 {

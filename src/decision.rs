@@ -6,30 +6,19 @@
 
 mod answer;
 mod batch_decision;
-mod bucket;
 mod circumstances;
-mod client_figures;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
-mod judge;
+mod figures;
 mod outcome;
 mod plain;
 mod result_label;
 mod source;
-mod stored;
 
 pub use self::{
-    answer::{Answer, State},
-    batch_decision::BatchDecision,
-    decision::Decision,
-    outcome::Outcome,
+    answer::Answer, batch_decision::BatchDecision, decision::Decision, outcome::Outcome,
     source::Source,
-    stored::{Stored, StoredError},
 };
-pub(crate) use self::{
-    batch_decision::Decisions,
-    client_figures::ClientFigures,
-    judge::{judge_gcra, judge_quota, judge_tiers, judge_window},
-    result_label::ResultLabel,
-    stored::BucketView,
-};
+pub(crate) use self::{batch_decision::Decisions, result_label::ResultLabel};
+pub(crate) use crate::algorithm::{ClientFigures, State};
+pub use crate::algorithm::{Stored, StoredError};

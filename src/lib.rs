@@ -57,7 +57,8 @@
 //!     metrics         what is counted
 //!     decision        judges a batch, and computes its figures
 //!     transaction     what a backend is asked
-//!       window, quota, tiers, gcra     the arithmetic, pure
+//!       algorithm       how a limit counts: a folder for each algorithm
+//!         window, quota, tiers, gcra     the arithmetic, pure
 //!       check           mistakes that only show while requests run
 //!       id              ids and their formats
 //!       clock           time
@@ -86,11 +87,11 @@
 
 #[cfg(feature = "tokio")]
 mod alarm;
+mod algorithm;
 pub mod backend;
 pub mod check;
 pub mod clock;
 pub mod decision;
-pub mod gcra;
 #[cfg(any(doc, doctest))]
 #[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
@@ -109,7 +110,6 @@ mod one_or_many;
 mod outage_log;
 #[cfg(feature = "pace")]
 pub mod pace;
-pub mod quota;
 mod random;
 #[cfg(feature = "reload")]
 pub mod reload;
@@ -121,14 +121,13 @@ mod stats;
 mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod tiers;
 pub mod transaction;
 mod varint;
-pub mod window;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;
 pub use self::{
+    algorithm::{gcra, quota, tiers, window},
     backend::MemoryBackend,
     decision::Decision,
     key::ClientIp,

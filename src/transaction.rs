@@ -18,16 +18,9 @@ mod transaction;
 
 #[cfg(feature = "tokio")]
 pub(crate) use self::owned::OwnedMember;
-pub(crate) use self::{
-    batch::Action,
-    fingerprint::{ClientFingerprint, Fingerprint, LimitSeed},
-    lease_share::LeasedPart,
-    limit_ref::LimitPlace,
-    receipt::StoredCharge,
-};
 pub use self::{
-    batch::{Algorithm, Batch, Member, Operation},
-    bucket_key::{AlgorithmKey, BucketKey, LimitKey},
+    batch::{Batch, Member, Operation},
+    bucket_key::{BucketKey, LimitKey},
     lease_share::{LeaseShare, LeaseShareError},
     limit_ref::LimitRef,
     mode::Mode,
@@ -36,3 +29,9 @@ pub use self::{
     receipt::Receipt,
     transaction::Transaction,
 };
+pub(crate) use self::{
+    fingerprint::{ClientFingerprint, Fingerprint, LimitSeed},
+    lease_share::LeasedPart,
+    limit_ref::LimitPlace,
+};
+pub use crate::algorithm::{Algorithm, AlgorithmKey};

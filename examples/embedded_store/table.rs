@@ -131,7 +131,7 @@ impl OpenBuckets<'_> {
     /// A bucket that is missing is full.
     fn load(&self, key: &str) -> Result<Stored, StoreError> {
         let Some(found) = self.buckets.get(key)? else {
-            return Ok(Stored::Nothing);
+            return Ok(Stored::default());
         };
         let (_, bytes) = found.value();
         Stored::from_bytes(bytes).map_err(|error| StoreError::Bucket(key.to_owned(), error))
@@ -144,7 +144,7 @@ impl OpenBuckets<'_> {
         full_at: Option<Timestamp>,
     ) -> Result<(), StoreError> {
         self.remove(key)?;
-        if *stored == Stored::Nothing {
+        if *stored == Stored::default() {
             return Ok(());
         }
         let full_at = full_at.map_or(u64::MAX, Timestamp::as_micros);

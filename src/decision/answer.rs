@@ -1,67 +1,14 @@
-use crate::{
-    clock::Timestamp,
-    gcra::{Tat, Ticks},
-    quota::Usage,
-    tiers::TierSnapshot,
-    window::WindowSnapshot,
-};
+use crate::algorithm::{Judged, State, TakenPart};
 
-/// The part of a bucket's state that a decision shows.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum State {
-    /// The theoretical arrival time of a GCRA bucket.
-    Gcra(Tat),
-    /// The figures of a bucket with tiers. Times count from the decision.
-    Tiers(TierSnapshot),
-    /// The figures of a bucket with a window. Times count from the decision.
-    Window(WindowSnapshot),
-    /// The usage of a quota.
-    Quota(Usage),
-}
-
-impl State {
-    /// The state of a missing bucket, which is full.
-    pub const MISSING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
-
-    /// Converts the state to another clock, so that it is as far from `to` as it was from `from`.
-    /// A missing bucket is full by any clock.
-    #[must_use]
-    pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
-        match self {
-            Self::Gcra(mut tat) if tat.us > 0 => {
-                let later = to.as_micros().saturating_sub(from.as_micros());
-                let earlier = from.as_micros().saturating_sub(to.as_micros());
-                tat.us = tat.us.saturating_add(later).saturating_sub(earlier);
-                Self::Gcra(tat.storable())
-            }
-            state => state,
-        }
-    }
-}
-
-/// The part of its cost that a debit takes from a bucket which cannot hold more debt.
+/// A backend's answer for one member of a batch. The [backend docs](crate::backend#a-custom-backend) have an example of a
+/// batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TakenPart {
-    /// The number of tokens, rounded up.
-    pub(crate) cost: u32,
-    /// By how much the time taken from a GCRA bucket is shorter than the time of these tokens.
-    pub(crate) short: Ticks,
-}
-
-/// A backend's answer for one member of a batch.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Answer {
     /// The state of the bucket afterwards.
-    pub state: State,
-    /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
-    /// check). For a refund, whether anything was given back.
-    pub passed: bool,
+    pub(crate) state: State,
+    pub(crate) passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
-    pub known: bool,
+    pub(crate) known: bool,
     /// Whether the request was decided with units that this process holds in advance. The state is then the one that the
     /// store had last.
     pub(crate) leased: bool,
@@ -82,9 +29,15 @@ impl Answer {
         held: 0,
     };
 
-    /// Creates an answer.
+    /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
+    /// check). For a refund, whether anything was given back.
     #[must_use]
-    pub const fn new(state: State, passed: bool) -> Self {
+    pub const fn passed(&self) -> bool {
+        self.passed
+    }
+
+    /// Creates an answer.
+    pub(crate) const fn new(state: State, passed: bool) -> Self {
         Self {
             state,
             passed,
@@ -92,6 +45,15 @@ impl Answer {
             leased: false,
             taken: None,
             held: 0,
+        }
+    }
+
+    /// Creates the answer to a member that has been judged.
+    #[inline(always)]
+    pub(crate) fn judged(judged: Judged<State>) -> Self {
+        Self {
+            taken: judged.taken,
+            ..Self::new(judged.state, judged.passed)
         }
     }
 

@@ -1,5 +1,5 @@
 use super::{answer::Answer, source::Source};
-use crate::{clock::Timestamp, transaction::Action};
+use crate::{algorithm::Action, clock::Timestamp};
 
 /// The parts of a batch's result that a member's decision depends on.
 #[derive(Clone, Copy)]

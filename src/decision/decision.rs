@@ -1,16 +1,11 @@
 use std::{cmp::Ordering, fmt, time::Duration};
 
-use super::{
-    answer::Answer,
-    bucket::{FOREVER, ShownBucket, waiting, with_held},
-    circumstances::Circumstances,
-    client_figures::ClientFigures,
-    source::Source,
-};
+use super::{answer::Answer, circumstances::Circumstances, figures::BucketFigures, source::Source};
 use crate::{
+    algorithm::{Action, Algorithm, ClientFigures, FOREVER, ShownBucket},
     clock::Timestamp,
-    tiers::{TierSnapshot, Tiers},
-    transaction::{Action, Algorithm, Fingerprint, Member, Operation, Receipt},
+    tiers::{Grant, Tiers},
+    transaction::{Fingerprint, Member, Operation, Receipt},
 };
 
 /// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one. Two decisions are equal if
@@ -28,7 +23,7 @@ pub struct Decision {
     pub(super) fingerprint: Fingerprint,
     /// The units that this process holds in advance, if they have decided.
     pub(super) held: u32,
-    pub(super) bucket: Option<ShownBucket>,
+    pub(super) bucket: BucketFigures,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +49,7 @@ impl Decision {
         votes: false,
         fingerprint: Fingerprint { low: 0, high: 0 },
         held: 0,
-        bucket: None,
+        bucket: BucketFigures::None,
     };
 
     /// Creates the decision on a member whose bucket the backend has read. Returns `None` if the answer has no figures for
@@ -65,33 +60,35 @@ impl Decision {
         answer: &Answer,
         circumstances: Circumstances,
     ) -> Option<Self> {
-        let shown = circumstances.shown(answer);
         let Circumstances {
             action,
             now,
             passes,
             ..
         } = circumstances;
-        let (answer, held) = match answer.held {
-            0 => (*answer, 0),
+        let ask = member.ask(circumstances.shown(answer));
+        let (state, held) = match answer.held {
+            0 => (answer.state, 0),
             held => {
-                let probed = if shown == Action::Probe {
-                    member.cost
-                } else {
-                    0
-                };
-                let state = with_held(algorithm, answer.state, now, held);
-                (Answer { state, ..*answer }, held.saturating_sub(probed))
+                let is_probe = ask.action == Action::Probe;
+                let probed = if is_probe { member.cost } else { 0 };
+                let state = algorithm.with_held(answer.state, now, held);
+                (state, held.saturating_sub(probed))
             }
         };
-        let bucket = ShownBucket::new(algorithm, member, &answer, now, passes, shown);
-        let is_of_member = bucket.is_some() || action == Action::Reset;
-        is_of_member.then(|| Self::on(bucket, member, &answer, held, circumstances))
+        let reserved = member.reserved;
+        let bucket = ShownBucket::new(algorithm, &ask, state, now, passes, answer.taken, reserved);
+        let bucket = match bucket {
+            Some(bucket) => BucketFigures::Known(bucket),
+            None if action == Action::Reset => BucketFigures::None,
+            None => return None,
+        };
+        Some(Self::on(bucket, member, answer, held, circumstances))
     }
 
     #[inline(always)]
     fn on(
-        bucket: Option<ShownBucket>,
+        bucket: BucketFigures,
         member: &Member<'_>,
         answer: &Answer,
         held: u32,
@@ -150,7 +147,7 @@ impl Decision {
     /// Every call returns a receipt for the same charge: refund only one of them.
     #[must_use]
     pub fn receipt(&self) -> Option<Receipt> {
-        let (charge, cost) = self.bucket.as_ref().and_then(ShownBucket::charge)?;
+        let (charge, cost) = self.bucket.known()?.charge()?;
         let is_local = self.source == Source::Local;
         let receipt = Receipt::new(self.fingerprint, charge, cost, is_local);
         self.is_charged.then_some(receipt)
@@ -159,7 +156,7 @@ impl Decision {
     /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
     #[must_use]
     pub fn blocked(&self) -> bool {
-        matches!(self.bucket, Some(ShownBucket::Blocked))
+        self.bucket.is_blocked()
     }
 
     /// Returns whether a refund returned anything.
@@ -170,7 +167,7 @@ impl Decision {
 
     /// Returns how many of `cost` tokens a refund has given back.
     pub(crate) fn given_back(&self, cost: u32) -> u32 {
-        match &self.bucket {
+        match self.bucket.known() {
             Some(bucket) if self.refunded() => bucket.given_back(cost),
             _ => 0,
         }
@@ -179,13 +176,13 @@ impl Decision {
     /// Returns whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {
-        self.bucket.is_some()
+        !self.bucket.is_none()
     }
 
     /// The algorithm, or `None` if no limit is configured or the client is blocked.
     #[must_use]
     pub fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.as_ref().and_then(ShownBucket::algorithm)
+        self.bucket.known().map(ShownBucket::algorithm)
     }
 
     /// The number of whole tokens left in the bucket, or of units that its tiers would grant; `None` if no limit is
@@ -193,18 +190,17 @@ impl Decision {
     /// [layer](crate::layer) add what the store had left.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
-        let bucket = self.bucket.as_ref()?;
-        Some(match self.source {
-            Source::Lease => self.held,
-            _ => bucket.remaining(),
-        })
+        match self.source {
+            Source::Lease => Some(self.held),
+            _ => self.bucket.remaining(),
+        }
     }
 
     /// The number of tokens or units charged: the cost, what a group request was granted, or what a debit took from a
     /// bucket that could not hold all of it; 0 if the request or its batch was denied.
     #[must_use]
     pub fn granted(&self) -> u32 {
-        match &self.bucket {
+        match self.bucket.known() {
             Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
             _ => 0,
         }
@@ -214,27 +210,27 @@ impl Decision {
     /// tiers.
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
-        self.tiers()?.1.grant.tier()
+        self.tiers()?.1.tier()
     }
 
     /// Returns the number of units that each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`.
     pub fn split(&self) -> impl Iterator<Item = (usize, u32)> {
         let tiers = self.tiers().into_iter();
-        tiers.flat_map(|(tiers, figures)| figures.grant.split(tiers))
+        tiers.flat_map(|(tiers, grant)| grant.split(tiers))
     }
 
     /// Returns the decision with the figures of a later instant, if there were no other requests.
     pub(crate) fn later(&self, by: Duration) -> Self {
         let us = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         let mut later = self.clone();
-        later.bucket = later.bucket.map(|bucket| bucket.later(us));
+        later.bucket = later.bucket.later(us);
         later
     }
 
     /// Returns whether the cost can wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
-        matches!(self.bucket, Some(ShownBucket::Gcra { may_wait: true, .. }))
+        self.bucket.known().is_some_and(ShownBucket::may_wait)
     }
 
     /// Returns whether the limit has tiers.
@@ -242,15 +238,15 @@ impl Decision {
         self.tiers().is_some()
     }
 
-    fn tiers(&self) -> Option<(&Tiers, &TierSnapshot)> {
-        self.bucket.as_ref().and_then(ShownBucket::tiers)
+    fn tiers(&self) -> Option<(&Tiers, Grant)> {
+        self.bucket.known()?.tiers()
     }
 
     /// The time of the decision, by the clock that was used; `None` if no limit is configured or the client is
     /// blocked.
     #[must_use]
     pub fn decided_at(&self) -> Option<Timestamp> {
-        self.bucket.as_ref().and_then(ShownBucket::now)
+        self.bucket.known().map(ShownBucket::now)
     }
 
     /// Returns the time to wait before proceeding, when allowed: the place in the line of a limit with
@@ -260,7 +256,7 @@ impl Decision {
     /// [longest delay](super::BatchDecision::delay).
     #[must_use]
     pub fn delay(&self) -> Duration {
-        match (&self.bucket, self.verdict) {
+        match (self.bucket.known(), self.verdict) {
             (Some(bucket), Verdict::Allowed) => bucket.delay(),
             _ => Duration::ZERO,
         }
@@ -293,34 +289,28 @@ impl Decision {
     /// to the line, if it may wait.
     #[must_use]
     pub fn next_after(&self) -> Duration {
-        self.bucket
-            .as_ref()
-            .map_or(Duration::ZERO, ShownBucket::next_after)
+        self.bucket.wait(ShownBucket::next_after)
     }
 
     /// Returns the time until the bucket is full, or like an unused one; [`NEVER`](Self::NEVER) if the client has
     /// entered a tier that never ends.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        self.bucket
-            .as_ref()
-            .map_or(Duration::ZERO, ShownBucket::reset_after)
+        self.bucket.wait(ShownBucket::reset_after)
     }
 
     /// Returns the figures of the bucket for its client, if there is one.
     pub(crate) fn figures(&self) -> Option<ClientFigures<'_>> {
-        self.bucket.as_ref().map(ClientFigures::of)
+        self.bucket.for_client()
     }
 
     /// Returns the time until there is one more token to spend, or until the tier in force has more room or ends; `None`
     /// if the bucket is full or no limit is configured.
     #[must_use]
     pub fn next_token_after(&self) -> Option<Duration> {
-        match self.bucket.as_ref()? {
-            ShownBucket::Gcra { gcra, tat, now, .. } => {
-                gcra.next_token(*tat, now.as_micros()).map(waiting)
-            }
-            bucket => ClientFigures::of(bucket).next,
+        match &self.bucket {
+            BucketFigures::Blocked => Some(Self::NEVER),
+            bucket => bucket.known()?.next_unit(),
         }
     }
 
@@ -332,7 +322,7 @@ impl Decision {
             source: Source::Store,
             shadow,
             votes,
-            bucket: Some(ShownBucket::Blocked),
+            bucket: BucketFigures::Blocked,
             ..Self::NOT_LIMITED
         }
     }
@@ -359,13 +349,11 @@ impl Decision {
 
     #[inline]
     fn strictness_by(&self, other: &Self, remaining: impl Fn(&ShownBucket) -> u32) -> Ordering {
-        let (Some(a), Some(b)) = (&self.bucket, &other.bucket) else {
+        if !self.limited() || !other.limited() {
             return self.limited().cmp(&other.limited());
-        };
-        self.denied()
-            .cmp(&other.denied())
-            .then_with(|| a.compare_waits(b))
-            .then_with(|| remaining(b).cmp(&remaining(a)))
+        }
+        let by_verdict = self.denied().cmp(&other.denied());
+        by_verdict.then_with(|| self.bucket.strictness(&other.bucket, remaining))
     }
 }
 

@@ -2,18 +2,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{
-    answer::Answer,
-    circumstances::Circumstances,
-    decision::Decision,
-    judge::{judge, untouched},
-    source::Source,
-    stored::{BucketView, Stored},
-};
+use super::{answer::Answer, circumstances::Circumstances, decision::Decision, source::Source};
 use crate::{
+    algorithm::{Action, Algorithm, Stored, View},
     clock::{InvalidNow, Timestamp},
     one_or_many::OneOrMany,
-    transaction::{Action, Algorithm, Batch, Member},
+    transaction::{Batch, Member},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -44,7 +38,6 @@ struct Exceptions {
 
 impl Outcome {
     /// An outcome whose answers are in the order of the batch's members.
-    #[doc(hidden)]
     #[must_use]
     pub fn new(now: Timestamp, answers: impl IntoIterator<Item = Answer>) -> Self {
         Self::of(now, answers.into_iter().collect())
@@ -67,9 +60,9 @@ impl Outcome {
         }
     }
 
-    /// Creates the outcome of a batch of one member with a window.
+    /// Creates the outcome of a batch of one member whose debit may not have room.
     #[inline]
-    pub(crate) fn of_window(now: Timestamp, action: Action, answer: Answer) -> Self {
+    pub(crate) fn of_action(now: Timestamp, action: Action, answer: Answer) -> Self {
         let mut outcome = Self::of_one(now, answer);
         outcome.no_room = (!has_room(action, &answer)).then_some(0);
         outcome
@@ -139,41 +132,38 @@ impl Outcome {
         now.validate()?;
         let outcome = {
             let members = batch.members.iter().zip(&*stored);
-            let seen: SmallVec<[BucketView<'_>; 4]> = members
+            let seen: SmallVec<[View<'_>; 4]> = members
                 .map(|(member, stored)| stored.see(member.algorithm, now))
                 .collect();
             Self::judge(batch, now, &seen)
         };
         let members = batch.members.iter().zip(outcome.answers());
         for ((member, answer), stored) in members.zip(stored) {
-            stored.update(batch.action(member), member, answer, now);
+            stored.keep(member.algorithm, batch.action(member), answer.state, now);
         }
         Ok(outcome)
     }
 
     /// Judges a batch at a valid `now`, by the state of each member's bucket.
     #[inline(always)]
-    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[BucketView<'_>]) -> Self {
+    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[View<'_>]) -> Self {
         debug_assert_eq!(batch.members.len(), seen.len());
         let mut answers = OneOrMany::<Answer>::default();
         let mut passes = true;
         for (member, seen) in batch.members.iter().zip(seen) {
-            let answer = judge(batch.action(member), member, seen, now);
+            let answer = Answer::judged(seen.clone().judge(&batch.ask(member), now));
             passes &= answer.passed || !batch.votes(member);
             answers.push(answer);
         }
         let mut no_room = None;
         if passes {
             let mut members = batch.members.iter().zip(&*answers);
-            no_room = members.position(|(member, answer)| {
-                matches!(member.algorithm, Algorithm::Window(_))
-                    && !has_room(batch.action(member), answer)
-            });
+            no_room = members.position(|(member, answer)| !has_room(batch.action(member), answer));
         }
         if !passes || no_room.is_some() {
             let members = batch.members.iter().zip(seen);
             for ((member, seen), answer) in members.zip(answers.iter_mut()) {
-                answer.state = untouched(member, seen, now);
+                answer.state = seen.clone().untouched(&batch.ask(member), now);
                 answer.taken = None;
                 answer.passed &= member.mode.votes();
             }
@@ -189,7 +179,6 @@ impl Outcome {
     }
 
     /// The answers, in the order of the batch's members.
-    #[doc(hidden)]
     #[must_use]
     pub fn answers(&self) -> &[Answer] {
         &self.answers

@@ -1,11 +1,12 @@
 //! The decisions on plain charges: of one bucket in memory, with a vote, without a line.
 
 use super::{
-    bucket::ShownBucket,
     decision::{Decision, Verdict},
+    figures::BucketFigures,
     source::Source,
 };
 use crate::{
+    algorithm::{ShownBucket, ShownIn},
     clock::Timestamp,
     gcra::{Gcra, Tat},
     quota::{Quota, Usage},
@@ -24,16 +25,16 @@ impl Decision {
         now: Timestamp,
     ) -> Self {
         let (Ok(tat) | Err(tat)) = charged;
-        let bucket = ShownBucket::Gcra {
-            gcra: *gcra,
-            tat,
-            now,
+        let bucket = ShownBucket::Gcra(ShownIn {
+            by: *gcra,
+            state: tat,
+            now: now.as_micros(),
             cost,
             is_taken: charged.is_ok(),
             part: None,
             may_wait: false,
             reserved: 0,
-        };
+        });
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }
 
@@ -48,22 +49,23 @@ impl Decision {
         now: Timestamp,
     ) -> Self {
         let (Ok(usage) | Err(usage)) = charged;
-        let bucket = ShownBucket::Quota {
-            quota: *quota,
-            usage,
-            now,
+        let bucket = ShownBucket::Quota(ShownIn {
+            by: *quota,
+            state: usage,
+            now: now.as_micros(),
             cost,
             is_taken: charged.is_ok(),
             part: None,
+            may_wait: false,
             reserved: 0,
-        };
+        });
         Self::plain(fingerprint, charged.is_ok(), bucket)
     }
 
     #[inline(always)]
     fn plain(fingerprint: Fingerprint, passed: bool, bucket: ShownBucket) -> Self {
         Self {
-            bucket: Some(bucket),
+            bucket: BucketFigures::Known(bucket),
             verdict: match passed {
                 true => Verdict::Allowed,
                 false => Verdict::Denied,

@@ -1,5 +1,4 @@
 use super::{
-    bucket::ShownBucket,
     decision::{Decision, Verdict},
     source::Source,
 };
@@ -48,12 +47,14 @@ impl ResultLabel {
 
     /// Returns the result of a member of a batch; `None` if it is not limited.
     pub(crate) fn of(decision: &Decision, mode: Mode, passes: bool) -> Option<Self> {
-        let bucket = decision.bucket.as_ref()?;
+        if !decision.limited() {
+            return None;
+        }
         Some(match (decision.verdict, decision.source) {
             (Verdict::WouldDeny, _) => Self::ShadowRejected,
             (Verdict::Denied, _) if !passes && (decision.shadow || !mode.votes()) => Self::Withheld,
             (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
-            (Verdict::Denied, _) if matches!(bucket, ShownBucket::Blocked) => Self::Blocked,
+            (Verdict::Denied, _) if decision.blocked() => Self::Blocked,
             (Verdict::Denied, Source::Store | Source::Lease) => Self::Rejected,
             (Verdict::Denied, Source::Cache) => Self::CacheRejected,
             (Verdict::Denied, Source::Local) => Self::FallbackRejected,

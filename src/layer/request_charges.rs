@@ -222,20 +222,17 @@ fn split_last(receipts: &mut Receipts, cost: u32) -> Option<Receipt> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{
-        gcra::{Gcra, Ticks},
-        transaction::{AlgorithmKey, LimitKey, LimitSeed, StoredCharge},
+        algorithm::Charge,
+        quota::QuotaCharge,
+        transaction::{AlgorithmKey, LimitKey, LimitSeed},
     };
 
     fn receipt(cost: u32) -> Receipt {
         let alice = LimitSeed::of(LimitKey::Number(1)).client("alice");
-        let bucket = alice.bucket(AlgorithmKey::Gcra);
-        let gcra = Gcra::new(100, 1, Duration::from_secs(1)).unwrap();
-        let (tat, short) = (Ticks::default(), Ticks::default());
-        let charge = StoredCharge::Gcra { gcra, tat, short };
+        let bucket = alice.bucket(AlgorithmKey::Quota);
+        let charge = Charge::Quota(QuotaCharge { start_us: 0 });
         Receipt::new(bucket, charge, cost, false)
     }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::limit::Limit;
 use crate::{
+    algorithm::NEVER,
     clock::Timestamp,
     gcra::Gcra,
     quota::{CalendarUnit, Per, Quota},
-    tiers::{NEVER, Span, Tiers},
+    tiers::{Span, Tiers},
     transaction::Algorithm,
     window::Window,
 };

@@ -1,17 +1,14 @@
 use super::{
-    bucket_key::{AlgorithmKey, BucketKey},
+    bucket_key::BucketKey,
     fingerprint::{Fingerprint, LimitSeed},
     mode::Mode,
     on_failure::OnFailure,
     receipt::Receipt,
 };
 use crate::{
+    algorithm::{Action, Algorithm, Ask, Refund},
     clock::Timestamp,
-    gcra::{Gcra, Tat, Ticks},
     id::IdFormat,
-    quota::Quota,
-    tiers::Tiers,
-    window::Window,
 };
 
 /// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::decision::Outcome::decide); the
@@ -27,34 +24,6 @@ pub enum Operation {
     Refund,
     /// Fills the buckets.
     Reset,
-}
-
-/// The algorithm of a bucket, with its parameters. [`Limit`](crate::Limit) has constructors for each.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// A token bucket by the Generic Cell Rate Algorithm.
-    Gcra(Gcra),
-    /// Sliding windows with active and cooldown periods.
-    Tiers(Tiers),
-    /// A sliding window.
-    Window(Window),
-    /// A quota for each period of a calendar, or from first use.
-    Quota(Quota),
-}
-
-impl Algorithm {
-    /// The part of bucket keys that stands for the algorithm.
-    #[inline]
-    #[must_use]
-    pub const fn key(&self) -> AlgorithmKey {
-        match self {
-            Self::Gcra(_) => AlgorithmKey::Gcra,
-            Self::Tiers(_) => AlgorithmKey::Tiers,
-            Self::Window(_) => AlgorithmKey::Window,
-            Self::Quota(_) => AlgorithmKey::Quota,
-        }
-    }
 }
 
 /// One bucket's part in a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -140,35 +109,33 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Returns the longest wait in the bucket's line, in microseconds. Only a member that votes and is charged can wait.
+    /// Returns what an action asks of the bucket.
     #[inline(always)]
-    pub(crate) const fn max_wait_us(&self, gcra: &Gcra) -> u64 {
-        // Most limits have no line, so this is checked first.
-        match gcra.max_wait_us() {
-            0 => 0,
-            most if self.joins_lines() => most,
-            _ => 0,
+    pub(crate) fn ask(&self, action: Action) -> Ask<'a> {
+        Ask {
+            action,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            joins_line: self.joins_line(),
+            saturates: self.saturates,
+            ago_us: self.ago_us,
+            refund: self.refund(),
         }
     }
 
-    #[cold]
-    const fn joins_lines(&self) -> bool {
+    /// Returns whether the member can wait in line. Only one that votes and is charged can.
+    #[inline(always)]
+    pub(crate) const fn joins_line(&self) -> bool {
         matches!(self.mode, Mode::CheckAndSpend) && !self.no_wait
     }
 
-    /// Returns the TAT right after the charge that is refunded, if it is known.
+    /// Returns what a refund gives back. For a charge that was decided elsewhere, it is nothing.
     #[inline]
-    pub(crate) fn own_tat(&self) -> Option<Tat> {
-        self.receipt.and_then(Receipt::tat)
-    }
-
-    /// Returns the time that a refund gives back. For a charge that was decided elsewhere, it is nothing.
-    #[inline]
-    pub(crate) fn refund(&self, gcra: &Gcra) -> Ticks {
+    pub(crate) fn refund(&self) -> Refund<'a> {
         match self.receipt {
-            None => gcra.increment(self.cost),
-            Some(receipt) if receipt.is_local() => Ticks::default(),
-            Some(receipt) => receipt.span(gcra),
+            None => Refund::Cost,
+            Some(receipt) if receipt.is_local() => Refund::Nothing,
+            Some(receipt) => Refund::Charge(receipt.charge()),
         }
     }
 
@@ -225,33 +192,13 @@ pub struct Batch<'a> {
     pub members: &'a [Member<'a>],
 }
 
-/// The action of a batch on one of its buckets: its operation, in the member's mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Finds out whether the cost fits, and charges nothing.
-    Probe,
-    /// Finds out what a debit would leave, and charges nothing.
-    ProbeDebit,
-    /// Charges the cost if it fits.
-    Spend,
-    /// Charges the cost, even into debt.
-    Debit,
-    /// Gives the cost back.
-    Refund,
-    /// Leaves the bucket as it is.
-    Keep,
-    /// Makes the bucket full.
-    Reset,
-}
-
-impl Action {
-    /// Returns whether the action changes the bucket.
-    pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
-    }
-}
-
 impl<'a> Batch<'a> {
+    /// Returns what the batch asks of the bucket of `member`.
+    #[inline(always)]
+    pub(crate) fn ask<'m>(&self, member: &Member<'m>) -> Ask<'m> {
+        member.ask(self.action(member))
+    }
+
     /// Returns the action on the bucket of `member`. A cost of 0 charges nothing in any mode.
     #[inline(always)]
     pub(crate) const fn action(&self, member: &Member<'_>) -> Action {

@@ -6,8 +6,8 @@ use std::{
 
 use ahash::{AHasher, RandomState};
 
-use super::bucket_key::{AlgorithmKey, LimitKey};
-use crate::random;
+use super::bucket_key::LimitKey;
+use crate::{algorithm::AlgorithmKey, random};
 
 /// A keyed hash of 128 bits that represents a bucket key within this process.
 ///

@@ -1,12 +1,12 @@
 use super::{
-    batch::{Algorithm, Batch, Member, Operation},
+    batch::{Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
     fingerprint::Fingerprint,
     mode::Mode,
     on_failure::OnFailure,
     receipt::Receipt,
 };
-use crate::{clock::Timestamp, id::IdFormat};
+use crate::{algorithm::Algorithm, clock::Timestamp, id::IdFormat};
 
 /// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, because its store blocks.
 ///

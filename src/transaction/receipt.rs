@@ -1,15 +1,7 @@
 mod text;
 
-use std::mem;
-
-use super::{
-    bucket_key::AlgorithmKey,
-    fingerprint::{ClientFingerprint, Fingerprint},
-};
-use crate::{
-    clock::Timestamp,
-    gcra::{Gcra, Tat, Ticks},
-};
+use super::fingerprint::{ClientFingerprint, Fingerprint};
+use crate::algorithm::{AlgorithmKey, Charge};
 
 /// A receipt for one charge, which refunds exactly that charge.
 ///
@@ -45,31 +37,9 @@ use crate::{
 #[must_use = "a receipt gives nothing back until it is refunded"]
 pub struct Receipt {
     bucket: Fingerprint,
-    charge: StoredCharge,
+    charge: Charge,
     cost: u32,
     is_local: bool,
-}
-
-/// The charge of a receipt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum StoredCharge {
-    /// The limit's parameters, and the theoretical arrival time right after the charge. A debit at which the debt has
-    /// stopped growing took less than the time of its tokens, by `short`.
-    Gcra { gcra: Gcra, tat: Tat, short: Ticks },
-    /// The instant at which the units of a window were taken.
-    Window { at: Timestamp },
-    /// The start of a quota's period.
-    Quota { start_us: u64 },
-}
-
-impl StoredCharge {
-    const fn algorithm(&self) -> AlgorithmKey {
-        match self {
-            Self::Gcra { .. } => AlgorithmKey::Gcra,
-            Self::Window { .. } => AlgorithmKey::Window,
-            Self::Quota { .. } => AlgorithmKey::Quota,
-        }
-    }
 }
 
 impl Receipt {
@@ -89,7 +59,7 @@ impl Receipt {
 
     pub(crate) const fn new(
         bucket: Fingerprint,
-        charge: StoredCharge,
+        charge: Charge,
         cost: u32,
         is_local: bool,
     ) -> Self {
@@ -120,26 +90,11 @@ impl Receipt {
     /// the part before the rest.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.cost);
-        let mut part = Self { cost, ..*self };
         self.cost -= cost;
-        if let StoredCharge::Gcra { gcra, tat, short } = &mut self.charge {
-            // The first of the tokens is the one that was not charged as a whole.
-            let of_part = match self.cost {
-                0 => mem::take(short),
-                _ => Ticks::default(),
-            };
-            *tat = gcra.before_part(*tat, cost, of_part);
-            part.charge = part.charge.with_short(of_part);
-        }
-        part
-    }
-
-    /// Returns the TAT of a GCRA bucket right after the charge.
-    #[inline]
-    pub(crate) const fn tat(&self) -> Option<Tat> {
-        match self.charge {
-            StoredCharge::Gcra { tat, .. } => Some(tat),
-            StoredCharge::Window { .. } | StoredCharge::Quota { .. } => None,
+        Self {
+            cost,
+            charge: self.charge.split(self.cost, cost),
+            ..*self
         }
     }
 
@@ -151,33 +106,17 @@ impl Receipt {
 
     /// Returns the algorithm of the charged bucket.
     #[inline]
-    pub(crate) const fn algorithm(&self) -> AlgorithmKey {
-        self.charge.algorithm()
+    pub(crate) fn algorithm(&self) -> AlgorithmKey {
+        self.charge.key()
+    }
+
+    /// Returns the charge.
+    pub(crate) const fn charge(&self) -> &Charge {
+        &self.charge
     }
 
     /// Returns the charge, if the store made it.
-    pub(crate) fn stored_charge(&self) -> Option<StoredCharge> {
+    pub(crate) fn stored_charge(&self) -> Option<Charge> {
         (!self.is_local).then_some(self.charge)
-    }
-
-    /// Returns the time to give back to a bucket of `gcra`: at most the charged time, even if tokens now cost more.
-    pub(crate) fn span(&self, gcra: &Gcra) -> Ticks {
-        match &self.charge {
-            StoredCharge::Gcra {
-                gcra: charged,
-                short,
-                ..
-            } => gcra.lesser_increment(charged, self.cost, *short),
-            StoredCharge::Window { .. } | StoredCharge::Quota { .. } => Ticks::default(),
-        }
-    }
-}
-
-impl StoredCharge {
-    const fn with_short(self, short: Ticks) -> Self {
-        match self {
-            Self::Gcra { gcra, tat, .. } => Self::Gcra { gcra, tat, short },
-            other => other,
-        }
     }
 }

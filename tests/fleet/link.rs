@@ -109,7 +109,7 @@ impl Link {
         owned.lend(|batch| {
             for (places, outcome) in spent {
                 let charged = places.iter().zip(outcome.answers());
-                let charged = charged.filter(|(_, answer)| answer.passed);
+                let charged = charged.filter(|(_, answer)| answer.passed());
                 let charges = charged.map(|(place, _)| {
                     let member = &batch.members[*place];
                     (bucket_of(member), member.cost.into())
@@ -124,7 +124,7 @@ impl Link {
         let voted = self.call_all(Operation::Spend, owned, &votes).await;
         let took = |decided: &Result<Outcome, BackendError>| {
             let answers = decided.as_ref().map(Outcome::answers);
-            answers.is_ok_and(|answers| answers.iter().all(|answer| answer.passed))
+            answers.is_ok_and(|answers| answers.iter().all(|answer| answer.passed()))
         };
         if !voted.iter().all(took) {
             let back = votes
@@ -206,7 +206,7 @@ async fn answered(receiver: oneshot::Receiver<Answer>) -> Result<Outcome, Backen
 
 fn passes(batch: &Batch<'_>, outcome: &Outcome) -> bool {
     let mut members = batch.members.iter().zip(outcome.answers());
-    members.all(|(member, answer)| answer.passed || !member.mode.votes())
+    members.all(|(member, answer)| answer.passed() || !member.mode.votes())
 }
 
 fn merge(

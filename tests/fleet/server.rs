@@ -6,7 +6,7 @@ use tollgate::{
     MemoryBackend,
     backend::{Backend, BackendError},
     clock::Timestamp,
-    decision::Outcome,
+    decision::{Answer, Outcome},
     transaction::{Batch, Operation, OwnedBatch},
 };
 
@@ -111,11 +111,7 @@ impl Server {
         ledger: &mut Ledger,
     ) -> (Result<Outcome, Refusal>, Charges) {
         let decided = apply(&self.memory, batch, at);
-        let passed: Vec<_> = decided
-            .answers()
-            .iter()
-            .map(|answer| answer.passed)
-            .collect();
+        let passed: Vec<_> = decided.answers().iter().map(Answer::passed).collect();
         let charges = ledger.executed(batch, &passed);
         if env::var_os(TRACE).is_some() {
             trace(at, batch, &decided);
@@ -151,11 +147,8 @@ fn trace(at: Timestamp, batch: &Batch<'_>, decided: &Outcome) {
     let us = at.as_micros() - EPOCH;
     for (member, answer) in batch.members.iter().zip(decided.answers()) {
         let (key, cost, mode) = (member.key, member.cost, member.mode);
-        let (operation, passed) = (batch.operation, answer.passed);
-        println!(
-            "{us:>9} us: {operation:?} {key} {cost} {mode:?} passed: {passed} {:?}",
-            answer.state
-        );
+        let operation = batch.operation;
+        println!("{us:>9} us: {operation:?} {key} {cost} {mode:?} {answer:?}");
     }
 }
 

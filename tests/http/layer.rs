@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{Backend, BackendError, async_trait},
-    clock::ManualClock,
+    clock::{ManualClock, Timestamp},
     decision::Outcome,
     key::{Everyone, HeaderId},
     layer::Assessment,
@@ -404,7 +404,11 @@ impl Backend for Broken {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         match batch.members.len() {
             1 => Err(BackendError::unavailable("connection refused")),
-            _ => Ok(Outcome::new(tollgate::clock::Timestamp::default(), [])),
+            // An outcome of no members is one of another batch.
+            _ => {
+                let none = Batch::new(batch.operation, &[]);
+                Ok(Outcome::decide(&none, Timestamp::default(), &mut [])?)
+            }
         }
     }
 }

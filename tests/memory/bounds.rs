@@ -30,7 +30,7 @@ fn asks_for_one(limit: &Limit, stored: &mut Stored, now: u64) -> bool {
     let now = Timestamp::from_micros(now);
     let before = stored.clone();
     let outcome = Outcome::decide(&batch, now, std::slice::from_mut(stored)).unwrap();
-    let passed = outcome.answers()[0].passed;
+    let passed = outcome.answers()[0].passed();
     assert!(passed || *stored == before, "a denial writes nothing");
     passed
 }
@@ -56,7 +56,7 @@ impl Enumeration<'_> {
             admitted: Vec::new(),
             found: BTreeMap::new(),
         };
-        all.descend(&Stored::Nothing);
+        all.descend(&Stored::default());
         all.found
     }
 

@@ -1,7 +1,8 @@
 use crate::{
+    algorithm::NEVER,
     clock::Timestamp,
     decision::State,
-    tiers::{NEVER, Tiers},
+    tiers::Tiers,
     transaction::{Algorithm, Fingerprint, Member},
     window::Window,
 };
@@ -94,7 +95,7 @@ impl DeniedBucket {
         let passed = now.as_micros().saturating_sub(self.at.as_micros());
         match (&self.by, member.algorithm, self.state) {
             (DeniedBy::AnyLimit, Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                let wait = member.max_wait_us(gcra);
+                let wait = gcra.line_us(member.joins_line());
                 let passes = gcra.spend_within(tat, now.as_micros(), member.cost, wait);
                 passes.is_none().then_some(self.state)
             }

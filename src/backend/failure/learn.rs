@@ -2,12 +2,13 @@
 
 use super::{local::Local, pending::SeenState};
 use crate::{
+    algorithm::Charge,
     clock::Timestamp,
     decision::{Answer, Outcome, State},
     gcra::{Gcra, MAX_TICKS_US, Tat},
     quota::{Quota, Usage},
-    transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt, StoredCharge},
-    window::{Change, WindowSnapshot},
+    transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt},
+    window::{Change, WindowCharge, WindowSnapshot},
 };
 
 impl Local {
@@ -151,7 +152,7 @@ impl Local {
             at,
         } = bucket;
         let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
-        let span = member.refund(gcra);
+        let (span, _) = gcra.refunded(member.refund(), member.cost);
         let refund = |seen| gcra.refund_span(seen, now_us, span).unwrap_or(seen);
         self.order.with(member.fingerprint, |watched| {
             let newer = watched.and_then(|watched| watched.lowered(at, State::Gcra(tat)));
@@ -245,13 +246,13 @@ impl Local {
             (Change::GiveBack { .. }, None) => {
                 self.decide_as_store(Operation::Refund, &[learnt], now);
             }
-            (Change::GiveBack { units, .. }, Some(Some(StoredCharge::Window { at }))) => {
-                let Some(here) = self.learnt_units.find(bucket, at.as_micros()) else {
+            (Change::GiveBack { units, .. }, Some(Some(Charge::Window(charge)))) => {
+                let Some(here) = self.learnt_units.find(bucket, charge.at) else {
                     // Another process has charged these units, and this one has never counted them.
                     return;
                 };
-                let at = Timestamp::from_micros(here);
-                let receipt = Receipt::new(bucket, StoredCharge::Window { at }, units, false);
+                let charge = Charge::Window(WindowCharge { at: here });
+                let receipt = Receipt::new(bucket, charge, units, false);
                 let receipt = Some(&receipt);
                 let members = [Member { receipt, ..learnt }];
                 self.decide_as_store(Operation::Refund, &members, now);

@@ -2,12 +2,13 @@
 
 use super::{debts::Debtor, local::Local};
 use crate::{
+    algorithm::{Action, Charge},
     backend::MemoryBackend,
     clock::Timestamp,
     decision::{Answer, Outcome, State},
     gcra::{Gcra, Tat, Ticks},
     quota::{Quota, Usage},
-    transaction::{Action, Algorithm, Batch, Fingerprint, Member, Receipt, StoredCharge},
+    transaction::{Algorithm, Batch, Fingerprint, Member, Receipt},
     window::Window,
 };
 
@@ -92,13 +93,16 @@ impl Local {
         for (member, answer) in batch.members.iter().zip(decided.answers()) {
             let charge = member.receipt.and_then(Receipt::stored_charge);
             let refund = |debtor: &mut Debtor| match (member.algorithm, charge) {
-                (Algorithm::Gcra(gcra), _) => debtor.lowered(member.refund(gcra).ceil_micros()),
+                (Algorithm::Gcra(gcra), _) => {
+                    let (span, _) = gcra.refunded(member.refund(), member.cost);
+                    debtor.lowered(span.ceil_micros());
+                }
                 (Algorithm::Quota(quota), _) => {
                     let refunded = quota.refund(debtor.used, decided.now.as_micros(), member.cost);
                     debtor.used = refunded.unwrap_or(debtor.used);
                 }
-                (Algorithm::Window(_), Some(StoredCharge::Window { at })) => {
-                    debtor.give_back(at.as_micros(), member.cost);
+                (Algorithm::Window(_), Some(Charge::Window(charge))) => {
+                    debtor.give_back(charge.at, member.cost);
                 }
                 _ => {}
             };
@@ -221,9 +225,10 @@ impl Local {
     /// are void.
     pub(super) fn is_paid(&self, member: &Member<'_>, receipt: &Receipt) -> bool {
         let until = match receipt.stored_charge() {
-            Some(StoredCharge::Gcra { tat, .. }) => tat,
-            Some(StoredCharge::Quota { start_us }) => Tat::from_micros(start_us),
-            Some(StoredCharge::Window { at }) => Tat::from_micros(at.as_micros()),
+            Some(Charge::Gcra(charge)) => charge.tat,
+            Some(Charge::Quota(charge)) => Tat::from_micros(charge.start_us),
+            Some(Charge::Window(charge)) => Tat::from_micros(charge.at),
+            Some(Charge::Tiers(never)) => match never {},
             None => return false,
         };
         self.debts.is_paid(member.fingerprint, until)

@@ -67,7 +67,7 @@ impl Local {
 fn used_up(member: &Member<'_>, algorithm: &Algorithm, now: Timestamp) -> Answer {
     let most = match algorithm {
         Algorithm::Gcra(gcra) => {
-            let (tolerance, wait_us) = (gcra.tolerance(), member.max_wait_us(gcra));
+            let (tolerance, wait_us) = (gcra.tolerance(), gcra.line_us(member.joins_line()));
             let us = now.as_micros() + tolerance.us + wait_us;
             let tat = Tat {
                 us,
@@ -80,7 +80,7 @@ fn used_up(member: &Member<'_>, algorithm: &Algorithm, now: Timestamp) -> Answer
         Algorithm::Tiers(tiers) => tiers.max_units(),
     };
     let (mut stored, member) = (
-        [Stored::Nothing],
+        [Stored::default()],
         Member {
             algorithm,
             ..*member

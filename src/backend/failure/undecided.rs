@@ -11,7 +11,10 @@ use std::{
 
 use ahash::RandomState;
 
-use crate::transaction::{Action, Batch, Fingerprint, Member};
+use crate::{
+    algorithm::Action,
+    transaction::{Batch, Fingerprint, Member},
+};
 
 /// The number of parts of the table, so that threads seldom wait for each other.
 const PARTS: u64 = 16;

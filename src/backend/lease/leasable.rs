@@ -2,11 +2,12 @@
 
 use super::moment::Moment;
 use crate::{
+    algorithm::Charge,
     clock::Timestamp,
     decision::{Answer, State},
-    gcra::{Gcra, Tat},
-    quota::{Quota, Usage},
-    transaction::{Algorithm, Member, Receipt, StoredCharge},
+    gcra::{Gcra, GcraCharge, Tat},
+    quota::{Quota, QuotaCharge, Usage},
+    transaction::{Algorithm, Member, Receipt},
 };
 
 /// The algorithm of a leased limit.
@@ -112,17 +113,17 @@ impl Leasable {
     }
 
     /// The store's charge for a stock.
-    pub(super) fn charge(&self, stock: Stock) -> StoredCharge {
+    pub(super) fn charge(&self, stock: Stock) -> Charge {
         match *self {
             // The time of the charge matters only to a line, and a limit with a line has no leases.
-            Self::Gcra(gcra) => StoredCharge::Gcra {
+            Self::Gcra(gcra) => Charge::Gcra(GcraCharge {
                 gcra,
                 tat: Tat::default(),
                 short: Tat::default(),
-            },
-            Self::Quota(_) => StoredCharge::Quota {
+            }),
+            Self::Quota(_) => Charge::Quota(QuotaCharge {
                 start_us: stock.period,
-            },
+            }),
         }
     }
 
@@ -130,11 +131,14 @@ impl Leasable {
     pub(super) fn is_worth(&self, refund: &Member<'_>, period: u64) -> bool {
         match self {
             // A charge by a limit with cheaper tokens is worth less.
-            Self::Gcra(gcra) => refund.refund(gcra) >= gcra.increment(refund.cost),
+            Self::Gcra(gcra) => {
+                let (worth, _) = gcra.refunded(refund.refund(), refund.cost);
+                worth >= gcra.increment(refund.cost)
+            }
             // A charge of another period is worthless. Without a receipt, the period is unknown.
             Self::Quota(_) => {
                 let charged = refund.receipt.and_then(Receipt::stored_charge);
-                charged == Some(StoredCharge::Quota { start_us: period })
+                charged == Some(Charge::Quota(QuotaCharge { start_us: period }))
             }
         }
     }

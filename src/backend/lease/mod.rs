@@ -25,9 +25,10 @@ use self::{
 };
 use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_task::OneTask};
 use crate::{
+    algorithm::Action,
     clock::Timestamp,
     decision::Outcome,
-    transaction::{Action, Algorithm, Batch, LeaseShare, Member, Operation},
+    transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
 };
 
 /// Charges the cost of buckets that a process uses heavily ahead, in portions, and decides most requests from memory.

@@ -13,9 +13,10 @@ use super::{
     shared::Shared,
 };
 use crate::{
+    algorithm::Action,
     backend::{Backend, BackendError},
     decision::{Answer, Outcome},
-    transaction::{Action, Batch, Member, OwnedMember},
+    transaction::{Batch, Member, OwnedMember},
 };
 
 /// The held units of one member.

@@ -8,12 +8,12 @@ use super::{
     histories::{Histories, LockedRecords},
     shard::Shards,
     table::Table,
-    value::RowValue,
 };
 use crate::{
+    algorithm::{Action, RowValue, View},
     clock::Timestamp,
-    decision::{Answer, BucketView, State},
-    transaction::{Action, Algorithm, Member},
+    decision::Answer,
+    transaction::Member,
 };
 
 /// The locked shards of a batch's buckets. Rows are locked before histories, and lower shards before higher ones, so
@@ -38,11 +38,9 @@ impl<'a> LockedBuckets<'a> {
         let (mut row_shards, mut history_shards) = (Numbers::new(), Numbers::new());
         for member in members {
             let print = &member.fingerprint;
-            match member.algorithm {
-                Algorithm::Gcra(_) | Algorithm::Quota(_) => row_shards.push(rows.of(print)),
-                Algorithm::Tiers(_) | Algorithm::Window(_) => {
-                    history_shards.push(histories.of(print));
-                }
+            match member.algorithm.fits_row() {
+                true => row_shards.push(rows.of(print)),
+                false => history_shards.push(histories.of(print)),
             }
         }
         Self {
@@ -54,20 +52,14 @@ impl<'a> LockedBuckets<'a> {
     }
 
     /// Returns the stored state of a member's bucket.
-    pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
+    pub(super) fn see<'b>(&'b self, member: &Member<'b>, now: Timestamp) -> View<'b> {
         let print = &member.fingerprint;
-        let row = || {
+        if member.algorithm.fits_row() {
             let shard = position(&self.rows, self.all_rows.of(print));
-            self.rows[shard].1.get(print)
-        };
-        match member.algorithm {
-            Algorithm::Gcra(_) => BucketView::Gcra(row().tat()),
-            Algorithm::Quota(_) => BucketView::Quota(row().usage()),
-            Algorithm::Tiers(_) | Algorithm::Window(_) => {
-                let shard = position(&self.histories, self.all_histories.of(print));
-                self.histories[shard].1.see(member, now)
-            }
+            return member.algorithm.see_row(self.rows[shard].1.get(print), now);
         }
+        let shard = position(&self.histories, self.all_histories.of(print));
+        self.histories[shard].1.see(member, now)
     }
 
     /// Stores the decision on a member's bucket.
@@ -79,20 +71,16 @@ impl<'a> LockedBuckets<'a> {
         now: Timestamp,
     ) {
         let print = &member.fingerprint;
-        match member.algorithm {
-            Algorithm::Gcra(_) | Algorithm::Quota(_) => {
-                let shard = position(&self.rows, self.all_rows.of(print));
-                let rows = &mut self.rows[shard].1;
-                let (value, place) = rows.look(print);
-                if let Some(value) = changed(value, action, member, answer, now) {
-                    rows.put(place, print, value, now);
-                }
+        if member.algorithm.fits_row() {
+            let shard = position(&self.rows, self.all_rows.of(print));
+            let rows = &mut self.rows[shard].1;
+            let (value, place) = rows.look(print);
+            if let Some(value) = changed(value, action, member, answer, now) {
+                rows.put(place, print, value, now);
             }
-            Algorithm::Tiers(_) | Algorithm::Window(_) => {
-                let shard = position(&self.histories, self.all_histories.of(print));
-                let records = &mut self.histories[shard].1;
-                records.write(action, member, answer, now);
-            }
+        } else {
+            let shard = position(&self.histories, self.all_histories.of(print));
+            self.histories[shard].1.write(action, member, answer, now);
         }
     }
 }
@@ -106,18 +94,12 @@ pub(super) fn changed(
     answer: &Answer,
     now: Timestamp,
 ) -> Option<RowValue> {
-    let changed = match (member.algorithm, answer.state) {
-        _ if action == Action::Reset => Some(RowValue::FULL),
-        (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-            (tat != stored.tat()).then(|| RowValue::gcra(tat, gcra.tolerance()))
-        }
-        // A charge that passes changes the period, or the amount in it.
-        (Algorithm::Quota(quota), State::Quota(usage)) if action.writes() && answer.passed => {
-            (usage != stored.usage()).then(|| RowValue::quota(quota, usage))
-        }
-        _ => None,
+    let value = match action {
+        Action::Reset => RowValue::FULL,
+        action if action.writes() && answer.passed => member.algorithm.row(answer.state),
+        _ => return None,
     };
-    changed.map(|value| value.unless_full(now))
+    (value != stored).then(|| value.unless_full(now))
 }
 
 type Numbers = SmallVec<[usize; 4]>;

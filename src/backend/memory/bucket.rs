@@ -1,7 +1,6 @@
 //! A bucket as a row stores it.
 
-use super::value::RowValue;
-use crate::{clock::Timestamp, transaction::Fingerprint};
+use crate::{algorithm::RowValue, clock::Timestamp, transaction::Fingerprint};
 
 /// A bucket in 24 bytes. The default is an empty slot, which no fingerprint matches.
 #[derive(Clone, Copy, Default)]
@@ -71,12 +70,12 @@ fn stored_high(print: &Fingerprint) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gcra::{Tat, Ticks};
+    use crate::gcra::{self, Tat, Ticks};
 
     #[test]
     fn bucket_keeps_the_value_of_its_fingerprint() {
         let print = Fingerprint { low: 7, high: 11 };
-        let value = RowValue::gcra(Tat { us: 5, frac: 3 }, Ticks::from_micros(9));
+        let value = gcra::row::value(Tat { us: 5, frac: 3 }, Ticks::from_micros(9));
         let mut bucket = RowBucket::new(&print, value);
         assert!(bucket.is_of(&print) && bucket.value() == value);
         bucket.set(RowValue::FULL);

@@ -5,15 +5,15 @@ use smallvec::SmallVec;
 use super::{
     MemoryBackend,
     batch::{LockedBuckets, changed},
-    value::RowValue,
 };
 use crate::{
+    algorithm::{Algorithm, RowValue, View},
     backend::BackendError,
     clock::{Clock, Timestamp},
-    decision::{Answer, BucketView, Outcome, State, judge_gcra, judge_quota},
-    gcra::{Gcra, Tat},
-    quota::{Quota, Usage},
-    transaction::{Action, Algorithm, Batch, Fingerprint, Member, Operation},
+    decision::{Answer, Outcome},
+    gcra::{self, Gcra, Tat},
+    quota::{self, Quota, Usage},
+    transaction::{Batch, Fingerprint, Member, Operation},
 };
 
 impl MemoryBackend {
@@ -23,12 +23,12 @@ impl MemoryBackend {
         now.validate()?;
         if let [member] = batch.members
             && let Algorithm::Gcra(gcra) = member.algorithm
-            && batch.action(member) == Action::Spend
+            && batch.action(member) == crate::algorithm::Action::Spend
             && gcra.max_wait_us() == 0
         {
             let charged = self.spend(member.fingerprint, gcra, member.cost, now);
             let (Ok(tat) | Err(tat)) = charged;
-            let answer = Answer::new(State::Gcra(tat), charged.is_ok());
+            let answer = Answer::new(crate::algorithm::State::Gcra(tat), charged.is_ok());
             return Ok(Outcome::of_one(now, answer));
         }
         Ok(self.decide_others(batch, now))
@@ -46,11 +46,11 @@ impl MemoryBackend {
     ) -> Result<Tat, Tat> {
         let mut rows = self.rows.lock(self.rows.of(&print));
         let (value, place) = rows.look(&print);
-        let stored = value.tat();
+        let stored = gcra::row::tat(value);
         let Some(tat) = gcra.spend(stored, now.as_micros(), cost) else {
             return Err(stored);
         };
-        rows.put_used(place, &print, RowValue::gcra(tat, gcra.tolerance()), now);
+        rows.put_used(place, &print, gcra::row::value(tat, gcra.tolerance()), now);
         Ok(tat)
     }
 
@@ -66,11 +66,11 @@ impl MemoryBackend {
     ) -> Result<Usage, Usage> {
         let mut rows = self.rows.lock(self.rows.of(&print));
         let (value, place) = rows.look(&print);
-        let stored = value.usage();
+        let stored = quota::row::usage(value);
         let Some(usage) = quota.spend(stored, now.as_micros(), cost) else {
             return Err(quota.current(stored, now.as_micros()));
         };
-        rows.put_used(place, &print, RowValue::quota(quota, usage), now);
+        rows.put_used(place, &print, quota::row::value(quota, usage), now);
         Ok(usage)
     }
 
@@ -85,7 +85,13 @@ impl MemoryBackend {
         now: Timestamp,
         tat: impl FnOnce(Tat) -> Tat,
     ) -> Answer {
-        self.decide_gcra(batch, member, gcra, now, tat)
+        self.decide_row(batch, member, now, |value| {
+            let before = gcra::row::tat(value);
+            match tat(before) {
+                after if after == before => value,
+                after => gcra::row::value(after, gcra.tolerance()),
+            }
+        })
     }
 
     /// Decides the less common cases. It is separate, to keep the common case small.
@@ -94,91 +100,51 @@ impl MemoryBackend {
         if let [member] = batch.members
             && batch.operation != Operation::Reset
         {
-            match member.algorithm {
-                Algorithm::Quota(quota) => {
-                    let answer = self.decide_quota(batch, member, quota, now);
-                    return Outcome::of_one(now, answer);
-                }
-                Algorithm::Window(_) | Algorithm::Tiers(_) => {
-                    return self.decide_history(batch, member, now);
-                }
-                Algorithm::Gcra(gcra) => {
-                    let answer = self.decide_gcra(batch, member, gcra, now, |tat| tat);
-                    return Outcome::of_one(now, answer);
-                }
-            }
+            return match member.algorithm.fits_row() {
+                true => Outcome::of_one(now, self.decide_row(batch, member, now, |value| value)),
+                false => self.decide_history(batch, member, now),
+            };
         }
         self.decide_all(batch, now)
     }
 
-    /// Decides one GCRA bucket, like [`decide_all`](Self::decide_all) but in a third of the time.
+    /// Decides one bucket in a row, from the stored value or another one.
     #[inline(always)]
-    fn decide_gcra(
+    fn decide_row(
         &self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        gcra: &Gcra,
         now: Timestamp,
-        from: impl FnOnce(Tat) -> Tat,
+        from: impl FnOnce(RowValue) -> RowValue,
     ) -> Answer {
+        let ask = batch.ask(member);
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
         let (value, place) = rows.look(print);
-        let before = from(value.tat());
-        let answer = judge_gcra(batch.action(member), member, gcra, before, now);
+        let before = from(value);
+        let answer = Answer::judged(member.algorithm.see_row(before, now).judge(&ask, now));
         // A denial changes nothing, and an attack is mostly denials.
-        let State::Gcra(tat) = answer.state else {
-            return answer;
-        };
-        if tat == before {
-            return answer;
-        }
-        let value = match tat.us >= now.as_micros() {
-            true => RowValue::gcra(tat, gcra.tolerance()),
-            false => RowValue::FULL,
-        };
-        rows.put(place, print, value, now);
-        answer
-    }
-
-    /// Decides one bucket with a quota.
-    fn decide_quota(
-        &self,
-        batch: &Batch<'_>,
-        member: &Member<'_>,
-        quota: &Quota,
-        now: Timestamp,
-    ) -> Answer {
-        let action = batch.action(member);
-        let print = &member.fingerprint;
-        let mut rows = self.rows.lock(self.rows.of(print));
-        let (stored, place) = rows.look(print);
-        let answer = judge_quota(action, member, quota, stored.usage(), now);
-        if let Some(value) = changed(stored, action, member, &answer, now) {
+        if let Some(value) = changed(before, ask.action, member, &answer, now) {
             rows.put(place, print, value, now);
         }
         answer
     }
 
-    /// Decides one bucket with a window or with tiers.
+    /// Decides one bucket with a history.
     fn decide_history(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Outcome {
-        let action = batch.action(member);
         let print = &member.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
-        let answer = records.decide(action, member, now);
+        let answer = records.decide(batch, member, now);
         drop(records);
         self.histories.trim(batch.members, now);
-        match member.algorithm {
-            Algorithm::Window(_) => Outcome::of_window(now, action, answer),
-            _ => Outcome::of_one(now, answer),
-        }
+        Outcome::of_action(now, batch.action(member), answer)
     }
 
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
         let outcome = {
             let members = batch.members.iter();
-            let seen: SmallVec<[BucketView<'_>; 4]> =
+            let seen: SmallVec<[View<'_>; 4]> =
                 members.map(|member| locked.see(member, now)).collect();
             Outcome::judge(batch, now, &seen)
         };

@@ -220,7 +220,7 @@ mod tests {
     use crate::{
         decision::Outcome,
         tiers::{Tier, Tiers},
-        transaction::{Action, Batch, BucketKey, LimitKey, Mode, Operation},
+        transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
         window::Window,
     };
 
@@ -472,7 +472,8 @@ mod tests {
         let member = Member::known(key, print(n), &algorithm, cost, Mode::CheckAndSpend);
         let now = Timestamp::from_micros(now);
         let mut records = histories.lock(histories.of(&member.fingerprint));
-        let answer = records.decide(Action::Spend, &member, now);
+        let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
+        let answer = records.decide(&batch, &member, now);
         drop(records);
         histories.trim(std::slice::from_ref(&member), now);
         answer.passed

@@ -12,7 +12,6 @@ mod row;
 mod shard;
 mod standing;
 mod table;
-mod value;
 
 use std::fmt;
 
@@ -20,22 +19,20 @@ use async_trait::async_trait;
 
 #[cfg(feature = "failure-policy")]
 use self::batch::LockedBuckets;
-#[cfg(feature = "failure-policy")]
-use self::value::RowValue;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
+#[cfg(feature = "failure-policy")]
+use crate::{
+    algorithm::Action,
+    decision::Answer,
+    gcra::{self, Gcra, Tat},
+    quota::{self, Quota, Usage},
+    transaction::{Fingerprint, Member},
+};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::Outcome,
     transaction::{Algorithm, Batch},
-    window::Units,
-};
-#[cfg(feature = "failure-policy")]
-use crate::{
-    decision::Answer,
-    gcra::{Gcra, Tat},
-    quota::{Quota, Usage},
-    transaction::{Action, Fingerprint, Member},
 };
 
 /// Keeps buckets in this process's memory.
@@ -177,10 +174,10 @@ impl MemoryBackend {
     ) -> (Tat, Tat) {
         let mut rows = self.rows.lock(self.rows.of(print));
         let (value, place) = rows.look(print);
-        let before = value.tat();
+        let before = gcra::row::tat(value);
         let after = change(before);
         if after != before {
-            let value = RowValue::gcra(after, gcra.tolerance());
+            let value = gcra::row::value(after, gcra.tolerance());
             rows.put(place, print, value.unless_full(now), now);
         }
         (before, after)
@@ -198,10 +195,10 @@ impl MemoryBackend {
         let print = &member.fingerprint;
         let mut rows = self.rows.lock(self.rows.of(print));
         let (value, place) = rows.look(print);
-        let before = quota.current(value.usage(), now.as_micros());
+        let before = quota.current(quota::row::usage(value), now.as_micros());
         let after = change(before);
         if after != before {
-            let value = RowValue::quota(quota, after);
+            let value = quota::row::value(quota, after);
             rows.put(place, print, value.unless_full(now), now);
         }
         (before, after)
@@ -266,13 +263,8 @@ impl Backend for MemoryBackend {
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
-        let (needed, what) = match algorithm {
-            Algorithm::Gcra(_) | Algorithm::Quota(_) => return Ok(()),
-            Algorithm::Tiers(tiers) => (tiers.max_allocated_bytes(), "limits of its tiers"),
-            Algorithm::Window(window) => (
-                Units::allocated_bytes_of(window.limit()),
-                "limit of its window",
-            ),
+        let Some((needed, what)) = algorithm.largest_history() else {
+            return Ok(());
         };
         let needed = Histories::largest(needed);
         match self.histories.max_bytes() {

@@ -7,15 +7,14 @@ use super::{
     blocks::Blocks,
     index::HashChains,
     queue::{QUEUED_BYTES, Queue},
-    standing::{HistoryStanding, HistoryTerms},
+    standing::HistoryStanding,
 };
 use crate::{
+    algorithm::{Action, HistoryTerms, Stored, View},
     clock::Timestamp,
-    decision::{Answer, BucketView, State, Stored, judge_tiers, judge_window},
+    decision::Answer,
     heap::allocated,
-    tiers::History,
-    transaction::{Action, Algorithm, Fingerprint, Member},
-    window::WindowView,
+    transaction::{Batch, Fingerprint, Member},
 };
 
 /// The number of records in a block.
@@ -76,39 +75,33 @@ impl Records {
         self.dues.first().map(|(instant, _)| instant)
     }
 
-    pub(super) fn see(&self, member: &Member<'_>, now: Timestamp) -> BucketView<'_> {
-        match self.find(&member.fingerprint) {
+    pub(super) fn see<'a>(&'a self, member: &Member<'a>, now: Timestamp) -> View<'a> {
+        self.see_found(self.find(&member.fingerprint), member, now)
+    }
+
+    fn see_found<'a>(
+        &'a self,
+        found: Option<usize>,
+        member: &Member<'a>,
+        now: Timestamp,
+    ) -> View<'a> {
+        match found {
             Some(entry) => self.records[entry].stored.see(member.algorithm, now),
-            None => BucketView::NOTHING,
+            None => member.algorithm.see_nothing(now),
         }
     }
 
-    /// Decides a member with a window or with tiers, and stores the change.
-    pub(super) fn decide(&mut self, action: Action, member: &Member<'_>, now: Timestamp) -> Answer {
+    /// Decides the only member of a batch, and stores the change.
+    pub(super) fn decide(
+        &mut self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        now: Timestamp,
+    ) -> Answer {
+        let ask = batch.ask(member);
         let found = self.find(&member.fingerprint);
-        let (stored, at) = (
-            found.map(|entry| &self.records[entry].stored),
-            now.as_micros(),
-        );
-        let answer = match (member.algorithm, stored) {
-            (Algorithm::Window(window), Some(stored)) => {
-                judge_window(action, member, window, &stored.view_window(window, now))
-            }
-            (Algorithm::Window(window), None) => {
-                judge_window(action, member, window, &WindowView::empty(at))
-            }
-            (Algorithm::Tiers(tiers), Some(Stored::Tiers(history))) => {
-                judge_tiers(action, member, tiers, &mut history.view(tiers, at))
-            }
-            (Algorithm::Tiers(tiers), _) => judge_tiers(
-                action,
-                member,
-                tiers,
-                &mut History::default().view(tiers, at),
-            ),
-            (Algorithm::Gcra(_) | Algorithm::Quota(_), _) => return Answer::UNKNOWN,
-        };
-        self.keep(found, action, member, &answer, now);
+        let answer = Answer::judged(self.see_found(found, member, now).judge(&ask, now));
+        self.keep(found, ask.action, member, &answer, now);
         answer
     }
 
@@ -121,7 +114,7 @@ impl Records {
         answer: &Answer,
         now: Timestamp,
     ) {
-        if changes(action, answer)
+        if member.algorithm.changes(action, &answer.state)
             && let Some(entry) = found.or_else(|| self.add(member))
         {
             self.update(entry, action, member, answer, now);
@@ -155,19 +148,22 @@ impl Records {
     ) {
         let record = &mut self.records[entry];
         let before = record.stored.allocated_bytes();
-        record.stored.update(action, member, answer, now);
+        record
+            .stored
+            .keep(member.algorithm, action, answer.state, now);
         self.heap_bytes = self.heap_bytes + record.stored.allocated_bytes() - before;
-        if record.stored == Stored::Nothing {
+        if record.stored.is_nothing() {
             return self.remove(entry);
         }
         if !record.terms.is_of(member.algorithm)
-            && let Some(terms) = HistoryTerms::new(member.algorithm)
+            && let Some(terms) = member.algorithm.history_terms()
         {
             record.terms = terms;
         }
-        let standing = record
+        let used = record
             .terms
             .assess_changed(&record.stored, &answer.state, now);
+        let standing = HistoryStanding::new(used);
         self.rank(entry, standing.rank);
         // The instant is often later than the queue says. It is only corrected when its turn comes, which is cheaper than
         // moving it with each charge.
@@ -192,11 +188,11 @@ impl Records {
 
     /// Adds a history. It lapses when its first change is stored.
     fn add(&mut self, member: &Member<'_>) -> Option<usize> {
-        let terms = HistoryTerms::new(member.algorithm)?;
+        let terms = member.algorithm.history_terms()?;
         let entry = self.records.len();
         self.records.push(Record {
             print: member.fingerprint,
-            stored: Stored::Nothing,
+            stored: Stored::default(),
             terms,
         });
         self.ranks.push(0);
@@ -243,7 +239,7 @@ impl Records {
 
     fn assess(&mut self, entry: usize, now: Timestamp) -> HistoryStanding {
         let record = &self.records[entry];
-        let standing = record.terms.assess(&record.stored, now);
+        let standing = HistoryStanding::new(record.terms.assess(&record.stored, now));
         self.dues.set(entry, standing.due.max(now.as_micros() + 1));
         self.rank(entry, standing.rank);
         standing
@@ -266,7 +262,7 @@ impl Records {
             && !self.spared.contains(print)
         {
             let Record { stored, terms, .. } = &self.records[entry];
-            let standing = terms.assess(stored, now);
+            let standing = HistoryStanding::new(terms.assess(stored, now));
             self.ranks.set(entry, standing.rank);
         }
     }
@@ -309,14 +305,5 @@ impl fmt::Debug for Records {
             .field("len", &self.len())
             .field("bytes", &self.bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// Returns whether an answer changes the stored state of its bucket.
-fn changes(action: Action, answer: &Answer) -> bool {
-    match answer.state {
-        State::Tiers(figures) => action == Action::Spend && figures.grant.units() > 0,
-        State::Window(figures) => action.writes() && figures.change.units() > 0,
-        State::Gcra(_) | State::Quota(_) => false,
     }
 }

@@ -16,9 +16,8 @@ use super::{
     bucket::RowBucket,
     row::{Row, SLOTS},
     shard::pick,
-    value::RowValue,
 };
-use crate::{clock::Timestamp, transaction::Fingerprint};
+use crate::{algorithm::RowValue, clock::Timestamp, transaction::Fingerprint};
 
 const MIN_ROWS: usize = 2;
 /// The number of buckets that are compared before one is evicted.
@@ -356,7 +355,7 @@ impl fmt::Debug for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gcra::{Tat, Ticks};
+    use crate::gcra::{self, Tat, Ticks};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
     const SECOND: Ticks = Ticks::from_micros(1_000_000);
@@ -384,11 +383,11 @@ mod tests {
     }
 
     fn put(table: &mut Table, n: u64, after_us: u64, tolerance: Ticks) {
-        table.set(&print(n), RowValue::gcra(tat(after_us), tolerance), NOW);
+        table.set(&print(n), gcra::row::value(tat(after_us), tolerance), NOW);
     }
 
     fn stored(table: &Table, n: u64) -> Tat {
-        table.get(&print(n)).tat()
+        gcra::row::tat(table.get(&print(n)))
     }
 
     fn held(table: &Table, range: std::ops::Range<u64>) -> usize {
@@ -485,7 +484,7 @@ mod tests {
                 us: later.as_micros() + 1_000,
                 frac: 0,
             };
-            table.set(&print(n), RowValue::gcra(tat, SECOND), later);
+            table.set(&print(n), gcra::row::value(tat, SECOND), later);
         }
         assert_eq!(table.rows.len(), rows);
         assert_eq!(held(&table, 10_000..15_000), 5_000);
@@ -533,11 +532,11 @@ mod tests {
         let second = (1..).map(|n| print(n).low).find(collides).unwrap();
         let mut table = Table::new(CAP);
         let mut put = |low: u64, high: u64| {
-            let value = RowValue::gcra(tat(1000 + high), SECOND);
+            let value = gcra::row::value(tat(1000 + high), SECOND);
             table.set(&Fingerprint { low, high }, value, NOW);
             assert!(table.rows.len() <= largest, "{} rows", table.rows.len());
             assert_eq!(
-                table.get(&Fingerprint { low, high }).tat(),
+                gcra::row::tat(table.get(&Fingerprint { low, high })),
                 tat(1000 + high)
             );
             (table.occupied(), table.evictions())
@@ -566,7 +565,7 @@ mod tests {
         let later = Timestamp::from_micros(NOW.as_micros() + 1);
         for n in [1, 2] {
             put(&mut table, n, 10 * (n % 2), SECOND);
-            table.set(&print(n), RowValue::gcra(tat(0), SECOND), later);
+            table.set(&print(n), gcra::row::value(tat(0), SECOND), later);
         }
         assert_eq!((table.occupied(), stored(&table, 1)), (0, Tat::default()));
         // The clock may step back before one that is full just now.

@@ -8,8 +8,9 @@ use super::{
     stored_reply::StoredReply,
 };
 use crate::{
+    algorithm::View,
     clock::{InvalidNow, Timestamp},
-    decision::{BucketView, Outcome},
+    decision::Outcome,
     transaction::{Batch, Operation},
 };
 
@@ -84,8 +85,9 @@ pub(super) fn judge(
     found: &[StoredReply],
 ) -> Result<Outcome, InvalidNow> {
     let members = batch.members.iter().zip(found);
-    let seen: SmallVec<[BucketView<'_>; 4]> =
-        members.map(|(member, found)| found.see(member)).collect();
+    let seen: SmallVec<[View<'_>; 4]> = members
+        .map(|(member, found)| found.see(member, now))
+        .collect();
     now.validate()?;
     Ok(Outcome::judge(batch, now, &seen))
 }

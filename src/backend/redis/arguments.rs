@@ -5,10 +5,11 @@ use std::time::Duration;
 use fred::types::Value;
 
 use crate::{
+    algorithm::NEVER,
     clock::Timestamp,
     gcra::{Gcra, Ticks},
     quota::{CalendarUnit, Per, Quota},
-    tiers::{NEVER, Tiers},
+    tiers::Tiers,
     window::Window,
 };
 

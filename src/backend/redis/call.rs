@@ -13,9 +13,10 @@ use super::{
     spend::Spend,
 };
 use crate::{
+    algorithm::{Action, Charge},
     clock::Timestamp,
     gcra::{Gcra, Ticks},
-    transaction::{Action, Algorithm, Batch, Member, Operation, Receipt, StoredCharge},
+    transaction::{Algorithm, Batch, Member, Operation, Receipt},
 };
 
 /// The most arguments that a server reads in one command.
@@ -155,12 +156,15 @@ fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: 
     // A charge that can wait has a larger tolerance. A refund needs the plain one: a TAT beyond it means that a caller
     // waits in line.
     let (cost, wait_us) = match operation {
-        Operation::Refund => (member.refund(gcra), 0),
-        _ => (gcra.increment(member.cost), member.max_wait_us(gcra)),
+        Operation::Refund => (gcra.refunded(member.refund(), member.cost).0, 0),
+        _ => (
+            gcra.increment(member.cost),
+            gcra.line_us(member.joins_line()),
+        ),
     };
     arguments.extend(gcra_terms(gcra, cost, wait_us));
     if verb(operation, member) == LEAVE {
-        let own = member.own_tat();
+        let (_, own) = gcra.refunded(member.refund(), member.cost);
         arguments.push(own.map_or(Value::Integer(-1), |own| integer(own.us)));
         arguments.push(integer(own.map_or(0, |own| own.frac.into())));
     }
@@ -181,7 +185,10 @@ fn change(operation: Operation, member: &Member<'_>) -> &'static str {
 /// Returns whether a refund gives anything back. A receipt must be of a charge that the store has made.
 fn refunds(member: &Member<'_>) -> bool {
     match member.algorithm {
-        Algorithm::Gcra(gcra) => member.refund(gcra) > Ticks::default(),
+        Algorithm::Gcra(gcra) => {
+            let (span, _) = gcra.refunded(member.refund(), member.cost);
+            span > Ticks::default()
+        }
         Algorithm::Tiers(_) => false,
         Algorithm::Window(_) | Algorithm::Quota(_) => {
             member.receipt.is_none_or(|receipt| !receipt.is_local())
@@ -196,8 +203,8 @@ fn named(member: &Member<'_>) -> Value {
         return integer(member.ago_us.min(MOST_US));
     }
     match member.receipt.and_then(Receipt::stored_charge) {
-        Some(StoredCharge::Window { at }) => integer(at.as_micros()),
-        Some(StoredCharge::Quota { start_us }) => integer(start_us),
+        Some(Charge::Window(charge)) => integer(charge.at),
+        Some(Charge::Quota(charge)) => integer(charge.start_us),
         _ => Value::Integer(-1),
     }
 }

@@ -44,7 +44,7 @@ impl Spend {
     /// Creates the spend of a member, unless only the general script can decide it.
     pub(super) fn new(member: &Member<'_>, now: Option<Timestamp>) -> Option<Self> {
         let from = match member.algorithm {
-            Algorithm::Gcra(gcra) => From::Gcra(*gcra, member.max_wait_us(gcra)),
+            Algorithm::Gcra(gcra) => From::Gcra(*gcra, gcra.line_us(member.joins_line())),
             Algorithm::Quota(quota) => From::Quota(*quota),
             Algorithm::Window(window) if window.limit() <= SMALL_WINDOW => From::Window(*window),
             Algorithm::Window(_) => return None,

@@ -4,8 +4,9 @@ use fred::types::Value;
 
 use super::{stored_tiers::StoredTiers, stored_window::StoredWindow};
 use crate::{
+    algorithm::{State, View, ViewIn},
     clock::Timestamp,
-    decision::{Answer, BucketView, State},
+    decision::Answer,
     gcra::Tat,
     quota::Usage,
     transaction::{Algorithm, Member},
@@ -84,15 +85,25 @@ impl StoredReply {
         }
     }
 
-    pub(super) fn see(&self, member: &Member<'_>) -> BucketView<'_> {
+    pub(super) fn see<'a>(&'a self, member: &Member<'a>, now: Timestamp) -> View<'a> {
         match (self, member.algorithm) {
-            (Self::Numbers(..), Algorithm::Gcra(_)) => BucketView::Gcra(self.tat()),
-            (Self::Numbers(..), Algorithm::Quota(_)) => BucketView::Quota(self.usage()),
-            (Self::Tiers(found), Algorithm::Tiers(tiers)) => BucketView::Tiers(found.view(tiers)),
-            (Self::Window(found), Algorithm::Window(window)) => {
-                BucketView::Window(found.view(window, member))
-            }
-            _ => BucketView::NOTHING,
+            (Self::Numbers(..), Algorithm::Gcra(by)) => View::Gcra(ViewIn {
+                by,
+                view: self.tat(),
+            }),
+            (Self::Numbers(..), Algorithm::Quota(by)) => View::Quota(ViewIn {
+                by,
+                view: self.usage(),
+            }),
+            (Self::Tiers(found), Algorithm::Tiers(by)) => View::Tiers(ViewIn {
+                by,
+                view: found.view(by),
+            }),
+            (Self::Window(found), Algorithm::Window(by)) => View::Window(ViewIn {
+                by,
+                view: found.view(by, member),
+            }),
+            (_, algorithm) => algorithm.see_nothing(now),
         }
     }
 
@@ -130,9 +141,9 @@ mod tests {
         let member = Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend);
         for us in [(1 << 53) - 1, 1 << 53, i64::MAX] {
             let found = StoredReply::parse(&Value::Integer(us), &Value::Integer(0), 1).unwrap();
-            let seen = found.see(&member);
+            let seen = found.see(&member, Timestamp::from_micros(1));
             assert!(
-                matches!(seen, BucketView::Gcra(tat) if tat == latest),
+                matches!(seen, View::Gcra(seen) if seen.view == latest),
                 "{us}"
             );
         }

@@ -4,7 +4,8 @@ use fred::types::Value;
 use smallvec::SmallVec;
 
 use crate::{
-    transaction::{Member, Receipt, StoredCharge},
+    algorithm::Charge,
+    transaction::{Member, Receipt},
     window::{Change, Sample, Window, WindowView},
 };
 
@@ -98,7 +99,7 @@ impl StoredWindow {
             FoundUnits::All(instants) => WindowView::of(instants, window, self.asked),
             FoundUnits::Some { used, until, units } => {
                 let named = match member.receipt.and_then(Receipt::stored_charge) {
-                    Some(StoredCharge::Window { at }) => at.as_micros(),
+                    Some(Charge::Window(charge)) => charge.at,
                     _ => self.asked.saturating_sub(member.ago_us),
                 };
                 let [until_now, until_named, until_before] = *until;

@@ -1,23 +1,15 @@
 //! A receipt as text: numbers, and a hash that binds them to their bucket, in hexadecimal digits.
 
-use std::{fmt::Write, time::Duration};
+use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::{Receipt, StoredCharge};
+use super::Receipt;
 use crate::{
-    clock::Timestamp,
-    gcra::{Gcra, Ticks},
+    algorithm::Charge,
     transaction::{bucket_key::BucketKey, fingerprint::ClientFingerprint},
     varint,
 };
-
-/// The first byte: the version of the layout, 1, and the kind of the charge.
-const GCRA: u8 = 0x11;
-const WINDOW: u8 = 0x12;
-const QUOTA: u8 = 0x13;
-/// A charge by GCRA that took less than the time of its tokens. It has two more numbers than other charges by GCRA.
-const GCRA_PART: u8 = 0x14;
 
 const HASH_BYTES: usize = 16;
 
@@ -52,22 +44,7 @@ impl Receipt {
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
-        let (kind, numbers) = match &self.charge {
-            StoredCharge::Gcra { gcra, tat, short } => {
-                let period_us = u64::try_from(gcra.period().as_micros()).unwrap_or(u64::MAX);
-                let [burst, count] = [gcra.burst(), gcra.count()].map(u64::from);
-                let mut numbers = vec![burst, count, period_us, tat.us, tat.frac.into()];
-                // An older process cannot read the longer form, so almost all receipts have the shorter one.
-                if *short == Ticks::default() {
-                    (GCRA, numbers)
-                } else {
-                    numbers.extend([short.us, short.frac.into()]);
-                    (GCRA_PART, numbers)
-                }
-            }
-            StoredCharge::Window { at } => (WINDOW, vec![at.as_micros()]),
-            StoredCharge::Quota { start_us } => (QUOTA, vec![*start_us]),
-        };
+        let (kind, numbers) = self.charge.numbers();
         bytes.push(kind);
         varint::write(&mut bytes, self.cost.into());
         for number in numbers {
@@ -83,17 +60,8 @@ impl Receipt {
         let (kind, rest) = bytes.split_first()?;
         *bytes = rest;
         let cost = varint::read_u32(bytes).ok()?;
-        let charge = match *kind {
-            GCRA | GCRA_PART => read_gcra(bytes, *kind == GCRA_PART)?,
-            WINDOW => StoredCharge::Window {
-                at: Timestamp::from_micros(varint::read(bytes).ok()?),
-            },
-            QUOTA => StoredCharge::Quota {
-                start_us: varint::read(bytes).ok()?,
-            },
-            _ => return None,
-        };
-        let bucket = client.bucket(charge.algorithm());
+        let charge = Charge::read(*kind, bytes)?;
+        let bucket = client.bucket(charge.key());
         let process = varint::read(bytes).ok()?;
         let is_local = process != 0 && process == bucket.high;
         // Another process has decided it locally, so neither this process nor the store can refund it.
@@ -101,28 +69,6 @@ impl Receipt {
         let cost = if is_elsewhere { 0 } else { cost };
         Some(Self::new(bucket, charge, cost, is_local))
     }
-}
-
-fn read_gcra(bytes: &mut &[u8], is_part: bool) -> Option<StoredCharge> {
-    let burst = varint::read_u32(bytes).ok()?;
-    let count = varint::read_u32(bytes).ok()?;
-    let period = Duration::from_micros(varint::read(bytes).ok()?);
-    let gcra = Gcra::new(burst, count, period).ok()?;
-    let tat = read_ticks(bytes)?;
-    let short = match is_part {
-        true => read_ticks(bytes)?,
-        false => Ticks::default(),
-    };
-    // A receipt has one form, and less than one token is missing.
-    let is_less = short < gcra.interval() && short.frac < gcra.count();
-    let is_valid = is_less && is_part == (short > Ticks::default());
-    is_valid.then_some(StoredCharge::Gcra { gcra, tat, short })
-}
-
-fn read_ticks(bytes: &mut &[u8]) -> Option<Ticks> {
-    let us = varint::read(bytes).ok()?;
-    let frac = varint::read_u32(bytes).ok()?;
-    Some(Ticks { us, frac })
 }
 
 /// Binds a receipt to its bucket. Anyone can compute it.
@@ -157,8 +103,15 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::transaction::{AlgorithmKey, LimitKey, LimitSeed};
+    use crate::{
+        gcra::{Gcra, GcraCharge, Ticks},
+        quota::QuotaCharge,
+        transaction::{AlgorithmKey, LimitKey, LimitSeed},
+        window::WindowCharge,
+    };
 
     const ID: &str = "alice";
 
@@ -172,37 +125,35 @@ mod tests {
         let tat = |us, frac| Ticks { us, frac };
         let short_of_nothing = Ticks::default();
         let charges = [
-            StoredCharge::Gcra {
+            Charge::Gcra(GcraCharge {
                 gcra: longest,
                 tat: tat((1 << 53) - 1, u32::MAX - 1),
                 short: short_of_nothing,
-            },
-            StoredCharge::Gcra {
+            }),
+            Charge::Gcra(GcraCharge {
                 gcra: short,
                 tat: tat(1_767_225_600_000_000, 6),
                 short: short_of_nothing,
-            },
-            StoredCharge::Gcra {
+            }),
+            Charge::Gcra(GcraCharge {
                 gcra: longest,
                 tat: tat((1 << 53) - 1, u32::MAX - 1),
                 short: tat((1 << 51) / u64::from(u32::MAX) - 1, u32::MAX - 1),
-            },
-            StoredCharge::Gcra {
+            }),
+            Charge::Gcra(GcraCharge {
                 gcra: short,
                 tat: tat(1_767_225_600_000_000, 0),
                 short: tat(0, 1),
-            },
-            StoredCharge::Window {
-                at: Timestamp::from_micros((1 << 52) - 1),
-            },
-            StoredCharge::Quota { start_us: 0 },
-            StoredCharge::Quota {
+            }),
+            Charge::Window(WindowCharge { at: (1 << 52) - 1 }),
+            Charge::Quota(QuotaCharge { start_us: 0 }),
+            Charge::Quota(QuotaCharge {
                 start_us: (1 << 52) - 1,
-            },
+            }),
         ];
         let client = client(LimitKey::Number(6), ID);
-        let receipt = |charge: StoredCharge| {
-            let bucket = client.bucket(charge.algorithm());
+        let receipt = |charge: Charge| {
+            let bucket = client.bucket(charge.key());
             [false, true].map(|is_local| Receipt::new(bucket, charge, u32::MAX, is_local))
         };
         charges.into_iter().flat_map(receipt).collect()
@@ -237,27 +188,25 @@ mod tests {
             (
                 "11071407c0843d808081b184e991030600418b7d26260b91d5e90c6ab27c2efa63",
                 7,
-                StoredCharge::Gcra {
+                Charge::Gcra(GcraCharge {
                     gcra,
                     tat: Ticks { us, frac: 6 },
                     short: Ticks::default(),
-                },
+                }),
             ),
             (
                 "1203808081b184e99103008f8397cf6410fa26936f02eb72a97732",
                 3,
-                StoredCharge::Window {
-                    at: Timestamp::from_micros(us),
-                },
+                Charge::Window(WindowCharge { at: us }),
             ),
             (
                 "13ffffffff0f808081b184e9910300d68782ba54ccf56619a91c6237355f6f",
                 u32::MAX,
-                StoredCharge::Quota { start_us: us },
+                Charge::Quota(QuotaCharge { start_us: us }),
             ),
         ] {
             let client = client(key.limit, ID);
-            let receipt = Receipt::new(client.bucket(charge.algorithm()), charge, cost, false);
+            let receipt = Receipt::new(client.bucket(charge.key()), charge, cost, false);
             assert_eq!(receipt.to_text(key), text, "which they can read as well");
             let read = Receipt::from_text(text, key, client);
             assert_eq!(read, Some(receipt));
@@ -277,8 +226,8 @@ mod tests {
             (0, u32::MAX, false),
         ] {
             let (tat, short) = (Ticks::from_micros(1 << 51), Ticks { us, frac });
-            let charge = StoredCharge::Gcra { gcra, tat, short };
-            let text = Receipt::new(own.bucket(charge.algorithm()), charge, 9, false).to_text(key);
+            let charge = Charge::Gcra(GcraCharge { gcra, tat, short });
+            let text = Receipt::new(own.bucket(charge.key()), charge, 9, false).to_text(key);
             let read = Receipt::from_text(&text, key, own);
             assert_eq!(read.is_some(), is_valid, "{short:?}");
         }
@@ -314,7 +263,7 @@ mod tests {
     fn charge_of_another_process_gives_nothing_back_here() {
         let key = BucketKey::new(LimitKey::Number(6), ID);
         let theirs = client(LimitKey::Number(7), ID).bucket(AlgorithmKey::Quota);
-        let charge = StoredCharge::Quota { start_us: 5 };
+        let charge = Charge::Quota(QuotaCharge { start_us: 5 });
         let here = client(key.limit, ID);
         let of = |is_local| {
             let text = Receipt::new(theirs, charge, 7, is_local).to_text(key);

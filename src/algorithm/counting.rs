@@ -1,0 +1,254 @@
+//! What an algorithm is: the trait that each of them implements.
+
+use std::{fmt, hash::Hash, time::Duration};
+
+use super::{
+    action::{Action, Ask},
+    algorithm_key::AlgorithmKey,
+    row::RowValue,
+    shown::ShownIn,
+    ticks::{Ticks, Wait},
+};
+use crate::varint::Malformed;
+
+/// A way to count. Times are microseconds since the Unix epoch, waits are microseconds from `now`.
+pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
+    /// The part of bucket keys that stands for the algorithm.
+    const KEY: AlgorithmKey;
+
+    /// The first byte of a stored state, without its version.
+    const KIND: u8;
+
+    /// What a store keeps for a bucket that is not full.
+    type Stored: Clone + fmt::Debug + Eq + 'static;
+
+    /// The part of that on which one request depends.
+    type View<'a>: Clone + fmt::Debug;
+
+    /// What an answer shows of a bucket.
+    type State: Copy + fmt::Debug + Eq + Hash;
+
+    /// What a receipt remembers of a charge.
+    type Charge: Copy + fmt::Debug + Eq + Hash;
+
+    // What is kept.
+
+    /// Returns the view of a stored state, or of an unused bucket.
+    fn view<'a>(&self, stored: Option<&'a Self::Stored>, now: u64) -> Self::View<'a>;
+
+    /// Returns the stored state after an action that writes, and has led to `state`.
+    fn keep(
+        &self,
+        stored: Option<Self::Stored>,
+        action: Action,
+        state: Self::State,
+        now: u64,
+    ) -> Option<Self::Stored>;
+
+    /// Returns the instant from which the bucket is like an unused one, or `u64::MAX` if there is none.
+    fn lapses_at(&self, stored: &Self::Stored) -> u64;
+
+    /// Returns whether an action changes what is stored, if it has passed and led to `state`.
+    fn changes(action: Action, state: &Self::State) -> bool {
+        let _ = state;
+        action.writes()
+    }
+
+    /// Returns the memory that a stored state takes beyond its own size, in bytes, with what the allocator adds.
+    fn allocated_bytes(stored: &Self::Stored) -> usize {
+        let _ = stored;
+        0
+    }
+
+    /// Writes a stored state as bytes, in one form.
+    fn write(stored: &Self::Stored, bytes: &mut Vec<u8>);
+
+    /// Reads what [`write`](Self::write) has written.
+    fn read(bytes: &mut &[u8]) -> Result<Self::Stored, Malformed>;
+
+    // Where it is kept in memory: in a row, or as a history.
+
+    /// Whether a state fits into a row. Otherwise, it is a history.
+    const FITS_ROW: bool;
+
+    /// The limit of a history, which has to be remembered with it.
+    type Terms: Clone + fmt::Debug + Eq;
+
+    /// Returns the terms of a history; `None` if a state fits into a row.
+    fn terms(&self) -> Option<Self::Terms> {
+        None
+    }
+
+    /// Returns the most bytes that a history takes beyond its own size, and what to lower for fewer.
+    fn largest_history(&self) -> Option<(usize, &'static str)> {
+        None
+    }
+
+    /// Returns the used units of a history, those of its limit, and the time, in µs, until the used ones change by
+    /// themselves.
+    fn used_part(&self, state: &Self::State) -> (u32, u32, u64) {
+        let _ = state;
+        (0, 1, 0)
+    }
+
+    /// Returns the view of a state in a row.
+    fn view_row<'a>(&'a self, value: RowValue, now: u64) -> Self::View<'a> {
+        let _ = value;
+        self.view(None, now)
+    }
+
+    /// Returns the state as the value of a row.
+    fn row(&self, state: Self::State) -> RowValue {
+        let _ = state;
+        RowValue::FULL
+    }
+
+    // What is decided.
+
+    /// Returns what the action leads to, if the batch passes.
+    fn judge(&self, ask: &Ask<'_>, view: Self::View<'_>, now: u64) -> Judged<Self::State>;
+
+    /// Returns the state of the bucket if nothing is taken from it.
+    fn untouched(&self, ask: &Ask<'_>, view: Self::View<'_>, now: u64) -> Self::State;
+
+    /// Converts a state to another clock, so that it is as far from `to` as it was from `from`.
+    fn by_clock(state: Self::State, from: u64, to: u64) -> Self::State {
+        let _ = (from, to);
+        state
+    }
+
+    // What is shown.
+
+    /// Returns the state to show: that of a probe includes its cost, if it would pass.
+    fn probed(&self, ask: &Ask<'_>, state: Self::State, now: u64) -> Self::State {
+        let _ = (ask, now);
+        state
+    }
+
+    /// Returns a state as if the bucket also held units that are charged in advance.
+    fn with_held(&self, state: Self::State, now: u64, held: u32) -> Self::State {
+        let _ = (now, held);
+        state
+    }
+
+    /// Returns the charge and the amount for a receipt; `None` if it cannot be undone.
+    fn charge(shown: &ShownIn<Self>) -> Option<(Self::Charge, u32)>;
+
+    /// Returns the amount that was granted.
+    fn granted(shown: &ShownIn<Self>) -> u32 {
+        shown.taken() * u32::from(shown.is_taken)
+    }
+
+    /// Returns how many of `cost` units a refund has given back, if it has given back any.
+    fn given_back(shown: &ShownIn<Self>, cost: u32) -> u32 {
+        let _ = shown;
+        cost
+    }
+
+    /// Returns the amount that passes at once.
+    fn remaining(shown: &ShownIn<Self>) -> u32;
+
+    /// Returns what passes without being refused: what remains, and the room in the line.
+    fn room(shown: &ShownIn<Self>) -> u32 {
+        Self::remaining(shown)
+    }
+
+    /// Returns the time until the same cost would pass.
+    fn wait(shown: &ShownIn<Self>) -> Wait;
+
+    /// Returns the time until the bucket is like an unused one.
+    fn reset_after(shown: &ShownIn<Self>) -> Wait;
+
+    /// Returns the time until there is one more unit to spend; `None` if the bucket is full.
+    fn next_unit(shown: &ShownIn<Self>) -> Option<Wait> {
+        Self::next_room(shown).1
+    }
+
+    /// Returns what a client is told: [`room`](Self::room), and the time until it is more or is by another tier.
+    fn next_room(shown: &ShownIn<Self>) -> (u32, Option<Wait>);
+
+    /// Returns the amount that passes at once and the time in which an empty bucket fills, with the room in a line and the
+    /// part of the limit that leases reserve.
+    fn allowance(shown: &ShownIn<Self>) -> (u32, Duration);
+
+    /// Returns whether all buckets have the same [`allowance`](Self::allowance), at any time.
+    fn is_usual(shown: &ShownIn<Self>) -> bool {
+        let _ = shown;
+        true
+    }
+
+    /// Returns the state `us` later, if there were no other requests.
+    fn later(&self, state: Self::State, us: u64) -> Self::State {
+        let _ = us;
+        state
+    }
+
+    /// Returns the wait of the cost in line.
+    fn delay(shown: &ShownIn<Self>) -> Wait {
+        let _ = shown;
+        Wait::default()
+    }
+
+    /// Returns whether the limit has a line.
+    fn has_line(&self) -> bool {
+        false
+    }
+
+    // What a receipt gives back.
+
+    /// Splits a charge of `rest` and `part` units, of which `part` were charged last. Returns the charge of the part.
+    fn split(charge: &mut Self::Charge, rest: u32, part: u32) -> Self::Charge {
+        let _ = (rest, part);
+        *charge
+    }
+
+    /// The first bytes of a charge as text.
+    const CHARGE_KINDS: &'static [u8];
+
+    /// Writes a charge: its kind, and its numbers.
+    fn charge_numbers(charge: &Self::Charge) -> (u8, Vec<u64>);
+
+    /// Reads the numbers of a charge.
+    fn read_charge(kind: u8, bytes: &mut &[u8]) -> Option<Self::Charge>;
+}
+
+/// What an action leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Judged<S> {
+    /// The state afterwards.
+    pub(crate) state: S,
+    /// Whether the cost fits, or something is given back. A debit fits, unless its bucket has no room for it.
+    pub(crate) passed: bool,
+    /// What a debit takes, if that is less than its cost, and if the state does not show it.
+    pub(crate) taken: Option<TakenPart>,
+}
+
+/// The part of its cost that a debit takes from a bucket which cannot hold more debt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TakenPart {
+    /// The number of tokens, rounded up.
+    pub(crate) cost: u32,
+    /// By how much the time taken from a GCRA bucket is shorter than the time of these tokens.
+    pub(crate) short: Ticks,
+}
+
+impl<S> Judged<S> {
+    #[inline(always)]
+    pub(super) fn new(state: S, passed: bool) -> Self {
+        Self {
+            state,
+            passed,
+            taken: None,
+        }
+    }
+
+    /// Returns the same result with another form of the state.
+    #[inline(always)]
+    pub(super) fn map<T>(self, form: impl FnOnce(S) -> T) -> Judged<T> {
+        Judged {
+            state: form(self.state),
+            passed: self.passed,
+            taken: self.taken,
+        }
+    }
+}

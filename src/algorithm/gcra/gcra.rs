@@ -1,0 +1,253 @@
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::algorithm::ticks::{MAX_TICKS_US, Tat, Ticks, narrow};
+
+/// The validated parameters of a limit: burst, count and period. [`Limit::new`](crate::Limit::new) creates a limit
+/// directly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gcra {
+    burst: u32,
+    count: u32,
+    interval: Ticks,
+    tolerance: Ticks,
+    /// The longest wait in line; 0 if there is no line.
+    max_wait_us: u64,
+}
+
+impl Gcra {
+    /// Builds the parameters for a bucket of `burst` tokens. In each `period`, `count` of them come back.
+    ///
+    /// # Errors
+    ///
+    /// If one of the three is zero, if the period is not a whole number of microseconds, or if
+    /// `burst · period / count` is above [`MAX_TICKS_US`].
+    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
+        if count == 0 {
+            return Err(GcraError::ZeroCount);
+        }
+        if burst == 0 {
+            return Err(GcraError::ZeroBurst);
+        }
+        if period.is_zero() {
+            return Err(GcraError::ZeroPeriod);
+        }
+        if !period.subsec_nanos().is_multiple_of(1000) {
+            return Err(GcraError::PeriodTooFine);
+        }
+        let period_us = period.as_micros();
+        let total = period_us * burst as u128;
+        if total > MAX_TICKS_US as u128 * count as u128 {
+            return Err(GcraError::ToleranceTooLong);
+        }
+        Ok(Self {
+            burst,
+            count,
+            interval: divide(period_us, count),
+            tolerance: divide(total, count),
+            max_wait_us: 0,
+        })
+    }
+
+    /// Gives the bucket a line: a request that does not fit yet may wait for up to `max_wait`. With zero, there is no
+    /// line.
+    ///
+    /// # Errors
+    ///
+    /// If the wait is not a whole number of microseconds, or is above [`MAX_TICKS_US`] together with the
+    /// [tolerance](Self::tolerance).
+    pub const fn with_max_wait(mut self, max_wait: Duration) -> Result<Self, GcraError> {
+        if !max_wait.subsec_nanos().is_multiple_of(1000) {
+            return Err(GcraError::WaitTooFine);
+        }
+        let us = max_wait.as_micros();
+        if us + self.tolerance.ceil_micros() as u128 > MAX_TICKS_US as u128 {
+            return Err(GcraError::WaitTooLong);
+        }
+        self.max_wait_us = narrow_us(us);
+        Ok(self)
+    }
+
+    /// The most tokens that the bucket holds.
+    #[must_use]
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// The number of tokens that come back each period. [`Ticks::frac`] counts in parts of it.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The time in which `count` tokens come back.
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        micros(self.period_us())
+    }
+
+    /// The emission interval `T`: the time in which one token comes back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate::gcra::Gcra;
+    ///
+    /// // Seven per second: one every 142,857 1/7 µs.
+    /// let interval = Gcra::new(1, 7, Duration::from_secs(1))?.interval();
+    /// assert_eq!((interval.us, interval.frac), (142_857, 1));
+    /// # Ok::<_, tollgate::gcra::GcraError>(())
+    /// ```
+    #[must_use]
+    pub const fn interval(&self) -> Ticks {
+        self.interval
+    }
+
+    /// The tolerance `τ`: the time in which an empty bucket fills.
+    #[must_use]
+    pub const fn tolerance(&self) -> Ticks {
+        self.tolerance
+    }
+
+    /// The longest wait in the bucket's line; zero if it has none.
+    #[must_use]
+    pub const fn max_wait(&self) -> Duration {
+        Duration::from_micros(self.max_wait_us)
+    }
+
+    /// Returns the longest wait in the bucket's line, in microseconds.
+    #[inline]
+    pub(crate) const fn max_wait_us(&self) -> u64 {
+        self.max_wait_us
+    }
+}
+
+/// Arithmetic on spans and instants in parts of the count.
+impl Gcra {
+    pub(super) const fn period_us(&self) -> u128 {
+        self.units(self.interval)
+    }
+
+    pub(super) const fn units(&self, span: Ticks) -> u128 {
+        span.us as u128 * self.count as u128 + span.frac as u128
+    }
+
+    /// Returns the latest TAT within the tolerance at `now`.
+    #[inline]
+    pub(super) fn horizon(&self, now: u64) -> Ticks {
+        self.add(Ticks::from_micros(now), self.tolerance)
+    }
+
+    /// Normalizes a stored TAT, whose fraction can come from a limit with another count.
+    #[inline]
+    pub(super) fn normal(&self, tat: Tat) -> Tat {
+        Ticks {
+            us: tat.us,
+            frac: tat.frac.min(self.count - 1),
+        }
+    }
+
+    /// Raises a TAT in the past to `now`, because idle time never accumulates beyond the burst.
+    #[inline]
+    pub(super) fn lifted(&self, tat: Tat, now: u64) -> Tat {
+        self.normal(tat).max(Ticks::from_micros(now))
+    }
+
+    /// Returns `cost · T`. Saturates far beyond [`MAX_TICKS_US`], which only a debit can reach.
+    #[inline]
+    pub(crate) fn increment(&self, cost: u32) -> Ticks {
+        if cost == 1 {
+            return self.interval;
+        }
+        let parts = u64::from(self.interval.frac) * u64::from(cost);
+        let us = self.interval.us.saturating_mul(u64::from(cost));
+        Ticks {
+            us: us.saturating_add(parts / u64::from(self.count)),
+            frac: narrow(parts % u64::from(self.count)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn add(&self, a: Ticks, b: Ticks) -> Ticks {
+        let frac = u64::from(a.frac) + u64::from(b.frac);
+        let count = u64::from(self.count);
+        let carry = frac >= count;
+        let us = a.us.saturating_add(b.us).saturating_add(u64::from(carry));
+        Ticks {
+            us,
+            frac: narrow(if carry { frac - count } else { frac }),
+        }
+    }
+
+    /// `a - b`, or zero where that would be negative.
+    #[inline]
+    pub(super) fn subtract(&self, a: Ticks, b: Ticks) -> Ticks {
+        if a <= b {
+            return Ticks::default();
+        }
+        let borrow = a.frac < b.frac;
+        let frac = if borrow {
+            a.frac + (self.count - b.frac)
+        } else {
+            a.frac - b.frac
+        };
+        Ticks {
+            us: a.us - b.us - u64::from(borrow),
+            frac,
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is at most 2^51")]
+const fn narrow_us(us: u128) -> u64 {
+    us as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it came out of a Duration")]
+const fn micros(us: u128) -> Duration {
+    Duration::new((us / 1_000_000) as u64, (us % 1_000_000) as u32 * 1000)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the quotient is at most 2^51"
+)]
+const fn divide(units: u128, count: u32) -> Ticks {
+    Ticks {
+        us: (units / count as u128) as u64,
+        frac: (units % count as u128) as u32,
+    }
+}
+
+/// The error for an invalid burst, count, period or maximum wait. Returned by [`Limit::new`](crate::Limit::new).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GcraError {
+    /// The burst is zero.
+    #[error("burst is 0, so nothing would ever pass: use at least 1")]
+    ZeroBurst,
+    /// The count is zero.
+    #[error("count is 0, so no token would ever come back: use at least 1")]
+    ZeroCount,
+    /// The period is zero.
+    #[error("period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`")]
+    ZeroPeriod,
+    /// The period has a fraction of a microsecond.
+    #[error("period is not a whole number of microseconds: round it to one")]
+    PeriodTooFine,
+    /// An empty bucket would take longer than 2⁵¹ µs to fill.
+    #[error(
+        "an empty bucket would take more than 71 years (2^51 µs) to fill: \
+         lower the burst or the period, or raise the count"
+    )]
+    ToleranceTooLong,
+    /// The maximum wait has a fraction of a microsecond.
+    #[error("max_wait is not a whole number of microseconds: round it to one")]
+    WaitTooFine,
+    /// The maximum wait and the tolerance are longer than 2⁵¹ µs together.
+    #[error(
+        "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait"
+    )]
+    WaitTooLong,
+}

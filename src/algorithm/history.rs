@@ -1,0 +1,137 @@
+//! The limit of a history in memory, and how much of it is used.
+
+use super::{
+    action::{Action, Ask, Refund},
+    counting::Counting,
+    each::{Algorithm, Each, each},
+    gcra::Gcra,
+    quota::Quota,
+    state::State,
+    stored::Stored,
+    tiers::Tiers,
+    window::Window,
+};
+use crate::clock::Timestamp;
+
+/// The limit by which a history was changed last.
+pub(crate) type HistoryTerms = Each<
+    <Gcra as Counting>::Terms,
+    <Tiers as Counting>::Terms,
+    <Window as Counting>::Terms,
+    <Quota as Counting>::Terms,
+>;
+
+/// How much of its limit a history has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HistoryUse {
+    pub(crate) used: u32,
+    pub(crate) limit: u32,
+    /// The instant from which it is like an unused one; `u64::MAX` if there is none.
+    pub(crate) lapses_at: u64,
+    /// An instant before which the used part does not change by itself.
+    pub(crate) changes_at: u64,
+}
+
+/// Asks for the figures of one unit.
+const ASK: Ask<'static> = Ask {
+    action: Action::Keep,
+    cost: 1,
+    min_cost: 1,
+    joins_line: false,
+    saturates: false,
+    ago_us: 0,
+    refund: Refund::Nothing,
+};
+
+impl Algorithm {
+    /// Returns whether the state of a bucket fits into a row.
+    #[inline]
+    pub(crate) const fn fits_row(&self) -> bool {
+        const fn fits<A: Counting>(_: &A) -> bool {
+            A::FITS_ROW
+        }
+        each!(self, by => fits(by))
+    }
+
+    /// Returns the terms of a history; `None` if the state of a bucket fits into a row.
+    pub(crate) fn history_terms(&self) -> Option<HistoryTerms> {
+        match self {
+            Self::Gcra(by) => by.terms().map(Each::Gcra),
+            Self::Tiers(by) => by.terms().map(Each::Tiers),
+            Self::Window(by) => by.terms().map(Each::Window),
+            Self::Quota(by) => by.terms().map(Each::Quota),
+        }
+    }
+
+    /// Returns the most bytes that a history takes beyond its own size, and what to lower for fewer; `None` if the state
+    /// of a bucket fits into a row.
+    pub(crate) fn largest_history(&self) -> Option<(usize, &'static str)> {
+        each!(self, by => by.largest_history())
+    }
+
+    /// Returns whether an action changes what is stored, if it has passed and led to `state`.
+    #[inline]
+    pub(crate) fn changes(&self, action: Action, state: &State) -> bool {
+        fn changes<A: Counting>(_: &A, action: Action, state: &A::State) -> bool {
+            A::changes(action, state)
+        }
+        each!(self, state, (by, state) => changes(by, action, state), _ => false)
+    }
+}
+
+impl HistoryTerms {
+    /// Returns whether they are those of an algorithm.
+    pub(crate) fn is_of(&self, algorithm: &Algorithm) -> bool {
+        match (self, algorithm) {
+            (Self::Tiers(own), Each::Tiers(other)) => own == other,
+            (Self::Window(own), Each::Window(other)) => own == other,
+            _ => false,
+        }
+    }
+
+    /// Returns the used part of a stored history. One that has lapsed has used nothing.
+    pub(crate) fn assess(&self, stored: &Stored, now: Timestamp) -> HistoryUse {
+        let now = now.as_micros();
+        match (self, stored.kept()) {
+            (Self::Tiers(by), Some(Each::Tiers(own))) => {
+                let state = by.untouched(&ASK, by.view(Some(own), now), now);
+                HistoryUse::new(by, own, &state, now)
+            }
+            (Self::Window(by), Some(Each::Window(own))) => {
+                let state = by.untouched(&ASK, by.view(Some(own), now), now);
+                HistoryUse::new(by, own, &state, now)
+            }
+            _ => HistoryUse::default(),
+        }
+    }
+
+    /// Returns the used part of a history that was just stored, with the state after the change.
+    pub(crate) fn assess_changed(
+        &self,
+        stored: &Stored,
+        state: &State,
+        now: Timestamp,
+    ) -> HistoryUse {
+        match (self, stored.kept(), state) {
+            (Self::Tiers(by), Some(Each::Tiers(own)), Each::Tiers(state)) => {
+                HistoryUse::new(by, own, state, now.as_micros())
+            }
+            (Self::Window(by), Some(Each::Window(own)), Each::Window(state)) => {
+                HistoryUse::new(by, own, state, now.as_micros())
+            }
+            _ => self.assess(stored, now),
+        }
+    }
+}
+
+impl HistoryUse {
+    fn new<A: Counting>(by: &A, own: &A::Stored, state: &A::State, now: u64) -> Self {
+        let (used, limit, wait) = by.used_part(state);
+        Self {
+            used,
+            limit,
+            lapses_at: by.lapses_at(own),
+            changes_at: now.saturating_add(wait),
+        }
+    }
+}

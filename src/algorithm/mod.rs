@@ -1,0 +1,39 @@
+//! How a limit counts. Each algorithm is a folder, which holds everything that is true of it alone. This module is the
+//! one place that knows all of them.
+//!
+//! An algorithm is pure: it has no clock, no I/O and no floating point. It implements [`Counting`], and [`Each`] holds one
+//! of the algorithms, or what belongs to one: a state, a charge. The rest of the crate asks [`Algorithm`], and names none.
+//!
+//! To add one, write its folder, and add it to [`Each`] and [`AlgorithmKey`]; the compiler lists the rest.
+
+mod action;
+mod algorithm_key;
+mod counting;
+mod each;
+pub mod gcra;
+mod history;
+pub mod quota;
+mod row;
+mod shown;
+mod state;
+mod stored;
+mod ticks;
+pub mod tiers;
+mod time;
+pub mod window;
+
+pub(crate) use self::{
+    action::{Action, Ask, Refund},
+    counting::{Judged, TakenPart},
+    each::Charge,
+    history::{HistoryTerms, HistoryUse},
+    row::RowValue,
+    shown::{ClientFigures, ShownBucket, ShownIn},
+    state::{State, View, ViewIn},
+    time::{FOREVER, NEVER},
+};
+pub use self::{
+    algorithm_key::AlgorithmKey,
+    each::Algorithm,
+    stored::{Stored, StoredError},
+};

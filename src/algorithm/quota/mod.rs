@@ -1,0 +1,308 @@
+//! Quotas: at most a number of units per calendar hour, day, week or month, or per span from first use.
+//!
+//! A bucket is a [`Usage`]: the start of its period, and the amount used. All of it comes back at once,
+//! when the period ends:
+//!
+//! ```text
+//! allowed  ⇔  used + cost  ≤  quota                       then used := the left side
+//! ```
+//!
+//! A [`Per`] defines the period. Calendar periods are in UTC or at a fixed offset from it; weeks start on Monday. A
+//! period from first use starts with the first request that is charged. An unused bucket is the same
+//! as a new one.
+//!
+//! **The bound.** Each period admits at most the quota. A span of time that touches two periods can see both: `1000 per
+//! day` admits up to 2000 within any 24 hours. [`Limit::most_within`](crate::Limit::most_within) computes this.
+//!
+//! **Clocks that step back.** The used amount counts until the end of the period that contains the stored start. So a
+//! clock that steps back across midnight gives no second quota.
+//!
+//! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
+
+mod counting;
+mod per;
+pub(crate) mod row;
+mod utc_offset;
+
+use thiserror::Error;
+
+pub(crate) use self::counting::QuotaCharge;
+pub use self::{
+    per::{CalendarUnit, Per, PerError},
+    utc_offset::{InvalidUtcOffset, UtcOffset},
+};
+
+/// The validated parameters of a quota. [`Limit::quota`](crate::Limit::quota) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    quota: u32,
+    per: Per,
+}
+
+/// The used part of a [`Quota`], which is the whole stored state of a bucket. The default is an unused bucket.
+/// [`Limit::quota`](crate::Limit::quota) has an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Usage {
+    /// The start of the period, in microseconds since the Unix epoch.
+    pub start_us: u64,
+    /// The amount used.
+    pub used: u32,
+}
+
+impl Usage {
+    /// An unused bucket, which is also the state of a missing one.
+    pub const NOTHING: Self = Self {
+        start_us: 0,
+        used: 0,
+    };
+}
+
+impl Quota {
+    /// At most `quota` in each period.
+    ///
+    /// # Errors
+    ///
+    /// If the quota is 0.
+    pub const fn new(quota: u32, per: Per) -> Result<Self, QuotaError> {
+        match quota {
+            0 => Err(QuotaError::Zero),
+            _ => Ok(Self { quota, per }),
+        }
+    }
+
+    /// Returns the most that can be used in a period, without debits.
+    #[must_use]
+    pub const fn quota(&self) -> u32 {
+        self.quota
+    }
+
+    /// Returns the period.
+    #[must_use]
+    pub const fn per(&self) -> Per {
+        self.per
+    }
+
+    /// Returns the usage that counts at `now` (µs since the epoch), which is nothing if the period has ended.
+    #[inline]
+    pub(crate) fn current(&self, usage: Usage, now: u64) -> Usage {
+        match usage.used > 0 && now < self.per.end(usage.start_us) {
+            true => usage,
+            false => Usage::NOTHING,
+        }
+    }
+
+    /// Returns the usage after a request of `cost` at `now` (µs since the epoch), or `None` if it is denied.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn spend(&self, usage: Usage, now: u64, cost: u32) -> Option<Usage> {
+        let current = self.current(usage, now);
+        let used = current.used.checked_add(cost)?;
+        (used <= self.quota).then(|| self.charged(current, now, used))
+    }
+
+    /// Returns the usage after a charge of `cost`, even beyond the quota. The amount used saturates at 2³² − 1.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn debit(&self, usage: Usage, now: u64, cost: u32) -> Usage {
+        let current = self.current(usage, now);
+        self.charged(current, now, current.used.saturating_add(cost))
+    }
+
+    /// Returns the usage after a refund of `cost`, or `None` if there is nothing to refund.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn refund(&self, usage: Usage, now: u64, cost: u32) -> Option<Usage> {
+        let current = self.current(usage, now);
+        let used = current.used.saturating_sub(cost);
+        (used < current.used).then_some(match used {
+            0 => Usage::NOTHING,
+            used => Usage { used, ..current },
+        })
+    }
+
+    /// Refunds a charge of the period that started at `start_us`. Returns `None` in any other period.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn refund_in(&self, usage: Usage, now: u64, start_us: u64, cost: u32) -> Option<Usage> {
+        let is_same = usage.start_us == start_us;
+        self.refund(usage, now, cost).filter(|_| is_same)
+    }
+
+    /// Returns the rest of the quota at `now`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remaining(&self, usage: Usage, now: u64) -> u32 {
+        let used = self.current(usage, now).used;
+        self.quota.saturating_sub(used)
+    }
+
+    /// Returns the time from `now` (µs) until a request of `cost` would pass, or until the period ends; zero if it
+    /// would pass now.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wait(&self, usage: Usage, now: u64, cost: u32) -> u64 {
+        match self.spend(usage, now, cost) {
+            Some(_) => 0,
+            None => self.rest_of_period(usage, now),
+        }
+    }
+
+    /// Returns the time from `now` (µs) to the end of the period; zero if nothing is used.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn reset_after(&self, usage: Usage, now: u64) -> u64 {
+        match self.current(usage, now) {
+            Usage::NOTHING => 0,
+            current => self.per.end(current.start_us) - now,
+        }
+    }
+
+    /// Returns the length of the period in force at `now`, in µs.
+    pub(crate) fn period(&self, usage: Usage, now: u64) -> u64 {
+        match self.current(usage, now) {
+            Usage::NOTHING => self.per.length(now),
+            current => self.per.length(current.start_us),
+        }
+    }
+
+    /// Returns the time from `now` to the end of the period that is in force or, if nothing is used, would start now.
+    fn rest_of_period(&self, usage: Usage, now: u64) -> u64 {
+        let start = match self.current(usage, now) {
+            Usage::NOTHING => now,
+            current => current.start_us,
+        };
+        self.per.end(start) - now
+    }
+
+    #[inline]
+    fn charged(&self, current: Usage, now: u64, used: u32) -> Usage {
+        match (current.used, used) {
+            (_, 0) => Usage::NOTHING,
+            (0, used) => Usage {
+                start_us: self.per.start(now),
+                used,
+            },
+            (_, used) => Usage { used, ..current },
+        }
+    }
+
+    /// Returns the same quota with a part of the amount, at least 1.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn share(self, part: u32, of: u32) -> Self {
+        let quota = (u64::from(self.quota) * u64::from(part)).div_ceil(of.into());
+        let quota = u32::try_from(quota).unwrap_or(self.quota).max(1);
+        Self { quota, ..self }
+    }
+}
+
+/// The error for an invalid quota. Returned by [`Quota::new`]; [`Limit::quota`](crate::Limit::quota) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum QuotaError {
+    /// It is zero.
+    #[error("quota is 0, so nothing would ever pass: use at least 1")]
+    Zero,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The first instant of Thursday, 1 January 2026.
+    const T: u64 = 1_767_225_600_000_000;
+    const DAY: u64 = 86_400_000_000;
+
+    fn quota(quota: u32, per: Per) -> Quota {
+        Quota::new(quota, per).unwrap()
+    }
+
+    #[test]
+    fn all_of_a_quota_comes_back_when_the_period_ends() {
+        let two = quota(2, Per::Day);
+        let one = two.spend(Usage::NOTHING, T + 5, 1).unwrap();
+        let start_us = T;
+        assert_eq!(one, Usage { start_us, used: 1 });
+        let both = two.spend(one, T + 9, 1).unwrap();
+        for now in [T + 9, T + DAY - 1] {
+            assert_eq!(two.spend(both, now, 1), None);
+            assert_eq!(two.wait(both, now, 1), T + DAY - now);
+            assert_eq!(two.reset_after(both, now), T + DAY - now);
+            assert_eq!((two.wait(both, now, 0), two.remaining(both, now)), (0, 0));
+        }
+        let start_us = T + DAY;
+        assert_eq!(
+            two.spend(both, T + DAY, 1),
+            Some(Usage { start_us, used: 1 })
+        );
+        assert_eq!(two.reset_after(both, T + DAY), 0);
+    }
+
+    #[test]
+    fn clock_that_steps_back_across_midnight_gives_no_second_quota() {
+        let one = quota(1, Per::Day);
+        let used = one.spend(Usage::NOTHING, T, 1).unwrap();
+        for now in [T - 1, T - DAY, 0] {
+            assert_eq!(one.spend(used, now, 1), None);
+            assert_eq!(one.wait(used, now, 1), T + DAY - now);
+        }
+    }
+
+    #[test]
+    fn debit_saturates_and_cost_0_is_denied_only_in_debt() {
+        let two = quota(2, Per::Day);
+        let used = two.debit(Usage::NOTHING, T, u32::MAX);
+        assert_eq!(two.debit(used, T, u32::MAX).used, u32::MAX);
+        assert_eq!((two.spend(used, T, 0), two.wait(used, T, 0)), (None, DAY));
+        assert_eq!(two.remaining(used, T), 0);
+        let none = two.spend(Usage::NOTHING, T, 0);
+        assert_eq!(none, Some(Usage::NOTHING), "a probe starts no period");
+    }
+
+    #[test]
+    fn refund_gives_back_within_the_period_only() {
+        let five = quota(5, Per::Day);
+        let used = five.spend(Usage::NOTHING, T, 3).unwrap();
+        let start_us = T;
+        assert_eq!(five.refund(used, T, 1), Some(Usage { start_us, used: 2 }));
+        assert_eq!(five.refund(used, T, 9), Some(Usage::NOTHING));
+        assert_eq!(five.refund(used, T, 0), None);
+        assert_eq!(five.refund(used, T + DAY, 1), None);
+        assert_eq!(five.refund_in(used, T + 1, T, 3), Some(Usage::NOTHING));
+        let next = five.spend(used, T + DAY, 2).unwrap();
+        assert_eq!(five.refund_in(next, T + DAY, T, 2), None);
+        assert_eq!(
+            five.refund_in(used, T + DAY - 1, T, 9),
+            Some(Usage::NOTHING)
+        );
+        assert_eq!(five.refund_in(used, T + DAY, T, 1), None);
+    }
+
+    #[test]
+    fn first_use_starts_the_period_and_an_empty_one_is_as_new() {
+        let length = 1000;
+        let two = quota(2, Per::first_use(Duration::from_micros(length)));
+        let used = two.spend(Usage::NOTHING, T + 7, 2).unwrap();
+        assert_eq!(used.start_us, T + 7);
+        assert_eq!(two.spend(used, T + 1006, 1), None);
+        assert_eq!(two.wait(used, T + 1006, 1), 1);
+        let empty = two.refund(used, T + 500, 2).unwrap();
+        assert_eq!(empty, Usage::NOTHING);
+        let again = two.spend(empty, T + 600, 1).unwrap();
+        assert_eq!(again, two.spend(Usage::NOTHING, T + 600, 1).unwrap());
+        assert_eq!(again.start_us, T + 600);
+    }
+
+    #[test]
+    fn period_is_that_of_the_limit_in_force() {
+        let (daily, monthly) = (quota(5, Per::Day), quota(5, Per::Month));
+        let used = daily.spend(Usage::NOTHING, T + DAY, 4).unwrap();
+        assert_eq!(monthly.remaining(used, T + 30 * DAY), 1);
+        assert_eq!(monthly.remaining(used, T + 31 * DAY), 5);
+        let more = monthly.spend(used, T + 3 * DAY, 1).unwrap();
+        assert_eq!(more.start_us, T + DAY);
+        assert_eq!(daily.remaining(more, T + 3 * DAY), 5);
+    }
+}

@@ -1,0 +1,278 @@
+//! A bucket as a decision shows it. Figures are computed when somebody asks for them.
+
+use std::{cmp::Ordering, time::Duration};
+
+use super::{
+    action::{Action, Ask},
+    counting::{Counting, TakenPart},
+    each::{Algorithm, Charge, Each, each, map_each},
+    gcra::Gcra,
+    quota::Quota,
+    state::State,
+    ticks::Wait,
+    tiers::{Grant, Tiers},
+    time::FOREVER,
+    window::Window,
+};
+use crate::clock::Timestamp;
+
+/// A bucket of one algorithm, with its state after a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShownIn<A: Counting> {
+    pub(crate) by: A,
+    pub(crate) state: A::State,
+    /// The time of the decision.
+    pub(crate) now: u64,
+    pub(crate) cost: u32,
+    /// Whether the cost is taken.
+    pub(crate) is_taken: bool,
+    /// What is taken, if it is less than the cost.
+    pub(crate) part: Option<TakenPart>,
+    /// Whether the limit has a line and the cost may wait in it.
+    pub(crate) may_wait: bool,
+    /// The part of the limit that leases reserve.
+    pub(crate) reserved: u32,
+}
+
+/// A bucket, with its state after a batch.
+pub(crate) type ShownBucket = Each<ShownIn<Gcra>, ShownIn<Tiers>, ShownIn<Window>, ShownIn<Quota>>;
+
+impl<A: Counting> ShownIn<A> {
+    /// Creates the bucket. A probe is shown as if it had taken its cost.
+    #[inline(always)]
+    fn new(
+        by: &A,
+        ask: &Ask<'_>,
+        state: A::State,
+        now: u64,
+        is_taken: bool,
+        part: Option<TakenPart>,
+        reserved: u32,
+    ) -> Self {
+        let state = match ask.action {
+            Action::Probe | Action::ProbeDebit => by.probed(ask, state, now),
+            _ => state,
+        };
+        Self {
+            state,
+            now,
+            cost: ask.cost,
+            is_taken,
+            part,
+            may_wait: ask.joins_line && by.has_line(),
+            reserved,
+            by: by.clone(),
+        }
+    }
+
+    /// Returns the algorithm.
+    fn by(&self) -> A {
+        self.by.clone()
+    }
+
+    /// Returns the amount that is taken for the cost.
+    pub(super) fn taken(&self) -> u32 {
+        self.part.map_or(self.cost, |part| part.cost)
+    }
+}
+
+impl ShownBucket {
+    /// Creates the bucket with the state of an answer. Returns `None` if it is the state of another algorithm.
+    #[inline]
+    pub(crate) fn new(
+        algorithm: &Algorithm,
+        ask: &Ask<'_>,
+        state: State,
+        now: Timestamp,
+        is_taken: bool,
+        part: Option<TakenPart>,
+        reserved: u32,
+    ) -> Option<Self> {
+        let now = now.as_micros();
+        map_each!(algorithm, state, (by, state) => ShownIn::new(by, ask, state, now, is_taken, part, reserved))
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        map_each!(self, shown => shown.by())
+    }
+
+    /// Returns whether this algorithm has decided.
+    #[inline]
+    pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
+        each!(self, algorithm, (shown, by) => shown.by == *by, _ => false)
+    }
+
+    /// Returns the time of the decision.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_micros(each!(self, shown => shown.now))
+    }
+
+    /// Returns the charge and the amount for a receipt: what was taken, which can be less than the cost of a debit.
+    pub(crate) fn charge(&self) -> Option<(Charge, u32)> {
+        Some(match self {
+            Self::Gcra(shown) => {
+                Counting::charge(shown).map(|(charge, cost)| (Each::Gcra(charge), cost))?
+            }
+            Self::Tiers(shown) => {
+                Counting::charge(shown).map(|(charge, cost)| (Each::Tiers(charge), cost))?
+            }
+            Self::Window(shown) => {
+                Counting::charge(shown).map(|(charge, cost)| (Each::Window(charge), cost))?
+            }
+            Self::Quota(shown) => {
+                Counting::charge(shown).map(|(charge, cost)| (Each::Quota(charge), cost))?
+            }
+        })
+    }
+
+    pub(crate) fn granted(&self) -> u32 {
+        each!(self, shown => Counting::granted(shown))
+    }
+
+    /// Returns the tiers of the bucket, and what they grant.
+    pub(crate) fn tiers(&self) -> Option<(&Tiers, Grant)> {
+        match self {
+            Self::Tiers(shown) => Some((&shown.by, shown.state.grant)),
+            _ => None,
+        }
+    }
+
+    /// Returns what passes without being refused: what remains, and the room in the line.
+    pub(crate) fn room(&self) -> u32 {
+        each!(self, shown => Counting::room(shown))
+    }
+
+    pub(crate) fn remaining(&self) -> u32 {
+        each!(self, shown => Counting::remaining(shown))
+    }
+
+    /// Returns how many of `cost` units a refund has given back, if it has given back any.
+    pub(crate) fn given_back(&self, cost: u32) -> u32 {
+        each!(self, shown => Counting::given_back(shown, cost))
+    }
+
+    /// Returns the bucket `us` later, if there were no other requests.
+    pub(crate) fn later(self, us: u64) -> Self {
+        map_each!(self, shown => ShownIn {
+            now: shown.now.saturating_add(us),
+            state: shown.by.later(shown.state, us),
+            ..shown
+        })
+    }
+
+    /// Returns whether the limit has a line and the cost may wait in it.
+    #[inline]
+    pub(crate) fn may_wait(&self) -> bool {
+        each!(self, shown => shown.may_wait)
+    }
+
+    /// Returns the wait of the cost in line, if it is taken.
+    #[inline]
+    pub(crate) fn delay(&self) -> Duration {
+        match self {
+            bucket if !bucket.may_wait() => Duration::ZERO,
+            bucket => bucket.delay_in_line(),
+        }
+    }
+
+    #[cold]
+    fn delay_in_line(&self) -> Duration {
+        each!(self, shown => match shown.is_taken {
+            true => Counting::delay(shown).ceil(),
+            false => Duration::ZERO,
+        })
+    }
+
+    /// Returns the time until the same cost would pass.
+    pub(crate) fn next_after(&self) -> Duration {
+        self.wait().ceil()
+    }
+
+    pub(crate) fn reset_after(&self) -> Duration {
+        each!(self, shown => Counting::reset_after(shown)).ceil()
+    }
+
+    /// Returns the time until there is one more unit to spend; `None` if the bucket is full.
+    pub(crate) fn next_unit(&self) -> Option<Duration> {
+        each!(self, shown => Counting::next_unit(shown)).map(Wait::ceil)
+    }
+
+    fn wait(&self) -> Wait {
+        each!(self, shown => Counting::wait(shown))
+    }
+
+    pub(crate) fn compare_waits(&self, other: &Self) -> Ordering {
+        self.wait().compare(other.wait())
+    }
+}
+
+/// The figures of a bucket for its client.
+pub(crate) struct ClientFigures<'a> {
+    /// `None` if the client is blocked.
+    bucket: Option<&'a ShownBucket>,
+    /// What passes without being refused: the tokens in the bucket and the room in its line, or the room in the tier.
+    pub(crate) remaining: u32,
+    /// The time until more room or another tier; `None` if the bucket is full.
+    pub(crate) next: Option<Duration>,
+}
+
+impl<'a> ClientFigures<'a> {
+    /// The figures of a blocked client.
+    pub(crate) const BLOCKED: Self = Self {
+        bucket: None,
+        remaining: 0,
+        next: Some(FOREVER),
+    };
+
+    #[inline]
+    pub(crate) fn of(bucket: &'a ShownBucket) -> Self {
+        let (remaining, next) = each!(bucket, shown => Counting::next_room(shown));
+        Self {
+            bucket: Some(bucket),
+            remaining,
+            next: next.map(Wait::ceil),
+        }
+    }
+}
+
+impl ClientFigures<'_> {
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+        self.bucket.map(ShownBucket::algorithm)
+    }
+
+    /// Returns whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        self.bucket
+            .is_none_or(|bucket| each!(bucket, shown => Counting::is_usual(shown)))
+    }
+
+    /// Returns whether this algorithm decided the bucket.
+    #[inline]
+    pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
+        self.bucket.is_some_and(|bucket| bucket.is_by(algorithm))
+    }
+
+    /// Returns whether the amount that passes at once includes the room in a line.
+    #[inline]
+    pub(crate) fn has_line(&self) -> bool {
+        self.bucket.is_some_and(ShownBucket::may_wait)
+    }
+
+    /// Returns the part of the limit that leases reserve.
+    #[inline]
+    pub(crate) fn reserved(&self) -> u32 {
+        self.bucket
+            .map_or(0, |bucket| each!(bucket, shown => shown.reserved))
+    }
+
+    /// Returns the amount that passes at once, and the time in which an empty bucket fills. Both include the room in a
+    /// line, and the part of the limit that leases reserve. For tiers, it is the limit and the window of the tier in
+    /// force; for a quota, the length of the current period.
+    pub(crate) fn allowance(&self) -> (u32, Duration) {
+        match self.bucket {
+            Some(bucket) => each!(bucket, shown => Counting::allowance(shown)),
+            None => (0, FOREVER),
+        }
+    }
+}

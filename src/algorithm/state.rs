@@ -1,0 +1,89 @@
+//! The states of buckets: as one request sees them, and as an answer shows them.
+
+use super::{
+    action::{Action, Ask},
+    counting::{Counting, Judged},
+    each::{Algorithm, Each, each, map_each},
+    gcra::{Gcra, Tat},
+    quota::Quota,
+    tiers::Tiers,
+    window::Window,
+};
+use crate::clock::Timestamp;
+
+/// The part of a bucket's state that a decision shows.
+pub(crate) type State = Each<
+    <Gcra as Counting>::State,
+    <Tiers as Counting>::State,
+    <Window as Counting>::State,
+    <Quota as Counting>::State,
+>;
+
+/// The part of a bucket's state that one request depends on, with the algorithm that judges it.
+pub(crate) type View<'a> =
+    Each<ViewIn<'a, Gcra>, ViewIn<'a, Tiers>, ViewIn<'a, Window>, ViewIn<'a, Quota>>;
+
+/// The part of a bucket's state that one request depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewIn<'a, A: Counting> {
+    pub(crate) by: &'a A,
+    pub(crate) view: A::View<'a>,
+}
+
+impl State {
+    /// The state of a missing bucket, which is full.
+    pub(crate) const MISSING: Self = Self::Gcra(Tat { us: 0, frac: 0 });
+
+    /// Converts the state to another clock, so that it is as far from `to` as it was from `from`. A missing bucket is full
+    /// by any clock.
+    pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
+        let (from, to) = (from.as_micros(), to.as_micros());
+        match self {
+            Self::Gcra(state) => Self::Gcra(Gcra::by_clock(state, from, to)),
+            Self::Tiers(state) => Self::Tiers(Tiers::by_clock(state, from, to)),
+            Self::Window(state) => Self::Window(Window::by_clock(state, from, to)),
+            Self::Quota(state) => Self::Quota(Quota::by_clock(state, from, to)),
+        }
+    }
+}
+
+impl View<'_> {
+    /// Returns what the action leads to, if the batch passes.
+    #[inline(always)]
+    pub(crate) fn judge(self, ask: &Ask<'_>, now: Timestamp) -> Judged<State> {
+        if ask.action == Action::Reset {
+            return Judged::new(State::MISSING, true);
+        }
+        let now = now.as_micros();
+        match self {
+            Self::Gcra(seen) => seen.by.judge(ask, seen.view, now).map(Each::Gcra),
+            Self::Tiers(seen) => seen.by.judge(ask, seen.view, now).map(Each::Tiers),
+            Self::Window(seen) => seen.by.judge(ask, seen.view, now).map(Each::Window),
+            Self::Quota(seen) => seen.by.judge(ask, seen.view, now).map(Each::Quota),
+        }
+    }
+
+    /// Returns the state of the bucket if nothing is taken from it.
+    pub(crate) fn untouched(self, ask: &Ask<'_>, now: Timestamp) -> State {
+        map_each!(self, seen => seen.by.untouched(ask, seen.view, now.as_micros()))
+    }
+}
+
+impl Algorithm {
+    /// Returns a state as if the bucket also held units that are charged in advance. A debt does not concern them.
+    #[cold]
+    pub(crate) fn with_held(&self, state: State, now: Timestamp, held: u32) -> State {
+        let now = now.as_micros();
+        map_each!(self, state, (by, state) => by.with_held(state, now, held)).unwrap_or(state)
+    }
+
+    /// The part of bucket keys that stands for the algorithm.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> super::AlgorithmKey {
+        fn key<A: Counting>(_: &A) -> super::AlgorithmKey {
+            A::KEY
+        }
+        each!(self, by => key(by))
+    }
+}

@@ -1,0 +1,251 @@
+//! The stored state of a bucket, and its form as bytes.
+
+use std::mem;
+
+use thiserror::Error;
+
+use super::{
+    action::Action,
+    counting::Counting,
+    each::{Algorithm, Each, each, map_each, own},
+    gcra::Gcra,
+    quota::Quota,
+    row::RowValue,
+    state::{State, View, ViewIn},
+    tiers::Tiers,
+    window::Window,
+};
+use crate::{clock::Timestamp, varint::Malformed};
+
+/// The stored state of a bucket. The default is an unused bucket. The [backend
+/// docs](crate::backend#a-custom-backend) have an example.
+///
+/// A state belongs to the algorithm of its bucket, and the [key](crate::transaction::BucketKey) of the bucket names that
+/// algorithm.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored(Option<Kept>);
+
+/// The state of a bucket that is not full.
+pub(super) type Kept = Each<
+    <Gcra as Counting>::Stored,
+    <Tiers as Counting>::Stored,
+    <Window as Counting>::Stored,
+    <Quota as Counting>::Stored,
+>;
+
+/// The layout that is written.
+const VERSION: u8 = 1;
+
+/// The kind of an unused bucket.
+const NOTHING: u8 = 0;
+
+impl Stored {
+    /// The time from which the bucket is full under this algorithm, so that a backend can forget it; `None` if that
+    /// never happens.
+    ///
+    /// Removing it then, or later, does not change any decision, unless the clock steps back or the limit changes to
+    /// one with longer periods.
+    #[must_use]
+    pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
+        let us = match &self.0 {
+            None => 0,
+            Some(kept) => each!(kept, algorithm, (own, by) => by.lapses_at(own), _ => 0),
+        };
+        (us < u64::MAX).then_some(Timestamp::from_micros(us))
+    }
+
+    pub(super) const fn kept(&self) -> Option<&Kept> {
+        self.0.as_ref()
+    }
+
+    /// Returns whether nothing is stored.
+    pub(crate) const fn is_nothing(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the part on which one request depends. A state of another algorithm counts as that of an unused bucket.
+    #[inline]
+    pub(crate) fn see<'a>(&'a self, algorithm: &'a Algorithm, now: Timestamp) -> View<'a> {
+        let at = now.as_micros();
+        let seen = self.0.as_ref().and_then(
+            |kept| map_each!(kept, algorithm, (own, by) => ViewIn { by, view: by.view(Some(own), at) }),
+        );
+        seen.unwrap_or_else(|| algorithm.see_nothing(now))
+    }
+
+    /// Stores the state that an action has led to.
+    pub(crate) fn keep(
+        &mut self,
+        algorithm: &Algorithm,
+        action: Action,
+        state: State,
+        now: Timestamp,
+    ) {
+        let (kept, now) = (mem::take(&mut self.0), now.as_micros());
+        if action == Action::Reset {
+            return;
+        }
+        self.0 = match (algorithm, state) {
+            (Each::Gcra(by), Each::Gcra(state)) => by
+                .keep(own!(kept, Gcra), action, state, now)
+                .map(Each::Gcra),
+            (Each::Tiers(by), Each::Tiers(state)) => by
+                .keep(own!(kept, Tiers), action, state, now)
+                .map(Each::Tiers),
+            (Each::Window(by), Each::Window(state)) => by
+                .keep(own!(kept, Window), action, state, now)
+                .map(Each::Window),
+            (Each::Quota(by), Each::Quota(state)) => by
+                .keep(own!(kept, Quota), action, state, now)
+                .map(Each::Quota),
+            _ => kept,
+        };
+    }
+
+    /// Returns the memory that the state takes beyond its own size, in bytes, with what the allocator adds.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        match &self.0 {
+            None => 0,
+            Some(Each::Gcra(own)) => Gcra::allocated_bytes(own),
+            Some(Each::Tiers(own)) => Tiers::allocated_bytes(own),
+            Some(Each::Window(own)) => Window::allocated_bytes(own),
+            Some(Each::Quota(own)) => Quota::allocated_bytes(own),
+        }
+    }
+
+    /// The state as bytes, for a store that keeps values as bytes.
+    ///
+    /// Equal states have equal bytes. A GCRA bucket takes about 10 bytes. A bucket with tiers takes about 10 bytes,
+    /// some 5 for each tier, and 1 to 8 for each unit of a window that slides. A window takes 10 bytes, and 1 to 8 for
+    /// each unit. A quota takes about 10.
+    ///
+    /// ```
+    /// use tollgate::decision::Stored;
+    ///
+    /// let stored = Stored::default();
+    /// let bytes = stored.to_bytes();
+    /// assert_eq!(bytes.len(), 1);
+    /// assert_eq!(Stored::from_bytes(&bytes)?, stored);
+    /// # Ok::<_, tollgate::decision::StoredError>(())
+    /// ```
+    ///
+    /// # Layout
+    ///
+    /// The first byte is 16 times the version of the layout, which is 1, plus the kind of the state. Only unsigned
+    /// integers in LEB128 follow, each in as few bytes as it needs. Times are whole microseconds.
+    ///
+    /// | kind | state | content |
+    /// |---|---|---|
+    /// | 0 | unused | nothing |
+    /// | 1 | GCRA | the TAT since the Unix epoch, below 2⁵³, and its fraction |
+    /// | 2 | tiers | the time of the last grant since the Unix epoch, below 2⁵²; the number of tiers, up to 16; each tier, lowest first |
+    /// | 3 | window | the number of units, up to 4096; when the newest was taken since the Unix epoch, below 2⁵²; for each of the others, newest first, how long before that |
+    /// | 4 | quota | the start of the period since the Unix epoch, below 2⁵², and how much is used, at least 1 |
+    ///
+    /// A tier is 0 if it was never entered. Otherwise, it is 1 plus the time from its entry to the last grant, followed
+    /// by its units in one of two forms: 2 × their number; or 1 plus 2 × their number, and then the time of each unit,
+    /// newest first. The first time counts back from the last grant, and each of the others from the unit before it. A
+    /// tier has up to 4096 units with times.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(14);
+        match &self.0 {
+            None => bytes.push(VERSION << 4 | NOTHING),
+            Some(Each::Gcra(own)) => write::<Gcra>(own, &mut bytes),
+            Some(Each::Tiers(own)) => write::<Tiers>(own, &mut bytes),
+            Some(Each::Window(own)) => write::<Window>(own, &mut bytes),
+            Some(Each::Quota(own)) => write::<Quota>(own, &mut bytes),
+        }
+        bytes
+    }
+
+    /// The state that [`to_bytes`](Self::to_bytes) has written.
+    ///
+    /// # Errors
+    ///
+    /// If this version of the crate does not write such bytes. No input makes it panic, or allocate more than a valid
+    /// state of the same length.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoredError> {
+        let (header, mut rest) = bytes.split_first().ok_or(StoredError::Truncated)?;
+        let (version, kind) = (header >> 4, header & 0xf);
+        if version != VERSION {
+            return Err(StoredError::UnknownVersion(version));
+        }
+        let kept = match kind {
+            NOTHING => None,
+            Gcra::KIND => Some(Each::Gcra(Gcra::read(&mut rest)?)),
+            Tiers::KIND => Some(Each::Tiers(Tiers::read(&mut rest)?)),
+            Window::KIND => Some(Each::Window(Window::read(&mut rest)?)),
+            Quota::KIND => Some(Each::Quota(Quota::read(&mut rest)?)),
+            _ => return Err(StoredError::UnknownKind(kind)),
+        };
+        match rest {
+            [] => Ok(Self(kept)),
+            more => Err(StoredError::TrailingBytes(more.len())),
+        }
+    }
+}
+
+fn write<A: Counting>(own: &A::Stored, bytes: &mut Vec<u8>) {
+    bytes.push(VERSION << 4 | A::KIND);
+    A::write(own, bytes);
+}
+
+impl Algorithm {
+    /// Returns the view of an unused bucket.
+    #[inline]
+    pub(crate) fn see_nothing(&self, now: Timestamp) -> View<'_> {
+        map_each!(self, by => ViewIn { by, view: by.view(None, now.as_micros()) })
+    }
+
+    /// Returns the view of a state in a row.
+    #[inline(always)]
+    pub(crate) fn see_row(&self, value: RowValue, now: Timestamp) -> View<'_> {
+        map_each!(self, by => ViewIn { by, view: by.view_row(value, now.as_micros()) })
+    }
+
+    /// Returns a state as the value of a row.
+    #[inline(always)]
+    pub(crate) fn row(&self, state: State) -> RowValue {
+        each!(self, state, (by, state) => by.row(state), _ => RowValue::FULL)
+    }
+}
+
+/// The error for bytes that are not the state of a bucket. Returned by [`Stored::from_bytes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// The layout has another version.
+    #[error(
+        "the bucket is stored in version {0} of the layout, and version 1 is read: use the version of tollgate that has \
+         written it, or delete the bucket"
+    )]
+    UnknownVersion(u8),
+    /// The algorithm is not known.
+    #[error(
+        "the bucket is stored as kind {0}, which is unknown: use the version of tollgate that has written it, or \
+         delete the bucket"
+    )]
+    UnknownKind(u8),
+    /// The bytes end too early.
+    #[error("the stored bucket is incomplete: store all bytes, or delete the bucket")]
+    Truncated,
+    /// Bytes follow the state.
+    #[error("{0} bytes follow the stored bucket: store its bytes only, or delete the bucket")]
+    TrailingBytes(usize),
+    /// A value that no decision produces.
+    #[error("the stored bucket has {0}: another program has written it, so delete the bucket")]
+    Impossible(&'static str),
+}
+
+impl From<Malformed> for StoredError {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Truncated => Self::Truncated,
+            Malformed::Impossible(value) => Self::Impossible(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

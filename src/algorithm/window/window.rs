@@ -1,0 +1,92 @@
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::algorithm::ticks::MAX_TICKS_US;
+
+/// The validated parameters of a sliding window. [`Limit::window`](crate::Limit::window) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    limit: u32,
+    us: u64,
+}
+
+impl Window {
+    /// The most units that a bucket remembers, and so the highest limit.
+    pub const MAX_UNITS: u32 = 4096;
+
+    /// At most `limit` units within any span of the length `window`.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is 0 or above [`MAX_UNITS`](Self::MAX_UNITS), or if the window is 0, is not a whole number of
+    /// microseconds, or is above 2⁵¹ of them (71 years).
+    pub const fn new(limit: u32, window: Duration) -> Result<Self, WindowError> {
+        if limit == 0 {
+            return Err(WindowError::ZeroLimit);
+        }
+        if limit > Self::MAX_UNITS {
+            return Err(WindowError::TooManyToRemember(limit));
+        }
+        if window.is_zero() {
+            return Err(WindowError::ZeroWindow);
+        }
+        if !window.subsec_nanos().is_multiple_of(1000) {
+            return Err(WindowError::TooFine);
+        }
+        if window.as_micros() > MAX_TICKS_US as u128 {
+            return Err(WindowError::TooLong);
+        }
+        let us = window.as_secs() * 1_000_000 + window.subsec_micros() as u64;
+        Ok(Self { limit, us })
+    }
+
+    /// Returns the most units that can be taken within any window, without debits.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns the time for which a unit counts.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        Duration::from_micros(self.us)
+    }
+
+    /// Returns the same window with a part of the limit, at least 1.
+    #[cfg(feature = "failure-policy")]
+    pub(crate) fn share(self, part: u32, of: u32) -> Self {
+        let limit = (u64::from(self.limit) * u64::from(part)).div_ceil(of.into());
+        let limit = u32::try_from(limit).unwrap_or(self.limit).max(1);
+        Self { limit, ..self }
+    }
+
+    /// Returns the instant at which a unit taken at `instant` stops counting.
+    pub(super) const fn end(&self, instant: u64) -> u64 {
+        instant.saturating_add(self.us)
+    }
+}
+
+/// The error for an invalid window. Returned by [`Window::new`]; [`Limit::window`](crate::Limit::window) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WindowError {
+    /// The limit is zero.
+    #[error("limit is 0, so nothing would ever pass: use at least 1")]
+    ZeroLimit,
+    /// Too many units would have to be remembered.
+    #[error(
+        "limit {0} is above 4096 in a window, where each unit has to be remembered: lower it, or use a quota, or burst, \
+         count and period"
+    )]
+    TooManyToRemember(u32),
+    /// The window is zero.
+    #[error("window is 0: use the time in which at most `limit` pass, as `1s` or `15m`")]
+    ZeroWindow,
+    /// The window has a fraction of a microsecond.
+    #[error("window is not a whole number of microseconds: round it to one")]
+    TooFine,
+    /// The window is above 2⁵¹ µs.
+    #[error("window is more than 71 years (2^51 us): shorten it")]
+    TooLong,
+}
