@@ -17,6 +17,7 @@ mod plain;
 mod result_label;
 mod source;
 mod stored;
+mod verdict;
 
 pub use self::{
     answer::{Answer, State},

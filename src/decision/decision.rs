@@ -6,6 +6,7 @@ use super::{
     circumstances::Circumstances,
     client_figures::ClientFigures,
     source::Source,
+    verdict::Verdict,
 };
 use crate::{
     clock::Timestamp,
@@ -29,16 +30,6 @@ pub struct Decision {
     /// The units that this process holds in advance, if they have decided.
     pub(super) held: u32,
     pub(super) bucket: Option<ShownBucket>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Allowed,
-    Denied,
-    Refunded,
-    NotRefunded,
-    /// Would be denied without shadow mode.
-    WouldDeny,
 }
 
 impl Decision {
@@ -366,19 +357,6 @@ impl Decision {
             .cmp(&other.denied())
             .then_with(|| a.compare_waits(b))
             .then_with(|| remaining(b).cmp(&remaining(a)))
-    }
-}
-
-impl Verdict {
-    #[inline(always)]
-    fn of(refunds: bool, passed: bool, shadow: bool) -> Self {
-        match (refunds, passed) {
-            (true, true) => Self::Refunded,
-            (true, false) => Self::NotRefunded,
-            (_, true) => Self::Allowed,
-            (_, false) if shadow => Self::WouldDeny,
-            (_, false) => Self::Denied,
-        }
     }
 }
 

@@ -1,10 +1,6 @@
 //! The decisions on plain charges: of one bucket in memory, with a vote, without a line.
 
-use super::{
-    bucket::ShownBucket,
-    decision::{Decision, Verdict},
-    source::Source,
-};
+use super::{bucket::ShownBucket, decision::Decision, source::Source, verdict::Verdict};
 use crate::{
     clock::Timestamp,
     gcra::{Gcra, Tat},

@@ -1,8 +1,4 @@
-use super::{
-    bucket::ShownBucket,
-    decision::{Decision, Verdict},
-    source::Source,
-};
+use super::{bucket::ShownBucket, decision::Decision, source::Source, verdict::Verdict};
 use crate::transaction::Mode;
 
 /// The result of a transaction, in the words of the metrics.
