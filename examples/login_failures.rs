@@ -111,7 +111,7 @@ async fn login(Extension(assessment): Extension<Assessment>, headers: HeaderMap)
 }
 
 /// Resets the count of the account. If the store does not answer, earlier failures still count, but the password is right,
-/// so the user is let in.
+/// so the login succeeds.
 async fn forget_failures(assessment: &Assessment) {
     if let Some(account) = assessment.of(PER_ACCOUNT) {
         let _ = account.limiter.reset(&[account.transaction()]).await;

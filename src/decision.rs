@@ -14,6 +14,7 @@ mod outcome;
 mod plain;
 mod result_label;
 mod source;
+mod verdict;
 
 pub use self::{
     answer::Answer, batch_decision::BatchDecision, decision::Decision, outcome::Outcome,

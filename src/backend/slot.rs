@@ -41,6 +41,9 @@ impl Slots {
     /// The fewest places in a part, unless there is only one part.
     const LEAST: usize = 64;
 
+    /// The most callers that wait for each place.
+    const MOST_QUEUED: usize = 4;
+
     /// Creates `most` places.
     pub(super) fn new(most: usize) -> Self {
         let parts = (most / Self::LEAST).clamp(1, Self::MOST_PARTS);
@@ -70,9 +73,11 @@ impl Slots {
         }
     }
 
-    /// Takes a place as soon as one is free, in order of arrival. Returns `None` if that takes too long.
+    /// Takes a place as soon as one is free, in order of arrival. Returns `None` if that takes too long, and at once if too
+    /// many callers wait already.
     pub(super) async fn wait(&self, most: Duration) -> Option<Slot<'_>> {
-        let _queued = Queued::new(&self.queued);
+        let most_queued = self.most.saturating_mul(Self::MOST_QUEUED);
+        let _queued = Queued::enter(&self.queued, most_queued)?;
         let taken = time::timeout(most, async {
             loop {
                 let mut freed = pin!(self.freed.notified());
@@ -135,9 +140,10 @@ impl Drop for Slot<'_> {
 struct Queued<'a>(&'a AtomicUsize);
 
 impl<'a> Queued<'a> {
-    fn new(queued: &'a AtomicUsize) -> Self {
-        queued.fetch_add(1, Ordering::SeqCst);
-        Self(queued)
+    /// Returns `None` if `most` callers wait already.
+    fn enter(queued: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let entered = Self(queued);
+        (queued.fetch_add(1, Ordering::SeqCst) < most).then_some(entered)
     }
 }
 
@@ -149,7 +155,7 @@ impl Drop for Queued<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{iter, thread};
+    use std::{iter, task::Poll, thread};
 
     use super::*;
 
@@ -201,5 +207,25 @@ mod tests {
         assert!(last.await.is_none(), "it waits for a second at most");
         drop(got);
         assert!(slots.take().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn four_callers_wait_for_each_place_and_others_get_none_at_once() {
+        let (slots, second) = (Slots::new(2), Duration::from_secs(1));
+        let taken = (slots.take().unwrap(), slots.take().unwrap());
+        for _ in 0..2 {
+            let mut waiting: Vec<_> = (0..8).map(|_| Box::pin(slots.wait(second))).collect();
+            for wait in &mut waiting {
+                assert!(futures_util::poll!(wait).is_pending());
+            }
+            for _ in 0..2 {
+                let refused = futures_util::poll!(Box::pin(slots.wait(second)));
+                assert!(matches!(refused, Poll::Ready(None)));
+            }
+            waiting.pop();
+            assert!(futures_util::poll!(Box::pin(slots.wait(second))).is_pending());
+        }
+        drop(taken);
+        assert!(slots.take().is_some() && slots.take().is_some());
     }
 }

@@ -1,6 +1,9 @@
 use std::{cmp::Ordering, fmt, time::Duration};
 
-use super::{answer::Answer, circumstances::Circumstances, figures::BucketFigures, source::Source};
+use super::{
+    answer::Answer, circumstances::Circumstances, figures::BucketFigures, source::Source,
+    verdict::Verdict,
+};
 use crate::{
     algorithm::{Action, Algorithm, ClientFigures, FOREVER, ShownBucket},
     clock::Timestamp,
@@ -24,16 +27,6 @@ pub struct Decision {
     /// The units that this process holds in advance, if they have decided.
     pub(super) held: u32,
     pub(super) bucket: BucketFigures,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Allowed,
-    Denied,
-    Refunded,
-    NotRefunded,
-    /// Would be denied without shadow mode.
-    WouldDeny,
 }
 
 impl Decision {
@@ -354,19 +347,6 @@ impl Decision {
         }
         let by_verdict = self.denied().cmp(&other.denied());
         by_verdict.then_with(|| self.bucket.strictness(&other.bucket, remaining))
-    }
-}
-
-impl Verdict {
-    #[inline(always)]
-    fn of(refunds: bool, passed: bool, shadow: bool) -> Self {
-        match (refunds, passed) {
-            (true, true) => Self::Refunded,
-            (true, false) => Self::NotRefunded,
-            (_, true) => Self::Allowed,
-            (_, false) if shadow => Self::WouldDeny,
-            (_, false) => Self::Denied,
-        }
     }
 }
 

@@ -1,10 +1,6 @@
 //! The decisions on plain charges: of one bucket in memory, with a vote, without a line.
 
-use super::{
-    decision::{Decision, Verdict},
-    figures::BucketFigures,
-    source::Source,
-};
+use super::{decision::Decision, figures::BucketFigures, source::Source, verdict::Verdict};
 use crate::{
     algorithm::{ShownBucket, ShownIn},
     clock::Timestamp,

@@ -1,7 +1,4 @@
-use super::{
-    decision::{Decision, Verdict},
-    source::Source,
-};
+use super::{decision::Decision, source::Source, verdict::Verdict};
 use crate::transaction::Mode;
 
 /// The result of a transaction, in the words of the metrics.

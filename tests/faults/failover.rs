@@ -135,3 +135,50 @@ async fn silent_master_affects_only_its_own_buckets() {
     };
     tokio::time::timeout(PATIENCE, returned).await.unwrap();
 }
+
+/// Returns the figure that gauges show.
+fn is_open(limiter: &Limiter) -> bool {
+    limiter.stats().is_open.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn master_that_was_replaced_has_no_breaker() {
+    let cluster = Cluster::start();
+    let backend = RedisBackend::builder(cluster.url()).timeout(LONG);
+    let backend = backend.build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
+    let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
+    let limiter = Limiter::new(limits.build().unwrap(), policy.failures_in_a_row(1));
+    let master = cluster.masters()[0];
+    let id = id_on(&cluster, master);
+    let source = async || {
+        let spent = limiter.spend(&Transaction::new("requests", &id)).await;
+        spent.unwrap().source()
+    };
+    assert_eq!(source().await, Source::Store);
+    assert!(!is_open(&limiter));
+    // Nobody replaces it until its breaker is open.
+    let (slot, replica) = (cluster.slot_of(&id), cluster.replica_of(master));
+    replica.hold_elections(true);
+    cluster.hasten(replica);
+    master.kill();
+    let begun = Instant::now();
+    while !is_open(&limiter) {
+        assert_eq!(source().await, Source::Local);
+        assert!(begun.elapsed() < PATIENCE, "{limiter:?}");
+    }
+    replica.hold_elections(false);
+    wait_for("its replica is elected", || {
+        cluster.owner(slot).id() != master.id()
+    });
+    // The decisions are the new master's, of which no breaker knows. That of the old one is never probed again.
+    while source().await != Source::Store || is_open(&limiter) {
+        assert!(begun.elapsed() < PATIENCE, "{limiter:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..50 {
+        assert_eq!(source().await, Source::Store);
+        assert!(!is_open(&limiter));
+    }
+}

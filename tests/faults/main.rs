@@ -6,12 +6,14 @@
 
 mod bounds;
 mod clock;
+mod crowd;
 mod drops;
 mod failover;
 mod flood;
 mod leases;
 mod load;
 mod network;
+mod outages;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod report;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate::Transaction;
+use tracing::instrument::WithSubscriber;
 
 use crate::{
     failover::replicated,
@@ -129,6 +130,41 @@ async fn master_that_is_a_replica_for_a_while_does_not_open_the_breaker() {
     report.assert_admitted(known, failed_over);
     report.assert_none_denied_wrongly();
     report.end([&server]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn url_of_a_replica_is_announced_once_and_shown() {
+    let (replica, master) = (Server::start(), Server::start());
+    follow(&replica, &master);
+    // It can be connected to.
+    let stack = Stack::with_deadline(replica.url(), LONG).await;
+    let mut ids = (0..).map(|number| format!("client{number}"));
+    let mut spend = async || {
+        let id = ids.next().unwrap();
+        let spent = spend(&stack.limiter, "local", &id);
+        spent.with_subscriber(stack.dispatch.clone()).await
+    };
+    let is_shown = || stack.limiter.stats().is_open.unwrap();
+    let begun = Instant::now();
+    while !is_shown() {
+        assert_eq!(spend().await, Answer::AllowedLocally);
+        assert!(begun.elapsed() < PATIENCE, "{stack:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..50 {
+        assert_eq!(spend().await, Answer::AllowedLocally);
+        assert!(is_shown());
+    }
+    assert_eq!((stack.opened(), stack.closed()), (1, 0), "{stack:?}");
+    replica
+        .command(&["REPLICAOF", "NO", "ONE"])
+        .expect_success();
+    while spend().await != Answer::Allowed || is_shown() {
+        assert!(begun.elapsed() < PATIENCE, "{stack:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!((stack.opened(), stack.closed()), (1, 1), "{stack:?}");
+    stack.end([&replica]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -619,6 +619,83 @@ async fn client_with_more_requests_than_may_be_in_flight_gets_no_more_than_any_l
     }
 }
 
+/// Sends so many batches at once, each of a charge that always fits and of a spend-only member. Returns the number of
+/// batches that pass, and of spend-only members that are charged.
+async fn flood_of_batches(
+    limit: Limit,
+    policy: FailurePolicy<Store>,
+    batches: usize,
+) -> [usize; 2] {
+    let limits = Limits::builder()
+        .limit("ample", Limit::per_hour(1_000_000).burst(1_000_000))
+        .limit("l", limit);
+    let limiter = Limiter::new(limits.build().unwrap(), policy.pay_back(0));
+    let spends = (0..batches).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            let ample = Transaction::new("ample", "client");
+            let spend_only = Transaction::new("l", "client").mode(Mode::SpendOnly);
+            let spent = limiter.spend_batch(&[ample, spend_only]).await.unwrap();
+            [spent.allowed(), spent.members()[1].allowed()]
+        })
+    });
+    let spends: Vec<_> = spends.collect();
+    let mut counts = [0, 0];
+    for spent in spends {
+        let spent = spent.await.unwrap();
+        for (count, passed) in counts.iter_mut().zip(spent) {
+            *count += usize::from(passed);
+        }
+    }
+    counts
+}
+
+#[tokio::test(start_paused = true)]
+async fn spend_only_members_of_simultaneous_batches_get_no_more_than_any_limit() {
+    let hour = Duration::from_secs(3600);
+    let tier = |limit| Tier::new(limit, hour).active(hour).cooldown(hour);
+    for limit in [5, 75, 150] {
+        let limits = [
+            Limit::per_hour(limit).burst(limit),
+            Limit::quota(limit, Per::Day),
+            Limit::tiers([tier(limit - 1), tier(1)]).unwrap(),
+            Limit::window(limit, hour),
+        ];
+        for (algorithm, each) in limits.into_iter().enumerate() {
+            for (ms, policy) in slow_stores() {
+                // Half of the batches neither ask the store nor wait.
+                let policy = policy.max_in_flight(25);
+                let counts = flood_of_batches(each.clone(), policy, 250).await;
+                assert_eq!(counts, [250, limit as usize], "{algorithm}, {ms} ms");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_four_requests_wait_for_each_that_may_ask_the_store() {
+    let store = Store::new(Fate::Hangs);
+    let limits = Limits::builder().limit("l", Limit::per_hour(100).burst(100));
+    let policy = FailurePolicy::new(store).max_in_flight(2);
+    let limiter = Limiter::new(limits.build().unwrap(), policy);
+    let [client, other] = ["client", "other"].map(|id| Transaction::new("l", id));
+    let waiting = (0..10).map(|_| limiter.spend(&client).boxed());
+    let mut waiting = futures_util::future::join_all(waiting);
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    for _ in 0..100 {
+        let decided = limiter.spend(&other).now_or_never().unwrap().unwrap();
+        assert!(decided.allowed() && decided.source() == Source::Local);
+    }
+    let decided = limiter.spend(&other).now_or_never().unwrap().unwrap();
+    assert!(!decided.allowed(), "a local decision counts");
+    assert!(
+        waiting
+            .await
+            .iter()
+            .all(|spent| spent.as_ref().unwrap().allowed())
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_their_turn_and_the_store_decides_them() {
     let store = Store::new(Fate::Takes(Duration::from_millis(10)));

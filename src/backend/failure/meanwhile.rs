@@ -63,7 +63,8 @@ impl Meanwhile {
         if let Some(denied) = self.denial(batch, undecided.as_ref())? {
             return Ok(denied);
         }
-        let decided = self.local.decide(batch, is_local, certain);
+        let others = |member: &Member<'_>| self.undecided.others(member, undecided.as_ref());
+        let decided = self.local.decide_beside(batch, is_local, others, certain);
         // Others count either this local charge or the undecided one.
         drop(undecided);
         decided

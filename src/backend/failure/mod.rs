@@ -77,8 +77,8 @@ use crate::{
 ///   the store decides the buckets of the others. The policy decides a batch over several masters as a whole if one
 ///   of them is down.
 /// - At most [`max_in_flight`](Self::max_in_flight) requests ask the store at the same time. Others wait for their turn, in
-///   order of arrival and within the deadline. A request is denied at once if its bucket would be used up by the requests
-///   that are still undecided.
+///   order of arrival and within the deadline. At most four times as many wait, and the policy decides any further request
+///   at once. A request is denied at once if its bucket would be used up by the requests that are still undecided.
 /// - A local decision counts the requests of the same bucket that the store has yet to decide as **spent**. So a client
 ///   gains nothing by sending more requests at once than the store can decide in time.
 /// - With [`OnFailure::Local`], a bounded memory in this process decides. It follows the decisions of the store, so

@@ -22,27 +22,65 @@ impl Local {
         is_meant: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
     ) -> Result<Option<Outcome>, BackendError> {
-        let members = batch.members.iter();
-        let raised = members.map(|member| {
-            let units = match is_meant(member) && member.mode.votes() {
-                true => undecided(member),
-                false => 0,
-            };
-            Member {
-                cost: member.cost.saturating_add(units),
-                min_cost: member.min_cost.saturating_add(units),
-                ..*member
-            }
-        });
-        let raised: SmallVec<[Member<'_>; 4]> = raised.collect();
-        let mut pairs = batch.members.iter().zip(&raised);
-        if pairs.all(|(member, raised)| member.cost == raised.cost) {
+        let votes = |member: &Member<'_>| is_meant(member) && member.mode.votes();
+        let Some(raised) = raised(batch, votes, undecided) else {
             return Ok(None);
-        }
+        };
         let checks = Batch::new(Operation::Check, &raised).at(batch.now);
         let checked = self.decide(&checks, is_meant, true)?;
         let denies = !checked.passes(&checks);
         Ok(denies.then(|| self.denial(batch, &raised, &checked)))
+    }
+
+    /// Decides a batch, but skips the members without a vote that would not fit if `undecided` units of their buckets were
+    /// spent.
+    pub(super) fn decide_beside(
+        &self,
+        batch: &Batch<'_>,
+        is_meant: impl Fn(&Member<'_>) -> bool,
+        undecided: impl Fn(&Member<'_>) -> u32,
+        certain: bool,
+    ) -> Result<Outcome, BackendError> {
+        let may_be_skipped =
+            |member: &Member<'_>| is_meant(member) && member.mode == Mode::SpendOnly;
+        let Some(mut members) = raised(batch, may_be_skipped, undecided) else {
+            return self.decide(batch, is_meant, certain);
+        };
+        let checks = Batch::new(Operation::Check, &members).at(batch.now);
+        let checked = self.decide(&checks, &is_meant, true)?;
+        let pairs = members.iter_mut().zip(batch.members);
+        for ((raised, member), answer) in pairs.zip(checked.answers()) {
+            *raised = match answer.passed || raised.cost == member.cost {
+                true => *member,
+                // A cost that never fits is skipped.
+                false => Member {
+                    cost: u32::MAX,
+                    min_cost: u32::MAX,
+                    ..*member
+                },
+            };
+        }
+        let rest = Batch {
+            members: &members,
+            ..*batch
+        };
+        let decided = self.decide(&rest, is_meant, certain)?;
+        match decided.passes(batch) {
+            true => Ok(self.with_skipped(batch, &members, decided)),
+            false => Ok(decided),
+        }
+    }
+
+    /// Returns an outcome in which the buckets of skipped members are used up.
+    fn with_skipped(&self, batch: &Batch<'_>, rest: &[Member<'_>], decided: Outcome) -> Outcome {
+        let now = decided.now;
+        let members = batch.members.iter().zip(rest).zip(decided.answers());
+        let answers = members.map(|((member, rest), answer)| match member.cost == rest.cost {
+            true => *answer,
+            false => used_up(member, &self.share.algorithm(member.algorithm), now),
+        });
+        let answers = answers.collect();
+        decided.with_answers(answers)
     }
 
     /// Returns the denial by a check with higher costs. Its figures are those of buckets that are used up.
@@ -61,6 +99,32 @@ impl Local {
         let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
         denial.decided_by(shares).by(Source::Local)
     }
+}
+
+/// Returns the members of a batch, with the `undecided` units added to the costs of those for which `is_meant` is true.
+/// Returns `None` if there are no such units.
+fn raised<'a>(
+    batch: &Batch<'a>,
+    is_meant: impl Fn(&Member<'_>) -> bool,
+    undecided: impl Fn(&Member<'_>) -> u32,
+) -> Option<SmallVec<[Member<'a>; 4]>> {
+    let members = batch.members.iter();
+    let raised = members.map(|member| {
+        let units = match is_meant(member) {
+            true => undecided(member),
+            false => 0,
+        };
+        Member {
+            cost: member.cost.saturating_add(units),
+            min_cost: member.min_cost.saturating_add(units),
+            ..*member
+        }
+    });
+    let raised: SmallVec<[Member<'_>; 4]> = raised.collect();
+    let mut pairs = batch.members.iter().zip(&raised);
+    pairs
+        .any(|(member, raised)| member.cost != raised.cost)
+        .then_some(raised)
 }
 
 /// Returns the denial of a member whose bucket is used up at `now`.

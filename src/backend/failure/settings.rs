@@ -44,7 +44,8 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets how many decisions the store may be asked for at the same time. With 0, it is never asked.
+    /// Sets how many decisions the store may be asked for at the same time. At most four times as many wait for their
+    /// turn. With 0, the store is never asked.
     #[must_use]
     pub fn max_in_flight(mut self, max_in_flight: usize) -> Self {
         self.in_flight = Slots::new(max_in_flight);

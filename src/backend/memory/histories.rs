@@ -218,6 +218,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        backend::memory::random_numbers::random_numbers,
         decision::Outcome,
         tiers::{Tier, Tiers},
         transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
@@ -513,13 +514,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it takes too long")]
     fn random_histories_stay_within_the_budget() {
-        let mut state = 1_u64;
-        let mut random = |n: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) % n
-        };
+        let mut random = random_numbers();
         let histories = Histories::new(3 * BYTES_PER_SHARD);
         let high = Tier::new(50, Duration::from_secs(60)).active(Duration::from_secs(3600));
         let prison = Tier::new(1, Tier::FOREVER).active(Tier::FOREVER);

@@ -90,17 +90,11 @@ impl HashChains {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::random_numbers::random_numbers, *};
 
     #[test]
     fn entries_are_found_whatever_is_added_and_removed() {
-        let mut state = 1_u64;
-        let mut random = |n: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) % n
-        };
+        let mut random = random_numbers();
         let (mut index, mut hashes) = (HashChains::default(), Vec::new());
         for round in 0..if cfg!(miri) { 300 } else { 10_000 } {
             // It grows in the first half of a thousand rounds. Many hashes are similar.

@@ -7,6 +7,8 @@ mod decide;
 mod histories;
 mod index;
 mod queue;
+#[cfg(test)]
+mod random_numbers;
 mod records;
 mod row;
 mod shard;

@@ -106,17 +106,11 @@ pub(super) fn narrow(n: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::random_numbers::random_numbers, *};
 
     #[test]
     fn least_key_comes_first_whatever_is_set_and_removed() {
-        let mut state = 1_u64;
-        let mut random = |n: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) % n
-        };
+        let mut random = random_numbers();
         let (mut queue, mut keys) = (Queue::default(), Vec::new());
         for _ in 0..if cfg!(miri) { 500 } else { 20_000 } {
             let (key, entry) = (random(50), usize::try_from(random(100)).unwrap());

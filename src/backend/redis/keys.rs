@@ -102,23 +102,20 @@ impl KeyForm {
 
     /// Returns the key of a member's bucket for logs and errors, without an id that is secret.
     pub(super) fn shown(&self, member: &Member<'_>) -> String {
-        if !member.secret {
-            return self.key(member);
+        match member.secret {
+            true => self.write(member, |key, _, _| key.push_str("<secret>")),
+            false => self.key(member),
         }
-        let mut key = String::new();
-        for part in &self.parts {
-            match part {
-                KeyPart::Text(text) => key.push_str(text),
-                KeyPart::Limit => append(&mut key, member.key.limit),
-                KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
-                KeyPart::Id | KeyPart::Tag => key.push_str("<secret>"),
-            }
-        }
-        key
     }
 
     /// Returns the key of a member's bucket.
     pub(super) fn key(&self, member: &Member<'_>) -> String {
+        self.write(member, |key, id, bytes| self.push_id(key, id, bytes))
+    }
+
+    /// Writes the key of a member's bucket. `push_id` appends an id or a tag, or so many bytes of its hash.
+    #[inline]
+    fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str, usize)) -> String {
         let mut key = String::with_capacity(64);
         for part in &self.parts {
             match part {
@@ -128,10 +125,10 @@ impl KeyForm {
                     LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
                 },
                 KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
-                KeyPart::Id => self.push_id(&mut key, member.key.id, 32),
+                KeyPart::Id => push_id(&mut key, member.key.id, 32),
                 KeyPart::Tag => {
                     let room = &mut None;
-                    self.push_id(&mut key, member.format.group(member.key.id, room), 8);
+                    push_id(&mut key, member.format.group(member.key.id, room), 8);
                 }
             }
         }

@@ -66,6 +66,7 @@ mod multi_slot;
 mod pulse;
 mod script;
 mod servers;
+mod slot_refund;
 mod spend;
 mod stored_reply;
 mod stored_tiers;

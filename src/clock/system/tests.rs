@@ -1,117 +1,23 @@
 //! The clock on counters that drift, begin again, stand still and leap.
 
+mod machine;
+
 use std::{
-    cell::Cell,
     sync::{
         Barrier,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
+use self::machine::{Machine, Stop};
 use super::*;
 use crate::{Limit, Limiter, Limits, MemoryBackend, Transaction};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
 const DAY: u64 = 86_400 * SECOND;
-
-/// A machine: a monotonic clock that is right, and a counter that drifts. Each reading of a clock takes a while.
-#[derive(Default)]
-struct Machine {
-    /// Nanoseconds since it was made.
-    now: AtomicU64,
-    /// The difference between the counter and the ticks that it has counted.
-    offset: AtomicI64,
-    reading: u64,
-    drift_ppm: i64,
-    /// The number of readings after which the thread is interrupted once.
-    interrupted: Option<u64>,
-    readings: AtomicU64,
-}
-
-impl Machine {
-    fn drifting(drift_ppm: i64) -> Self {
-        Self {
-            drift_ppm,
-            reading: 25,
-            ..Self::default()
-        }
-    }
-
-    fn pass(&self, nanoseconds: u64) {
-        self.now.fetch_add(nanoseconds, Ordering::SeqCst);
-    }
-
-    fn leap(&self, ticks: i64) {
-        self.offset.fetch_add(ticks, Ordering::SeqCst);
-    }
-
-    fn now(&self) -> u64 {
-        self.now.load(Ordering::SeqCst)
-    }
-
-    fn read(&self) -> u64 {
-        Stop::pass_reading();
-        let readings = self.readings.fetch_add(1, Ordering::SeqCst);
-        let is_interrupted = self
-            .interrupted
-            .is_some_and(|every| readings.is_multiple_of(every));
-        let wait = if is_interrupted { 8 * MILLISECOND } else { 0 };
-        let took = self.reading + wait;
-        self.now.fetch_add(took, Ordering::SeqCst) + took
-    }
-}
-
-/// A stop of this thread before one of its next readings, in which other threads go on.
-struct Stop {
-    /// The number of readings before it.
-    readings: u64,
-    others: Box<dyn FnOnce()>,
-}
-
-impl Stop {
-    thread_local!(static NEXT: Cell<Option<Stop>> = const { Cell::new(None) });
-
-    /// Makes a call that is stopped before its `nth` reading of a clock, and runs `others` meanwhile. Returns `None` if
-    /// the call has fewer readings.
-    fn during<T>(nth: u64, others: impl FnOnce() + 'static, call: impl FnOnce() -> T) -> Option<T> {
-        let (readings, others) = (nth, Box::new(others));
-        Self::NEXT.set(Some(Self { readings, others }));
-        let returned = call();
-        Self::NEXT.take().is_none().then_some(returned)
-    }
-
-    fn pass_reading() {
-        match Self::NEXT.take() {
-            Some(stop) if stop.readings == 0 => (stop.others)(),
-            Some(stop) => Self::NEXT.set(Some(Self {
-                readings: stop.readings - 1,
-                ..stop
-            })),
-            None => {}
-        }
-    }
-}
-
-/// Three ticks in a nanosecond, about.
-impl Clocks for Machine {
-    fn nominal(&self) -> u64 {
-        (1 << 32) / 3
-    }
-
-    fn counter(&self) -> u64 {
-        let now = i128::from(self.read());
-        let counted = 3 * (now + now * i128::from(self.drift_ppm) / 1_000_000);
-        let offset = self.offset.load(Ordering::SeqCst);
-        u64::try_from(counted + i128::from(offset)).unwrap()
-    }
-
-    fn monotonic(&self) -> u64 {
-        self.read()
-    }
-}
 
 /// Calls the clock in steps, and returns its greatest error in nanoseconds. It never steps back.
 fn run(clock: &Corrected<Machine>, steps: impl Iterator<Item = u64>) -> u64 {
@@ -226,10 +132,7 @@ fn it_never_runs_much_faster_than_the_counter() {
 
 #[test]
 fn threads_that_are_kept_waiting_between_the_clocks_do_not_mislead_it() {
-    let machine = Machine {
-        interrupted: Some(7),
-        ..Machine::drifting(36)
-    };
+    let machine = Machine::drifting(36).interrupted(7);
     let clock = Corrected::new(machine);
     let mut last = 0;
     for step in steps(10 * MILLISECOND, 600 * SECOND) {
@@ -250,10 +153,7 @@ fn threads_that_are_kept_waiting_between_the_clocks_do_not_mislead_it() {
 #[test]
 fn no_thread_sees_a_time_before_one_that_another_has_seen() {
     const ROUNDS: u64 = 50_000;
-    let machine = Machine {
-        reading: 20_000,
-        ..Machine::drifting(300)
-    };
+    let machine = Machine::drifting(300).reading(20_000);
     let clock = Corrected::new(machine);
     let latest = AtomicU64::new(0);
     let look = || {

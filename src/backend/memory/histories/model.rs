@@ -6,7 +6,10 @@ use super::{
     BYTES_PER_SHARD, Histories,
     tests::{NOW, SECOND, charge_window, check, print},
 };
-use crate::window::{Units, Window};
+use crate::{
+    backend::memory::random_numbers::random_numbers,
+    window::{Units, Window},
+};
 
 /// A history as the rule for replacing them sees it.
 struct NaiveHistory {
@@ -69,13 +72,7 @@ impl NaiveHistories {
 #[test]
 #[cfg_attr(miri, ignore = "it takes too long")]
 fn least_loss_goes_first_as_a_naive_model_says() {
-    let mut state = 1_u64;
-    let mut random = |n: u64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) % n
-    };
+    let mut random = random_numbers();
     // Different parts of these limits differ by more than a rank can be rounded.
     let limits = [(1, 60), (5, 900), (8, 600), (100, 300), (400, 3600)];
     let windows =
