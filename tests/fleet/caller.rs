@@ -22,9 +22,10 @@ use crate::{
     clock::ProcessClock,
     ledger::Bucket,
     limits::{self, Terms},
+    link,
     network::{SharedNetwork, lock},
     plan::{Ask, Call, Patience, Setup, Then},
-    record::{Admission, Decided, Record, SharedRecord},
+    record::{Admission, Decided, Owed, Record, SharedRecord},
     server::EPOCH,
 };
 
@@ -75,7 +76,7 @@ impl Caller {
         let transactions: Vec<_> = asked
             .map(|(ask, name)| call.transaction(ask, name))
             .collect();
-        let answered = self.ask(&call, &transactions).await;
+        let (answered, is_unsure) = link::watched(self.ask(&call, &transactions)).await;
         let ended = self.clock.world();
         let is_known = match &answered {
             None | Some(Err(LimiterError::Backend(BackendError::Unavailable(_)))) => false,
@@ -87,7 +88,14 @@ impl Caller {
             self.check_deadline(begun, ended);
         }
         match answered {
-            Ok(decided) => self.decided(&call, (begun, ended), &decided).await,
+            Ok(decided) => {
+                let owed = match is_unsure {
+                    _ if call.asks.len() > 1 && self.setup.servers > 1 => Owed::Perhaps,
+                    true => Owed::Never,
+                    false => Owed::Certainly,
+                };
+                self.decided(&call, (begun, ended), &decided, owed).await;
+            }
             Err(error) => self.failed(&call, ended, &error),
         }
     }
@@ -177,7 +185,13 @@ impl Caller {
         }
     }
 
-    async fn decided(&self, call: &Call, (begun, ended): (u64, u64), decided: &BatchDecision) {
+    async fn decided(
+        &self,
+        call: &Call,
+        (begun, ended): (u64, u64),
+        decided: &BatchDecision,
+        owed: Owed,
+    ) {
         let members = decided.members();
         if let Some(limited) = members.iter().find(|member| member.limited()) {
             let by = Decided::By(limited.source());
@@ -195,7 +209,7 @@ impl Caller {
             let at = decided_at(decision, begun, ended);
             let is_apart = members.len() > 1 && self.setup.servers > 1;
             let until = if is_apart { ended } else { at };
-            let place = self.admit(ask, decision, (at, until));
+            let place = self.admit(ask, decision, (at, until), owed);
             receipts.push((ask, place, decision.receipt()));
         }
         match call.then {
@@ -217,7 +231,7 @@ impl Caller {
         }
     }
 
-    fn admit(&self, ask: &Ask, decision: &Decision, (at, until): (u64, u64)) -> usize {
+    fn admit(&self, ask: &Ask, decision: &Decision, (at, until): (u64, u64), owed: Owed) -> usize {
         let mut record = self.record();
         let admissions = record.admissions.entry(bucket(ask)).or_default();
         admissions.push(Admission {
@@ -230,6 +244,7 @@ impl Caller {
             refunded_at: 0,
             refunding: 0,
             is_debit: ask.mode == Mode::Debit,
+            owed,
         });
         admissions.len() - 1
     }
@@ -342,7 +357,7 @@ impl Call {
 }
 
 /// When a decision was made, in the time of the simulation: while its call was under way.
-fn decided_at(decision: &Decision, begun: u64, ended: u64) -> u64 {
+pub(crate) fn decided_at(decision: &Decision, begun: u64, ended: u64) -> u64 {
     let Some(at) = decision.decided_at() else {
         return ended;
     };

@@ -31,7 +31,7 @@ pub(crate) fn setup(random: &mut Random) -> Setup {
             OnFailure::Refuse,
             OnFailure::Allow,
         ]),
-        max_in_flight: *random.pick(&[4096, 4096, 2]),
+        max_in_flight: *random.pick(&[4096, 4096, 2, 5]),
         max_waiting: *random.pick(&[0, 1, 2, 5, 1000]),
         limits: (0..limits)
             .map(|_| Named::any(random, stack.has_lease(), lines))

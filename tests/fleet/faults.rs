@@ -1,17 +1,19 @@
 //! Draws faults and deploys.
 
+use tollgate::transaction::Mode;
+
 use crate::{
     network::Way,
-    plan::{Event, Events, MILLI, Setup},
+    plan::{Ask, Call, Event, Events, MILLI, Patience, Setup, Then, Visit},
     random::Random,
     server::Health,
 };
 
 /// Draws faults of one kind or of all kinds.
 pub(crate) fn any(setup: &Setup, random: &mut Random, events: &mut Events) {
-    let kind = random.below(6);
+    let kind = random.below(8);
     match kind {
-        4 => return blinks(setup, random, events),
+        4 | 6 | 7 => return blinks(setup, random, events),
         5 => return ends(random, events),
         _ => {}
     }
@@ -112,7 +114,11 @@ impl Fault {
 
 /// Short outages of all servers, and answers that overtake each other in between.
 fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
-    let slowest = random.within(2, 45) * MILLI;
+    // Twice that is more than the deadline, or not.
+    let slowest = match random.one_in(2) {
+        true => random.within(2, 24) * MILLI,
+        false => random.within(24, 45) * MILLI,
+    };
     for process in 0..setup.processes {
         for server in 0..setup.servers {
             let way = Way {
@@ -122,9 +128,11 @@ fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
             events.push((0, Event::Way(process, server, way)));
         }
     }
+    let client = Client::any(setup, random);
     for _ in 0..random.within(2, 6) {
         let at = random.below(setup.end);
         let lasts = random.within(20, 300) * MILLI;
+        client.goes_on(random, (at, lasts), events);
         for server in 0..setup.servers {
             events.push((at, Event::Health(server, Health::Down)));
             events.push((at + lasts, Event::Health(server, Health::Up)));
@@ -132,15 +140,91 @@ fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
     }
 }
 
+/// A client that calls during outages and after them.
+struct Client {
+    process: usize,
+    place: usize,
+}
+
+impl Client {
+    /// If there is a limit whose debts last, it is one of that.
+    fn any(setup: &Setup, random: &mut Random) -> Self {
+        let is_slow = |place: &usize| setup.limits[*place].versions[0].is_slow();
+        let slow: Vec<_> = (0..setup.limits.len()).filter(is_slow).collect();
+        Self {
+            process: random.index(setup.processes),
+            place: match slow.is_empty() {
+                true => random.index(setup.limits.len()),
+                false => *random.pick(&slow),
+            },
+        }
+    }
+
+    /// Some calls are decided without the store. The answers to those after the outage can overtake the answer to the debit
+    /// for them.
+    fn goes_on(&self, random: &mut Random, (at, lasts): (u64, u64), events: &mut Events) {
+        for _ in 0..random.within(0, 8) {
+            events.push((at + random.below(lasts), self.call(false)));
+        }
+        // The breaker closes some time later.
+        let mut after = at + lasts + random.below(100) * MILLI;
+        for _ in 0..random.within(0, 30) {
+            after += random.within(1, 5) * MILLI;
+            events.push((after, self.call(!random.one_in(6))));
+        }
+    }
+
+    fn call(&self, is_check: bool) -> Event {
+        let ask = Ask {
+            place: self.place,
+            id: "0".to_owned(),
+            cost: 1,
+            mode: Mode::CheckAndSpend,
+        };
+        let call = Call {
+            asks: vec![ask],
+            is_check,
+            no_wait: false,
+            patience: Patience::Waits,
+            then: Then::Nothing,
+        };
+        Event::Call(self.process, call)
+    }
+}
+
 /// Runtimes that end when answers arrive, and so in the middle of what follows them.
 fn ends(random: &mut Random, events: &mut Events) {
     for _ in 0..random.within(10, 40) {
-        let (at, event) = random.pick(events).clone();
-        if let Event::Call(process, _) | Event::Visit(process, _) = event {
-            let at = at + random.within(1, 7) * MILLI;
-            events.push((at, Event::RuntimeEnds(process, random.index(6))));
-        }
+        let (at, event) = one_of(random, events);
+        let (Event::Call(process, _) | Event::Visit(process, _)) = event else {
+            continue;
+        };
+        // A bucket is leased from its third use.
+        let copies = random.below(5);
+        events.extend((1..=copies).map(|copy| (at + copy * 37, event.clone())));
+        let polls = *random.pick(&[0, 1, 1, 2, 3, 4]);
+        events.push(match random.one_in(3) {
+            true => {
+                let at = at + random.within(1, 7) * MILLI;
+                (at, Event::RuntimeEnds(process, polls))
+            }
+            false => (at + MILLI, Event::RuntimeEndsThen(process, polls)),
+        });
     }
+}
+
+/// Returns an event, mostly a call of several limits.
+fn one_of(random: &mut Random, events: &Events) -> (u64, Event) {
+    let mut picked = random.pick(events);
+    for _ in 0..3 {
+        if let Event::Call(_, Call { asks, .. }) | Event::Visit(_, Visit { asks, .. }) = &picked.1
+            && asks.len() > 1
+        {
+            break;
+        }
+        picked = random.pick(events);
+    }
+    picked.clone()
 }
 
 /// Reloads, and a rolling deploy: one process after the other.

@@ -42,6 +42,8 @@ pub(crate) struct Fleet {
     pub(crate) versions: Vec<Vec<(u64, usize)>>,
     /// When faults began that are published to let too much pass: to which process and to which server.
     pub(crate) incidents: Vec<(u64, Incident)>,
+    /// Processes whose runtimes end with the next answer, after so many polls.
+    ends: BTreeMap<usize, usize>,
     /// Processes that start again, and when.
     starts: BTreeMap<(u64, usize), usize>,
 }
@@ -103,6 +105,7 @@ impl Fleet {
             record: SharedRecord::default(),
             random,
             incidents: Vec::new(),
+            ends: BTreeMap::new(),
             starts: BTreeMap::new(),
         }
     }
@@ -147,7 +150,12 @@ impl Fleet {
             }
             process.run(until);
         }
-        lock(&self.network).deliver(until);
+        let answered = lock(&self.network).deliver(until);
+        for process in answered {
+            if let Some(polls) = self.ends.remove(&process) {
+                self.end_runtime(process, polls);
+            }
+        }
     }
 
     fn start_due(&mut self) {
@@ -178,7 +186,6 @@ impl Fleet {
     }
 
     fn happen(&mut self, event: &Event) {
-        let now = self.now;
         match event {
             Event::Call(process, call) => {
                 let call = call.clone();
@@ -206,10 +213,8 @@ impl Fleet {
             Event::Reload(process, version) => self.reload(*process, *version),
             Event::Kill(process, version, away) => self.kill(*process, *version, *away),
             Event::Pause(process, lasts) => self.pause(*process, *lasts),
-            Event::RuntimeEnds(process, polls) => {
-                self.incident(Incident::Runtime(*process));
-                self.processes[*process].end_runtime(now, *polls);
-            }
+            Event::RuntimeEnds(process, polls) => self.end_runtime(*process, *polls),
+            Event::RuntimeEndsThen(process, polls) => drop(self.ends.insert(*process, *polls)),
             Event::ClockLeaps(process, us) => {
                 self.incident(Incident::Clock);
                 self.processes[*process].clock.leap(*us);
@@ -305,6 +310,11 @@ impl Fleet {
             .insert((self.now + away.max(MILLI), place), version);
     }
 
+    fn end_runtime(&mut self, place: usize, polls: usize) {
+        self.incident(Incident::Runtime(place));
+        self.processes[place].end_runtime(self.now, polls);
+    }
+
     fn pause(&mut self, place: usize, lasts: u64) {
         let process = &mut self.processes[place];
         if !process.runs() {
@@ -319,6 +329,7 @@ impl Fleet {
 
     /// Ends all faults, and lets requests find out.
     fn heal(&mut self) {
+        self.ends.clear();
         {
             let mut network = lock(&self.network);
             for server in 0..network.servers.len() {

@@ -17,6 +17,10 @@ pub(crate) struct Account {
     /// Charges for local decisions, which are whole tokens, rounded up.
     pub(crate) debits: u64,
     pub(crate) resets: u64,
+    /// Debits of which nobody knows whether the store has charged them.
+    pub(crate) unsure_debits: u64,
+    /// What processes have been charged for their local decisions, or may have been, and in how many debits.
+    pub(crate) paid: (u64, u64),
 }
 
 /// The accounts of all buckets.
@@ -72,6 +76,25 @@ impl Ledger {
             }
         }
         charges
+    }
+
+    /// Records a call of which a process does not know whether it has reached the store.
+    pub(crate) fn unsure(&mut self, batch: &Batch<'_>) {
+        let debits = batch.members.iter();
+        for debit in debits.filter(|member| member.mode == Mode::Debit) {
+            self.of(bucket_of(debit)).unsure_debits += u64::from(debit.cost);
+        }
+    }
+
+    /// Records a debit that no client has asked for.
+    pub(crate) fn paid(&mut self, batch: &Batch<'_>) {
+        if let [debit] = batch.members
+            && batch.operation == Operation::Spend
+            && debit.mode == Mode::Debit
+        {
+            let paid = &mut self.of(bucket_of(debit)).paid;
+            *paid = (paid.0 + u64::from(debit.cost), paid.1 + 1);
+        }
     }
 
     /// Records a call that has not reached the store.

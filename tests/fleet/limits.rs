@@ -121,6 +121,19 @@ impl Terms {
         matches!(self, Self::Hourly { .. } | Self::FirstUse { .. })
     }
 
+    /// Whether it is a rate that gives back no more than a token per second.
+    pub(crate) fn is_slow(self) -> bool {
+        matches!(
+            self,
+            Self::Rate {
+                count: 1,
+                period: SECOND..,
+                max_wait: 0,
+                ..
+            }
+        )
+    }
+
     /// Whether both are decided by the same algorithm.
     pub(crate) fn is_like(self, other: Self) -> bool {
         std::mem::discriminant(&self.family()) == std::mem::discriminant(&other.family())
@@ -174,22 +187,25 @@ fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
         };
     }
     let span = random.within(5, 30) * 100_000;
-    match random.below(if lines { 7 } else { 6 }) {
+    match random.below(if lines { 8 } else { 7 }) {
         0 => rate(random.units(1, 12), random.units(1, 17), SECOND, 0),
         // So slow that a debt is still there at the next outage.
-        1 => rate(random.units(6, 30), 1, random.within(1, 6) * SECOND, 0),
-        2 => Terms::Window {
+        1 | 2 => {
+            let burst = random.units(6, 30) * if random.one_in(2) { 4 } else { 1 };
+            rate(burst, 1, random.within(1, 6) * SECOND, 0)
+        }
+        3 => Terms::Window {
             limit: random.units(1, 8),
             span,
         },
-        3 => Terms::Hourly {
+        4 => Terms::Hourly {
             quota: random.units(2, 12),
         },
-        4 => Terms::FirstUse {
+        5 => Terms::FirstUse {
             quota: random.units(2, 12),
             span,
         },
-        5 => Terms::Tiers {
+        6 => Terms::Tiers {
             limit: random.units(2, 8),
             span,
         },

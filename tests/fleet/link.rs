@@ -1,6 +1,7 @@
 //! What connects a process to the store.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fmt,
     sync::Arc,
@@ -18,7 +19,7 @@ use tollgate::{
 use crate::{
     clock::ProcessClock,
     ledger::bucket_of,
-    network::{Answer, SharedNetwork, lock},
+    network::{Delivered, SharedNetwork, lock},
 };
 
 /// The longest that a call takes without a deadline.
@@ -40,13 +41,68 @@ impl fmt::Debug for Link {
     }
 }
 
+tokio::task_local! {
+    /// Whether the store may have charged the call of this task although no answer said so.
+    static IS_UNSURE: Cell<bool>;
+}
+
+/// Makes a call, and returns whether the store may have charged it although no answer said so.
+pub(crate) async fn watched<T>(call: impl Future<Output = T>) -> (T, bool) {
+    let call = async {
+        let answer = call.await;
+        (answer, IS_UNSURE.with(Cell::get))
+    };
+    IS_UNSURE.scope(Cell::new(false), call).await
+}
+
+/// A call, until it has been answered or dropped.
+struct Asked<'a> {
+    network: &'a SharedNetwork,
+    batch: &'a Batch<'a>,
+    /// Whether the store may have charged it although no answer said so.
+    is_unsure: bool,
+    /// Whether no client has asked for it, and the store may have charged it.
+    is_own: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut network = lock(self.network);
+        if self.is_unsure {
+            let _ = IS_UNSURE.try_with(|is_unsure| is_unsure.set(true));
+            network.ledger.unsure(self.batch);
+        }
+        if self.is_own {
+            network.ledger.paid(self.batch);
+        }
+    }
+}
+
+/// An answer that has not been read yet.
+struct Awaited {
+    answer: oneshot::Receiver<Delivered>,
+    network: SharedNetwork,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok((_, charges)) = self.answer.try_recv() {
+            lock(&self.network).ledger.unheard(charges);
+        }
+    }
+}
+
 /// The places of the members that one server has.
 type Groups = BTreeMap<usize, Vec<usize>>;
 
 impl Link {
-    fn send(&self, server: usize, batch: &Batch<'_>) -> oneshot::Receiver<Answer> {
+    fn send(&self, server: usize, batch: &Batch<'_>) -> Awaited {
         let now = self.clock.world();
-        lock(&self.network).send(now, self.process, server, batch)
+        Awaited {
+            answer: lock(&self.network).send(now, self.process, server, batch),
+            network: Arc::clone(&self.network),
+        }
     }
 
     async fn call(&self, server: usize, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
@@ -141,6 +197,14 @@ impl Link {
         if all_passed {
             let others = self.spending(owned, false);
             let offered = self.call_all(Operation::Spend, owned, &others).await;
+            if offered.iter().any(Result::is_err) {
+                // The caller hears nothing of what was charged.
+                let heard = others.values().zip(&offered);
+                let heard = heard.filter_map(|(places, decided)| {
+                    Some((places.clone(), decided.as_ref().ok()?.clone()))
+                });
+                self.abandoned(owned, spent.iter().cloned().chain(heard).collect());
+            }
             spent.extend(collect(others, offered)?);
         }
         Ok(spent)
@@ -196,9 +260,9 @@ fn collect(
         .collect()
 }
 
-async fn answered(receiver: oneshot::Receiver<Answer>) -> Result<Outcome, BackendError> {
-    match time::timeout(PATIENCE, receiver).await {
-        Ok(Ok(answer)) => answer.map_err(BackendError::from),
+async fn answered(mut awaited: Awaited) -> Result<Outcome, BackendError> {
+    match time::timeout(PATIENCE, &mut awaited.answer).await {
+        Ok(Ok((answer, _))) => answer.map_err(BackendError::from),
         Ok(Err(_)) => Err(BackendError::unavailable("the connection was closed")),
         Err(late) => Err(BackendError::unavailable(late)),
     }
@@ -241,6 +305,25 @@ fn with_checks(batch: &Batch<'_>, checked: &Outcome, spent: Vec<Spent>) -> Outco
 #[async_trait]
 impl Backend for Link {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut asked = Asked {
+            network: &self.network,
+            batch,
+            is_unsure: batch.operation == Operation::Spend,
+            is_own: IS_UNSURE.try_with(|_| ()).is_err(),
+        };
+        let decided = self.decide(batch).await;
+        asked.is_unsure &= matches!(decided, Err(BackendError::Unavailable(_)));
+        asked.is_own &= matches!(decided, Ok(_) | Err(BackendError::Unavailable(_)));
+        decided
+    }
+
+    fn servers(&self) -> Option<&dyn Servers> {
+        self.is_cluster.then_some(self)
+    }
+}
+
+impl Link {
+    async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let groups = self.groups(batch);
         match (groups.len(), batch.operation) {
             (0, _) => Ok(Outcome::new(batch.now.unwrap_or_default(), [])),
@@ -254,10 +337,6 @@ impl Backend for Link {
                 merge(batch, &groups, decided)
             }
         }
-    }
-
-    fn servers(&self) -> Option<&dyn Servers> {
-        self.is_cluster.then_some(self)
     }
 }
 

@@ -39,11 +39,14 @@ impl Way {
 
 pub(crate) type Answer = Result<Outcome, Refusal>;
 
+/// An answer, and what the store has charged for it.
+pub(crate) type Delivered = (Answer, Charges);
+
 struct Request {
     process: usize,
     server: usize,
     batch: OwnedBatch,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<Delivered>,
 }
 
 enum Message {
@@ -51,7 +54,7 @@ enum Message {
     Reply {
         process: usize,
         server: usize,
-        to: oneshot::Sender<Answer>,
+        to: oneshot::Sender<Delivered>,
         answer: Box<Answer>,
         charges: Charges,
     },
@@ -70,7 +73,7 @@ pub(crate) struct Network {
     /// The requests that hung servers have read.
     unread: Vec<Request>,
     /// The callers that nobody answers.
-    silent: Vec<oneshot::Sender<Answer>>,
+    silent: Vec<oneshot::Sender<Delivered>>,
     sent: u64,
     numbers: u32,
     random: Random,
@@ -128,7 +131,7 @@ impl Network {
         process: usize,
         server: usize,
         batch: &Batch<'_>,
-    ) -> oneshot::Receiver<Answer> {
+    ) -> oneshot::Receiver<Delivered> {
         let (answer, receiver) = oneshot::channel();
         let request = Request {
             process,
@@ -158,8 +161,9 @@ impl Network {
         self.messages.keys().next().map(|(at, _)| *at)
     }
 
-    /// Lets everything arrive that is due.
-    pub(crate) fn deliver(&mut self, until: u64) {
+    /// Lets everything arrive that is due. Returns the processes that have received an answer.
+    pub(crate) fn deliver(&mut self, until: u64) -> Vec<usize> {
+        let mut answered = Vec::new();
         while let Some(((at, _), message)) = self.pop_due(until) {
             match message {
                 Message::Request(request) => self.arrive(at, request),
@@ -173,12 +177,14 @@ impl Network {
                     if answer.is_ok() {
                         self.decided[process][server] = Some(Instant::now());
                     }
-                    if to.send(*answer).is_err() {
-                        self.ledger.unheard(charges);
+                    match to.send((*answer, charges)) {
+                        Ok(()) => answered.push(process),
+                        Err((_, charges)) => self.ledger.unheard(charges),
                     }
                 }
             }
         }
+        answered
     }
 
     fn pop_due(&mut self, until: u64) -> Option<((u64, u64), Message)> {
@@ -242,7 +248,7 @@ impl Network {
             match message {
                 Message::Request(request) if request.server == server => {
                     request.batch.lend(|batch| self.ledger.not_executed(batch));
-                    let _ = request.answer.send(Err(Refusal::Lost));
+                    let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
                 }
                 Message::Reply {
                     server: from,
@@ -251,7 +257,7 @@ impl Network {
                     ..
                 } if from == server => {
                     self.ledger.unheard(charges);
-                    let _ = to.send(Err(Refusal::Lost));
+                    let _ = to.send((Err(Refusal::Lost), Charges::new()));
                 }
                 other => drop(self.messages.insert(key, other)),
             }
@@ -262,7 +268,7 @@ impl Network {
         self.unread = unread;
         for request in gone {
             request.batch.lend(|batch| self.ledger.not_executed(batch));
-            let _ = request.answer.send(Err(Refusal::Lost));
+            let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
         }
     }
 

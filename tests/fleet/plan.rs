@@ -138,6 +138,8 @@ pub(crate) enum Event {
     Pause(usize, u64),
     /// The runtime of a process ends after some of its tasks were polled, and its limiter goes on in another runtime.
     RuntimeEnds(usize, usize),
+    /// The same, once the next answer has arrived.
+    RuntimeEndsThen(usize, usize),
     /// The clock of a process leaps ahead. It never steps back.
     ClockLeaps(usize, u32),
     Health(usize, Health),

@@ -26,6 +26,16 @@ pub(crate) struct Admission {
     pub(crate) refunding: u32,
     /// Whether it was charged whatever was left.
     pub(crate) is_debit: bool,
+    pub(crate) owed: Owed,
+}
+
+/// Whether the store is owed a local decision: it is not if it may have charged it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    Certainly,
+    Never,
+    /// Nobody knows. Neither is a decision of the store owed.
+    Perhaps,
 }
 
 /// Who decided a call of a process, and when.
@@ -52,6 +62,8 @@ pub(crate) struct Record {
     pub(crate) unknown: HashMap<Bucket, u64>,
     /// Units of requests without an id, which are charged if that takes no wait.
     pub(crate) bad: HashMap<Bucket, u64>,
+    /// Units to which handlers have settled, one after the other. A settlement can go on in a task of its own.
+    pub(crate) settled: HashMap<Bucket, u64>,
     /// Calls that have not ended, and their units.
     pub(crate) open: HashMap<u64, Vec<(Bucket, u32)>>,
     /// For each process, who decided, in order of time.

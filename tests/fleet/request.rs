@@ -19,13 +19,12 @@ use tollgate::{
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    caller::{Caller, bucket},
+    caller::{Caller, bucket, decided_at},
     clock::ProcessClock,
     ledger::Bucket,
-    limits,
+    limits, link,
     plan::{Ask, Patience, Visit},
-    record::Admission,
-    server::EPOCH,
+    record::{Admission, Owed},
 };
 
 /// The layer of a process: a rule for each limit, for requests that name it in a header.
@@ -61,14 +60,19 @@ struct Handled {
 impl Caller {
     /// Sends a request, and records what has become of it.
     pub(crate) async fn visit(self, layer: RateLimitLayer, visit: Visit) {
+        let begun = self.clock.world();
         let most = |ask: &Ask| (bucket(ask), visit.most(ask));
         let units: Vec<(Bucket, u32)> = visit.asks.iter().map(most).collect();
         let key = self.record().begin(units.clone());
+        let settled: u64 = visit.settles.iter().copied().map(u64::from).sum();
+        for ask in &visit.asks {
+            *self.record().settled.entry(bucket(ask)).or_default() += settled;
+        }
         let handled = Handled {
             clock: Arc::clone(&self.clock),
             ..Handled::default()
         };
-        let head = answered(layer, &visit, &handled).await;
+        let (head, _) = link::watched(answered(layer, &visit, &handled)).await;
         let called_at = handled.called_at.get().copied();
         let status = head.as_ref().map(|head| head.status);
         let is_known = match (called_at.is_some(), status) {
@@ -82,7 +86,7 @@ impl Caller {
         self.record().end(key, is_known);
         if let Some(called_at) = called_at {
             for ask in &visit.asks {
-                self.admit_visit(&visit, ask, handled.assessment.get(), called_at);
+                self.admit_visit(&visit, ask, handled.assessment.get(), (begun, called_at));
             }
         }
     }
@@ -92,7 +96,7 @@ impl Caller {
         visit: &Visit,
         ask: &Ask,
         assessment: Option<&Assessment>,
-        called_at: u64,
+        (begun, called_at): (u64, u64),
     ) {
         let name = limits::name(ask.place);
         let assessed = assessment.and_then(|assessment| assessment.of(&*name));
@@ -102,9 +106,7 @@ impl Caller {
             return;
         }
         let now = self.clock.world();
-        let at = decision.and_then(Decision::decided_at);
-        let at = at.map_or(called_at, |at| at.as_micros().saturating_sub(EPOCH));
-        let at = at.min(called_at);
+        let at = decision.map_or(called_at, |decision| decided_at(decision, begun, called_at));
         // What is charged after a refund is a debit, which others may have gone before.
         let kept = visit.settles.iter().copied().chain([ask.cost]).min();
         let kept = kept.unwrap_or(ask.cost);
@@ -125,6 +127,7 @@ impl Caller {
             refunded_at: now,
             refunding: 0,
             is_debit: ask.mode == Mode::Debit,
+            owed: Owed::Perhaps,
         };
         let debit = Admission {
             units: settled - kept,

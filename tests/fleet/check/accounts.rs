@@ -1,5 +1,7 @@
 //! Nothing is charged that nobody was granted, apart from unknown outcomes.
 
+use tollgate::decision::Source;
+
 use super::{limit_of, problem};
 use crate::{
     fleet::{Fleet, Incident},
@@ -7,6 +9,7 @@ use crate::{
     limits::Terms,
     network::lock,
     plan::Stack,
+    record::{Admission, Owed},
 };
 
 pub(super) fn check(fleet: &Fleet) {
@@ -22,6 +25,7 @@ pub(super) fn check(fleet: &Fleet) {
         let account = lock(&fleet.network).ledger.get(&bucket);
         if account.resets == 0 && is_given_back(fleet, &bucket) {
             check_account(fleet, &bucket, account);
+            check_debits(fleet, &bucket, account);
         }
     }
 }
@@ -53,6 +57,11 @@ fn check_account(fleet: &Fleet, bucket: &Bucket, account: Account) {
     let (granted, unknown, bad) = {
         let record = fleet.record();
         let admissions = record.admissions.get(bucket).into_iter().flatten();
+        // What may have been charged before it was decided locally is not charged again.
+        let is_charged = |admission: &&Admission| {
+            admission.owed != Owed::Never || admission.source != Source::Local
+        };
+        let admissions = admissions.filter(is_charged);
         let granted = admissions.map(|admission| u64::from(admission.units - admission.refunded));
         let count = |units: Option<&u64>| units.copied().unwrap_or(0);
         let unknown = count(record.unknown.get(bucket));
@@ -65,6 +74,38 @@ fn check_account(fleet: &Fleet, bucket: &Bucket, account: Account) {
         let text = format!(
             "{bucket:?} is charged {} and refunded {}, of which {granted} were granted; lost {}, unknown {unknown}, debits {}",
             account.charged, account.refunded, account.lost, account.debits
+        );
+        problem(fleet, text);
+    }
+}
+
+/// What the store is owed is charged to it once.
+fn check_debits(fleet: &Fleet, bucket: &Bucket, account: Account) {
+    let [first, second] = limit_of(fleet, bucket).versions;
+    // Another version of a limit can have other tokens.
+    if first != second {
+        return;
+    }
+    let owed = {
+        let record = fleet.record();
+        let admissions = record.admissions.get(bucket).into_iter().flatten();
+        let owed = admissions.filter(|admission| match admission.owed {
+            Owed::Certainly => admission.source == Source::Local,
+            Owed::Perhaps => true,
+            Owed::Never => false,
+        });
+        let owed: u64 = owed.map(|admission| u64::from(admission.units)).sum();
+        let count = |units: Option<&u64>| units.copied().unwrap_or(0);
+        let others = [&record.unknown, &record.bad, &record.settled];
+        owed + others
+            .map(|units| count(units.get(bucket)))
+            .iter()
+            .sum::<u64>()
+    };
+    let (paid, debits) = account.paid;
+    if paid > owed + debits {
+        let text = format!(
+            "{bucket:?} is charged {paid} in {debits} debits for local decisions on {owed}"
         );
         problem(fleet, text);
     }

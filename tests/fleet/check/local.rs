@@ -8,7 +8,7 @@ use crate::{
     ledger::Bucket,
     limits::Terms,
     network::lock,
-    record::Admission,
+    record::{Admission, Owed},
 };
 
 /// A decision of the store is seen when its answer arrives, up to so many microseconds later.
@@ -58,20 +58,25 @@ fn applies(fleet: &Fleet, bucket: &Bucket) -> bool {
 fn exceeded(fleet: &Fleet, bucket: &Bucket, admissions: &[&Admission]) -> Option<String> {
     let named = limit_of(fleet, bucket);
     let (last, mut sum) = (admissions.last()?.at, 0);
+    // What may have been charged counts as charged. If it was not, that much of what the store charges later is not noticed.
+    let mut unnoticed = lock(&fleet.network).ledger.get(bucket).unsure_debits;
     for admission in admissions.iter().rev() {
         // A rate gives back what time may have given back already.
         if admission.kept() < admission.units && named.has_rate() {
             return None;
         }
         sum += u64::from(admission.kept());
+        if admission.source == Source::Local && admission.owed != Owed::Certainly {
+            unnoticed += u64::from(admission.kept());
+        }
         let length = last - admission.at;
         let most = match named.versions[0] {
             Terms::Window { span, .. } if length + LATE >= span => return None,
             Terms::Window { limit, .. } => u64::from(limit),
             terms => terms.most_within(length + LATE),
         };
-        if sum > most {
-            let span = (admission.at, last);
+        if sum > most + unnoticed {
+            let (span, most) = ((admission.at, last), most + unnoticed);
             return Some(format!(
                 "{bucket:?} is granted {sum} in {span:?}, the last one locally; at most {most}"
             ));
