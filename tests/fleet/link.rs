@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    fmt,
+    fmt, mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -178,6 +178,8 @@ impl Link {
     async fn spend_checked(&self, owned: &OwnedBatch) -> Result<Vec<Spent>, BackendError> {
         let votes = self.spending(owned, true);
         let voted = self.call_all(Operation::Spend, owned, &votes).await;
+        let mut confirmed = Confirmed::new(self, owned);
+        confirmed.add(&votes, &voted);
         let took = |decided: &Result<Outcome, BackendError>| {
             let answers = decided.as_ref().map(Outcome::answers);
             answers.is_ok_and(|answers| answers.iter().all(|answer| answer.passed()))
@@ -191,22 +193,15 @@ impl Link {
                 .map(|((server, places), _)| (*server, places.clone()))
                 .collect();
             self.call_all(Operation::Refund, owned, &back).await;
+            confirmed.spent.clear();
+            return collect(votes, voted);
         }
-        let all_passed = voted.iter().all(took);
         let mut spent = collect(votes, voted)?;
-        if all_passed {
-            let others = self.spending(owned, false);
-            let offered = self.call_all(Operation::Spend, owned, &others).await;
-            if offered.iter().any(Result::is_err) {
-                // The caller hears nothing of what was charged.
-                let heard = others.values().zip(&offered);
-                let heard = heard.filter_map(|(places, decided)| {
-                    Some((places.clone(), decided.as_ref().ok()?.clone()))
-                });
-                self.abandoned(owned, spent.iter().cloned().chain(heard).collect());
-            }
-            spent.extend(collect(others, offered)?);
-        }
+        let others = self.spending(owned, false);
+        let offered = self.call_all(Operation::Spend, owned, &others).await;
+        confirmed.add(&others, &offered);
+        spent.extend(collect(others, offered)?);
+        confirmed.spent.clear();
         Ok(spent)
     }
 
@@ -244,6 +239,33 @@ impl Link {
 
 /// The answer of a server for the members at some places.
 type Spent = (Vec<usize>, Outcome);
+
+/// What has been charged for a caller that has heard nothing yet, and may never do: another part fails, or its runtime ends.
+struct Confirmed<'a> {
+    link: &'a Link,
+    owned: &'a OwnedBatch,
+    spent: Vec<Spent>,
+}
+
+impl<'a> Confirmed<'a> {
+    fn new(link: &'a Link, owned: &'a OwnedBatch) -> Self {
+        let spent = Vec::new();
+        Self { link, owned, spent }
+    }
+
+    fn add(&mut self, groups: &Groups, decided: &[Result<Outcome, BackendError>]) {
+        let spent = groups.values().zip(decided);
+        let spent = spent
+            .filter_map(|(places, decided)| Some((places.clone(), decided.as_ref().ok()?.clone())));
+        self.spent.extend(spent);
+    }
+}
+
+impl Drop for Confirmed<'_> {
+    fn drop(&mut self) {
+        self.link.abandoned(self.owned, mem::take(&mut self.spent));
+    }
+}
 
 fn collect(
     groups: Groups,
