@@ -20,6 +20,9 @@ pub use self::{
     answer::Answer, batch_decision::BatchDecision, decision::Decision, outcome::Outcome,
     source::Source,
 };
-pub(crate) use self::{batch_decision::Decisions, result_label::ResultLabel};
+pub(crate) use self::{
+    batch_decision::{Decisions, strictest},
+    result_label::ResultLabel,
+};
 pub(crate) use crate::algorithm::{ClientFigures, State};
 pub use crate::algorithm::{Stored, StoredError};

@@ -18,6 +18,15 @@ pub(crate) enum OneOrMany<T> {
 }
 
 impl<T> OneOrMany<T> {
+    /// Creates an empty list for a number of items.
+    #[inline(always)]
+    pub(crate) fn for_items(items: usize) -> Self {
+        match items {
+            0 | 1 => Self::None,
+            _ => Self::Many(SmallVec::new()),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn push(&mut self, item: T) {
         match self {

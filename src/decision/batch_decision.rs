@@ -9,36 +9,31 @@ use super::decision::Decision;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchDecision {
     members: SmallVec<[Decision; 4]>,
-    strictest: Option<usize>,
 }
 
 impl BatchDecision {
     /// Adds the decision on the next member, in the members' order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, decision: Decision) {
-        if decision.votes && decision.limited() && self.is_outdone_by(&decision) {
-            self.strictest = Some(self.members.len());
-        }
         self.members.push(decision);
-    }
-
-    fn is_outdone_by(&self, decision: &Decision) -> bool {
-        self.strictest
-            .is_none_or(|i| decision.strictness(&self.members[i]).is_gt())
     }
 
     /// The decision on the whole batch: that of its strictest voting member, or [`Decision::NOT_LIMITED`] if no
     /// member with a limit has a vote.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        self.strictest
+        self.strictest()
             .map_or(&Decision::NOT_LIMITED, |i| &self.members[i])
     }
 
     /// Returns whether the request may proceed.
     #[must_use]
+    #[inline]
     pub fn allowed(&self) -> bool {
-        !self.decision().denied()
+        !self
+            .members
+            .iter()
+            .any(|member| member.votes && member.denied())
     }
 
     /// Returns the time that the request waits before it proceeds: the longest [delay](Decision::delay) of a member,
@@ -55,10 +50,10 @@ impl BatchDecision {
         self.members.iter().any(Decision::refunded)
     }
 
-    /// The index of the strictest member.
+    /// The index of the strictest voting member that has a limit; the first of several that are equal.
     #[must_use]
     pub fn strictest(&self) -> Option<usize> {
-        self.strictest
+        strictest(&self.members)
     }
 
     /// The decisions on all members, in their order.
@@ -68,13 +63,21 @@ impl BatchDecision {
     }
 }
 
+/// Returns the place of the strictest voting decision on a limit; the first of several that are equal.
+pub(crate) fn strictest(decisions: &[Decision]) -> Option<usize> {
+    let votes = |place: &usize| decisions[*place].votes && decisions[*place].limited();
+    let mut voting = (0..decisions.len()).filter(votes);
+    let first = voting.next()?;
+    Some(voting.fold(first, |strictest, place| {
+        let outdone = decisions[place].strictness(&decisions[strictest]);
+        if outdone.is_gt() { place } else { strictest }
+    }))
+}
+
 /// The decisions on the members of a batch.
 pub(crate) trait Decisions {
     /// In the members' order.
     fn members(&self) -> &[Decision];
-
-    /// Returns the strictest voting member, if there is one.
-    fn strictest(&self) -> Option<usize>;
 
     /// Returns whether the request may proceed.
     fn allowed(&self) -> bool;
@@ -83,10 +86,6 @@ pub(crate) trait Decisions {
 impl Decisions for BatchDecision {
     fn members(&self) -> &[Decision] {
         &self.members
-    }
-
-    fn strictest(&self) -> Option<usize> {
-        self.strictest
     }
 
     fn allowed(&self) -> bool {
@@ -99,11 +98,6 @@ impl Decisions for Decision {
     #[inline]
     fn members(&self) -> &[Decision] {
         slice::from_ref(self)
-    }
-
-    #[inline]
-    fn strictest(&self) -> Option<usize> {
-        (self.votes && self.limited()).then_some(0)
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{answer::Answer, circumstances::Circumstances, decision::Decision, source::Source};
 use crate::{
-    algorithm::{Action, Algorithm, Stored, View},
+    algorithm::{Action, Algorithm, Ask, State, Stored, View},
     clock::{InvalidNow, Timestamp},
     one_or_many::OneOrMany,
     transaction::{Batch, Member},
@@ -130,13 +130,9 @@ impl Outcome {
         stored: &mut [Stored],
     ) -> Result<Self, InvalidNow> {
         now.validate()?;
-        let outcome = {
-            let members = batch.members.iter().zip(&*stored);
-            let seen: SmallVec<[View<'_>; 4]> = members
-                .map(|(member, stored)| stored.see(member.algorithm, now))
-                .collect();
-            Self::judge(batch, now, &seen)
-        };
+        let outcome = Self::judge(batch, now, |place, member| {
+            stored[place].see(member.algorithm, now)
+        });
         let members = batch.members.iter().zip(outcome.answers());
         for ((member, answer), stored) in members.zip(stored) {
             stored.keep(member.algorithm, batch.action(member), answer.state, now);
@@ -144,33 +140,48 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Judges a batch at a valid `now`, by the state of each member's bucket.
+    /// Judges a batch at a valid `now`. `see` returns what is stored for a member, by its place. It is asked again for the
+    /// figures of a denied batch.
     #[inline(always)]
-    pub(crate) fn judge(batch: &Batch<'_>, now: Timestamp, seen: &[View<'_>]) -> Self {
-        debug_assert_eq!(batch.members.len(), seen.len());
-        let mut answers = OneOrMany::<Answer>::default();
-        let mut passes = true;
-        for (member, seen) in batch.members.iter().zip(seen) {
-            let answer = Answer::judged(seen.clone().judge(&batch.ask(member), now));
+    pub(crate) fn judge<'v>(
+        batch: &Batch<'v>,
+        now: Timestamp,
+        mut see: impl FnMut(usize, &Member<'v>) -> View<'v>,
+    ) -> Self {
+        // The answers are written where they stay.
+        let mut outcome = Self::of(now, OneOrMany::for_items(batch.members.len()));
+        let (mut passes, mut no_room) = (true, None);
+        for (place, member) in batch.members.iter().enumerate() {
+            let ask = batch.ask(member);
+            let answer = Answer::judged(see(place, member).judge(&ask, now));
             passes &= answer.passed || !batch.votes(member);
-            answers.push(answer);
-        }
-        let mut no_room = None;
-        if passes {
-            let mut members = batch.members.iter().zip(&*answers);
-            no_room = members.position(|(member, answer)| !has_room(batch.action(member), answer));
-        }
-        if !passes || no_room.is_some() {
-            let members = batch.members.iter().zip(seen);
-            for ((member, seen), answer) in members.zip(answers.iter_mut()) {
-                answer.state = seen.clone().untouched(&batch.ask(member), now);
-                answer.taken = None;
-                answer.passed &= member.mode.votes();
+            if !has_room(ask.action, &answer) {
+                no_room.get_or_insert(place);
             }
+            outcome.answers.push(answer);
         }
-        let mut outcome = Self::of(now, answers);
-        outcome.no_room = no_room;
+        outcome.no_room = no_room.filter(|_| passes);
+        if !passes || no_room.is_some() {
+            outcome.take_nothing(batch, |place, member, ask| {
+                see(place, member).untouched(ask, now)
+            });
+        }
         outcome
+    }
+
+    /// Shows the buckets of a denied batch as they are.
+    #[cold]
+    fn take_nothing<'v>(
+        &mut self,
+        batch: &Batch<'v>,
+        mut untouched: impl FnMut(usize, &Member<'v>, &Ask<'v>) -> State,
+    ) {
+        let answers = batch.members.iter().zip(self.answers.iter_mut());
+        for (place, (member, answer)) in answers.enumerate() {
+            answer.state = untouched(place, member, &batch.ask(member));
+            answer.taken = None;
+            answer.passed &= member.mode.votes();
+        }
     }
 
     #[cfg(feature = "failure-policy")]

@@ -12,7 +12,7 @@ use super::{
     verdicts::Verdicts,
 };
 use crate::{
-    decision::{Decision, ResultLabel},
+    decision::{Decision, ResultLabel, strictest},
     key::Missing,
     limit::Limits,
     limiter::LimiterError,
@@ -173,7 +173,7 @@ impl LayerConfig {
         let told = spent.denied;
         let told = told.or_else(|| spent.decisions.iter().position(would_deny));
         // A limit in shadow mode has no vote.
-        let told = told.or(spent.strictest);
+        let told = told.or_else(|| strictest(spent.decisions));
         let told = told.or_else(|| spent.decisions.iter().position(Decision::limited));
         if let Some(i) = told {
             let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);

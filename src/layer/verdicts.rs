@@ -1,16 +1,15 @@
 use std::time::Duration;
 
 use crate::{
-    decision::{Decision, Decisions},
+    decision::{Decision, Decisions, strictest},
     rule::Charge,
 };
 
-/// The charges of a request, their decisions, and the strictest one.
+/// The charges of a request, their decisions, and the one that denies it.
 #[derive(Clone, Copy)]
 pub(super) struct Verdicts<'a> {
     pub(super) charges: &'a [Charge],
     pub(super) decisions: &'a [Decision],
-    pub(super) strictest: Option<usize>,
     /// The index of the strictest decision, if it denies the request.
     pub(super) denied: Option<usize>,
 }
@@ -18,12 +17,15 @@ pub(super) struct Verdicts<'a> {
 impl<'a> Verdicts<'a> {
     #[inline(always)]
     pub(super) fn of(charges: &'a [Charge], decisions: &'a impl Decisions) -> Self {
-        let strictest = decisions.strictest();
+        let allowed = decisions.allowed();
+        let decisions = decisions.members();
         Self {
             charges,
-            decisions: decisions.members(),
-            strictest,
-            denied: strictest.filter(|_| !decisions.allowed()),
+            decisions,
+            denied: match allowed {
+                true => None,
+                false => strictest(decisions),
+            },
         }
     }
 

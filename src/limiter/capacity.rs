@@ -52,13 +52,20 @@ pub(crate) trait Capacity: Sized + 'static {
         members: &'m mut Self::Members<'a>,
     ) -> Result<Prepared<'m, 'a, Self>, Box<LimiterError>>;
 
+    /// Returns the decisions before any is made.
+    fn nothing() -> Self::Decided;
+
     /// Returns the decision of the only transaction.
     fn of_one(decision: Decision) -> Self::Decided;
 
     /// Gathers the decisions in the order of the transactions, from the outcome and from those decided without the
-    /// backend. Returns `None` if the outcome has an answer that is not one to its member.
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, others: &Self::Others)
-    -> Option<Self::Decided>;
+    /// backend, into `decided`. Returns whether each answer is one to its member.
+    fn gather(
+        batch: &Batch<'_>,
+        outcome: &Outcome,
+        others: &Self::Others,
+        decided: &mut Self::Decided,
+    ) -> bool;
 }
 
 /// One transaction.
@@ -88,12 +95,19 @@ impl Capacity for One {
     }
 
     #[inline(always)]
+    fn nothing() -> Decision {
+        Decision::NOT_LIMITED
+    }
+
+    #[inline(always)]
     fn of_one(decision: Decision) -> Decision {
         decision
     }
 
-    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &()) -> Option<Decision> {
-        outcome.decision(batch, 0, outcome.passes(batch))
+    #[inline(always)]
+    fn gather(batch: &Batch<'_>, outcome: &Outcome, (): &(), decided: &mut Decision) -> bool {
+        let decision = outcome.decision(batch, 0, outcome.passes(batch));
+        decision.map(|decision| *decided = decision).is_some()
     }
 }
 
@@ -134,19 +148,25 @@ impl Capacity for Many {
         Ok(Prepared::Decided(decided))
     }
 
+    #[inline(always)]
+    fn nothing() -> BatchDecision {
+        BatchDecision::default()
+    }
+
     fn of_one(decision: Decision) -> BatchDecision {
         let mut decided = BatchDecision::default();
         decided.push(decision);
         decided
     }
 
+    #[inline(always)]
     fn gather(
         batch: &Batch<'_>,
         outcome: &Outcome,
         others: &Self::Others,
-    ) -> Option<BatchDecision> {
+        decided: &mut BatchDecision,
+    ) -> bool {
         let passes = outcome.passes(batch);
-        let mut decided = BatchDecision::default();
         let mut answers_all = true;
         in_order(batch.members.len(), others, |part| {
             let decision = match part {
@@ -158,16 +178,20 @@ impl Capacity for Many {
                 None => answers_all = false,
             }
         });
-        answers_all.then_some(decided)
+        answers_all
     }
 }
 
 /// Merges members and others into the order of the transactions. Members are passed as their index, others as they are.
+#[inline(always)]
 fn in_order(
     members: usize,
     others: &[(usize, NoMember)],
     mut take: impl FnMut(Result<usize, NoMember>),
 ) {
+    if others.is_empty() {
+        return (0..members).for_each(|member| take(Ok(member)));
+    }
     let mut next = others.iter().peekable();
     let mut left_out = 0;
     for place in 0..members + others.len() {

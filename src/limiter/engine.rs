@@ -195,7 +195,7 @@ impl Limiter {
 
 /// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request is
 /// not allowed.
-#[inline(never)]
+#[inline(always)]
 fn finish<C: Capacity>(
     recorder: &DecisionRecorder<'_>,
     transactions: C::Transactions<'_>,
@@ -203,18 +203,29 @@ fn finish<C: Capacity>(
     outcome: &Outcome,
     others: &C::Others,
 ) -> Result<C::Decided, LimiterError> {
-    let broken = match outcome.no_room() {
-        _ if !outcome.answers_all(batch) => wrong_number(batch, outcome).into(),
-        Some(member) => LimiterError::no_room(&batch.members[member]),
-        None => match C::gather(batch, outcome, others) {
-            Some(decided) => return Ok(recorder.recorded(transactions, decided)),
-            None => BackendError::unavailable(
-                "the backend answered another batch: it has figures of another algorithm",
-            )
-            .into(),
-        },
-    };
-    Err(recorder.failed(transactions, broken))
+    let mut decided = C::nothing();
+    if !outcome.answers_all(batch) || outcome.no_room().is_some() {
+        return Err(recorder.failed(transactions, broken(batch, outcome)));
+    }
+    if !C::gather(batch, outcome, others, &mut decided) {
+        return Err(recorder.failed(transactions, of_another_batch()));
+    }
+    recorder.record(transactions, &decided);
+    Ok(decided)
+}
+
+#[cold]
+fn broken(batch: &Batch<'_>, outcome: &Outcome) -> LimiterError {
+    match outcome.no_room() {
+        Some(member) if outcome.answers_all(batch) => LimiterError::no_room(&batch.members[member]),
+        _ => wrong_number(batch, outcome).into(),
+    }
+}
+
+#[cold]
+fn of_another_batch() -> LimiterError {
+    let error = "the backend answered another batch: it has figures of another algorithm";
+    BackendError::unavailable(error).into()
 }
 
 #[cold]

@@ -47,10 +47,20 @@ impl<'a> DecisionRecorder<'a> {
         transactions: impl Transactions<'t>,
         decisions: D,
     ) -> D {
-        if self.listens() {
-            record_spend(self.limits, transactions.recorded(), &decisions);
-        }
+        self.record(transactions, &decisions);
         decisions
+    }
+
+    /// Records the decisions.
+    #[inline(always)]
+    pub(super) fn record<'t>(
+        &self,
+        transactions: impl Transactions<'t>,
+        decisions: &impl Decisions,
+    ) {
+        if self.listens() {
+            record_spend(self.limits, transactions.recorded(), decisions);
+        }
     }
 
     /// Records an error, and returns it.

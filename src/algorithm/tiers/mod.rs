@@ -54,6 +54,9 @@ mod tier;
 mod tiers;
 mod view;
 
+pub(crate) use self::tier::Span;
+#[cfg(feature = "redis")]
+pub(crate) use self::view::TierView;
 #[cfg(feature = "redis")]
 pub(crate) use self::view::TierWindow;
 pub use self::{
@@ -64,4 +67,3 @@ pub use self::{
     tiers::{Tiers, TiersError},
     view::TierSnapshot,
 };
-pub(crate) use self::{tier::Span, view::TierView};

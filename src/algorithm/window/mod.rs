@@ -28,9 +28,14 @@ mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
+#[cfg(feature = "failure-policy")]
+pub(crate) use self::change::Change;
+#[cfg(any(test, feature = "failure-policy"))]
+pub(crate) use self::counting::WindowCharge;
 #[cfg(feature = "redis")]
 pub(crate) use self::view::Sample;
-pub(crate) use self::{change::Change, counting::WindowCharge, view::WindowView};
+#[cfg(feature = "redis")]
+pub(crate) use self::view::WindowView;
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{
     histories::{Histories, LockedRecords},
     shard::Shards,
-    table::Table,
+    table::{BucketSlot, Table},
 };
 use crate::{
     algorithm::{Action, RowValue, View},
@@ -25,11 +25,19 @@ pub(super) struct LockedBuckets<'a> {
     histories: Guards<LockedRecords<'a>>,
 }
 
+/// What was found in a row.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FoundRow {
+    pub(super) value: RowValue,
+    slot: Option<BucketSlot>,
+}
+
 /// Locked shards with their numbers.
 type Guards<T> = SmallVec<[(usize, T); 4]>;
 
 impl<'a> LockedBuckets<'a> {
     /// Locks the shards of all members.
+    #[inline(always)]
     pub(super) fn new(
         rows: &'a Shards<Table>,
         histories: &'a Histories,
@@ -51,37 +59,55 @@ impl<'a> LockedBuckets<'a> {
         }
     }
 
-    /// Returns the stored state of a member's bucket.
-    pub(super) fn see<'b>(&'b self, member: &Member<'b>, now: Timestamp) -> View<'b> {
+    /// Returns the stored state of a member's bucket. If it is in a row, `found` receives that.
+    #[inline(always)]
+    pub(super) fn see<'b>(
+        &'b self,
+        member: &Member<'b>,
+        now: Timestamp,
+        found: &mut FoundRow,
+    ) -> View<'b> {
         let print = &member.fingerprint;
         if member.algorithm.fits_row() {
-            let shard = position(&self.rows, self.all_rows.of(print));
-            return member.algorithm.see_row(self.rows[shard].1.get(print), now);
+            let (value, slot) = self.rows[self.row(member)].1.look(print);
+            *found = FoundRow { value, slot };
+            return member.algorithm.see_row(value, now);
         }
         let shard = position(&self.histories, self.all_histories.of(print));
         self.histories[shard].1.see(member, now)
     }
 
-    /// Stores the decision on a member's bucket.
+    /// Stores the decision on a member's bucket, which was found in this row, if it is in one.
+    #[inline(always)]
     pub(super) fn write(
         &mut self,
         action: Action,
         member: &Member<'_>,
         answer: &Answer,
+        found: FoundRow,
         now: Timestamp,
     ) {
         let print = &member.fingerprint;
-        if member.algorithm.fits_row() {
-            let shard = position(&self.rows, self.all_rows.of(print));
-            let rows = &mut self.rows[shard].1;
-            let (value, place) = rows.look(print);
-            if let Some(value) = changed(value, action, member, answer, now) {
-                rows.put(place, print, value, now);
-            }
-        } else {
+        if !member.algorithm.fits_row() {
             let shard = position(&self.histories, self.all_histories.of(print));
-            self.histories[shard].1.write(action, member, answer, now);
+            return self.histories[shard].1.write(action, member, answer, now);
         }
+        let Some(value) = changed(found.value, action, member, answer, now) else {
+            return;
+        };
+        let row = self.row(member);
+        let rows = &mut self.rows[row].1;
+        // A change of another bucket in this shard may have moved it.
+        let slot = match found.slot.filter(|slot| rows.has(*slot, print)) {
+            Some(slot) => Some(slot),
+            None => rows.look(print).1,
+        };
+        rows.put(slot, print, value, now);
+    }
+
+    #[inline(always)]
+    fn row(&self, member: &Member<'_>) -> usize {
+        position(&self.rows, self.all_rows.of(&member.fingerprint))
     }
 }
 
@@ -105,15 +131,23 @@ pub(super) fn changed(
 type Numbers = SmallVec<[usize; 4]>;
 
 /// Locks shards in ascending order, each once.
+#[inline(always)]
 fn lock<T>(mut shards: Numbers, lock: impl Fn(usize) -> T) -> Guards<T> {
-    shards.sort_unstable();
-    shards.dedup();
-    shards
-        .into_iter()
-        .map(|shard| (shard, lock(shard)))
-        .collect()
+    let mut guards = Guards::new();
+    if shards.len() > 1 {
+        shards.sort_unstable();
+        shards.dedup();
+    }
+    for shard in shards {
+        guards.push((shard, lock(shard)));
+    }
+    guards
 }
 
+#[inline(always)]
 fn position<T>(guards: &Guards<T>, shard: usize) -> usize {
-    guards.partition_point(|(locked, _)| *locked < shard)
+    match guards.len() {
+        1 => 0,
+        _ => guards.partition_point(|(locked, _)| *locked < shard),
+    }
 }

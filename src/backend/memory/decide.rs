@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use super::{
     MemoryBackend,
-    batch::{LockedBuckets, changed},
+    batch::{FoundRow, LockedBuckets, changed},
 };
 use crate::{
-    algorithm::{Algorithm, RowValue, View},
+    algorithm::{Algorithm, RowValue},
     backend::BackendError,
     clock::{Clock, Timestamp},
     decision::{Answer, Outcome},
@@ -140,18 +140,19 @@ impl MemoryBackend {
         Outcome::of_action(now, batch.action(member), answer)
     }
 
+    /// Locks the buckets of all members, judges each, and stores all changes or none.
     fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
+        let mut found: SmallVec<[FoundRow; 4]> = SmallVec::new();
+        found.resize(batch.members.len(), FoundRow::default());
         let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
-        let outcome = {
-            let members = batch.members.iter();
-            let seen: SmallVec<[View<'_>; 4]> =
-                members.map(|member| locked.see(member, now)).collect();
-            Outcome::judge(batch, now, &seen)
-        };
-        // A denial writes nothing.
+        let outcome = Outcome::judge(batch, now, |place, member| {
+            locked.see(member, now, &mut found[place])
+        });
+        // A denial writes nothing, and an attack is mostly denials.
         if outcome.passes(batch) {
-            for (member, answer) in batch.members.iter().zip(outcome.answers()) {
-                locked.write(batch.action(member), member, answer, now);
+            let members = batch.members.iter().zip(outcome.answers());
+            for ((member, answer), found) in members.zip(&found) {
+                locked.write(batch.action(member), member, answer, *found, now);
             }
         }
         drop(locked);

@@ -268,7 +268,7 @@ mod tests {
         let member = Member::known(key, print, &algorithm, cost, Mode::CheckAndSpend);
         let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
         let mut records = histories.lock(histories.of(&print));
-        let outcome = Outcome::judge(&batch, now, &[records.see(&member, now)]);
+        let outcome = Outcome::judge(&batch, now, |_, member| records.see(member, now));
         let answer = outcome.answers()[0];
         records.write(batch.action(&member), &member, &answer, now);
         drop(records);

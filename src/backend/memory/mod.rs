@@ -20,7 +20,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 #[cfg(feature = "failure-policy")]
-use self::batch::LockedBuckets;
+use self::batch::{FoundRow, LockedBuckets};
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
 #[cfg(feature = "failure-policy")]
@@ -216,7 +216,9 @@ impl MemoryBackend {
         now: Timestamp,
     ) {
         let members = std::slice::from_ref(member);
-        LockedBuckets::new(&self.rows, &self.histories, members).write(action, member, answer, now);
+        let mut locked = LockedBuckets::new(&self.rows, &self.histories, members);
+        locked.write(action, member, answer, FoundRow::default(), now);
+        drop(locked);
         self.histories.trim(members, now);
     }
 

@@ -64,6 +64,7 @@ impl Table {
     }
 
     /// Returns the stored value of a bucket.
+    #[cfg(test)]
     pub(super) fn get(&self, print: &Fingerprint) -> RowValue {
         self.look(print).0
     }
@@ -79,6 +80,13 @@ impl Table {
             Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row: first, slot })),
             None => self.look_in_second(print, first),
         }
+    }
+
+    /// Returns whether a bucket is at a place.
+    #[inline]
+    pub(super) fn has(&self, place: BucketSlot, print: &Fingerprint) -> bool {
+        let row = self.rows.get(place.row);
+        row.is_some_and(|row| row.0[place.slot].is_of(print))
     }
 
     #[inline]

@@ -8,7 +8,6 @@ use super::{
     stored_reply::StoredReply,
 };
 use crate::{
-    algorithm::View,
     clock::{InvalidNow, Timestamp},
     decision::Outcome,
     transaction::{Batch, Operation},
@@ -84,10 +83,8 @@ pub(super) fn judge(
     now: Timestamp,
     found: &[StoredReply],
 ) -> Result<Outcome, InvalidNow> {
-    let members = batch.members.iter().zip(found);
-    let seen: SmallVec<[View<'_>; 4]> = members
-        .map(|(member, found)| found.see(member, now))
-        .collect();
     now.validate()?;
-    Ok(Outcome::judge(batch, now, &seen))
+    Ok(Outcome::judge(batch, now, |place, member| {
+        found[place].see(member, now)
+    }))
 }
