@@ -144,10 +144,23 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// Whether a version of it has a line.
+    pub(crate) fn has_line(&self) -> bool {
+        self.versions.iter().any(|terms| terms.has_line())
+    }
+
     /// Whether a version of it is a rate.
     pub(crate) fn has_rate(&self) -> bool {
         let is_rate = |terms: &Terms| matches!(terms, Terms::Rate { .. });
         self.versions.iter().any(is_rate)
+    }
+
+    /// A limit with a line, which no deploy changes.
+    pub(crate) fn with_line(random: &mut Random) -> Self {
+        Self {
+            versions: [line(random); 2],
+            lease: None,
+        }
     }
 
     pub(crate) fn any(random: &mut Random, leases: bool, lines: bool) -> Self {
@@ -166,6 +179,11 @@ impl Named {
     }
 }
 
+fn line(random: &mut Random) -> Terms {
+    let max_wait = random.within(1, 10) * 100_000;
+    rate(random.units(1, 4), random.units(5, 20), SECOND, max_wait)
+}
+
 fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
     if is_leased {
         return match random.below(3) {
@@ -174,7 +192,7 @@ fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
         };
     }
     let span = random.within(5, 30) * 100_000;
-    match random.below(if lines { 7 } else { 6 }) {
+    match random.below(if lines { 8 } else { 6 }) {
         0 => rate(random.units(1, 12), random.units(1, 17), SECOND, 0),
         // So slow that a debt is still there at the next outage.
         1 => rate(random.units(6, 30), 1, random.within(1, 6) * SECOND, 0),
@@ -193,10 +211,7 @@ fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
             limit: random.units(2, 8),
             span,
         },
-        _ => {
-            let max_wait = random.within(1, 10) * 100_000;
-            rate(random.units(1, 4), random.units(5, 20), SECOND, max_wait)
-        }
+        _ => line(random),
     }
 }
 
