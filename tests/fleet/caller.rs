@@ -1,6 +1,7 @@
 //! The callers of a process.
 
 use std::{
+    collections::BTreeSet,
     future::{Future, poll_fn},
     pin::pin,
     sync::{Arc, MutexGuard, PoisonError},
@@ -148,7 +149,7 @@ impl Caller {
             Err(_) => Decided::Nobody,
         };
         let (mut record, now) = (self.record(), self.clock.world());
-        record.decided(self.process, now, by);
+        record.decided(self.process, &[server], now, by);
         if is_late && by != Decided::By(Source::Store) {
             let process = self.process;
             record.problem(format!(
@@ -175,10 +176,19 @@ impl Caller {
             })
     }
 
+    /// The servers that have the buckets of a call.
+    fn servers(&self, call: &Call) -> Vec<usize> {
+        let network = lock(&self.network);
+        let servers = call.asks.iter().map(|ask| network.server_of(&ask.id));
+        servers.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     fn failed(&self, call: &Call, at: u64, error: &LimiterError) {
         let mut record = self.record();
         match error {
-            LimiterError::Backend(_) => record.decided(self.process, at, Decided::Nobody),
+            LimiterError::Backend(_) => {
+                record.decided(self.process, &self.servers(call), at, Decided::Nobody);
+            }
             // A reload can lower a limit below the cost of a call.
             LimiterError::CostAboveBurst { .. } | LimiterError::NoRoomForDebit { .. } => {}
             error => record.problem(format!("{call:?} is an error: {error}")),
@@ -195,7 +205,8 @@ impl Caller {
         let members = decided.members();
         if let Some(limited) = members.iter().find(|member| member.limited()) {
             let by = Decided::By(limited.source());
-            self.record().decided(self.process, ended, by);
+            let servers = self.servers(call);
+            self.record().decided(self.process, &servers, ended, by);
         }
         let mut receipts = Vec::new();
         for (ask, decision) in call.asks.iter().zip(members) {

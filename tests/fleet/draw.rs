@@ -16,13 +16,17 @@ pub(crate) fn setup(random: &mut Random) -> Setup {
         _ => 1 + random.index(3),
     };
     let lines = random.one_in(3);
-    let limits = 1 + random.index(3);
+    let is_crowded = stack != Stack::Memory && random.one_in(6);
+    let limits = 1 + random.index(3) + usize::from(is_crowded);
     let of = u32::try_from(processes).expect("there are few");
-    let has_skew = random.one_in(5);
     Setup {
         processes,
-        servers: *random.pick(&[1, 1, 2, 3]),
+        servers: match is_crowded {
+            true => 1,
+            false => *random.pick(&[1, 1, 2, 3]),
+        },
         stack,
+        is_crowded,
         share: if random.one_in(3) { (1, of) } else { (1, 1) },
         on_failure: *random.pick(&[
             OnFailure::Local,
@@ -34,16 +38,24 @@ pub(crate) fn setup(random: &mut Random) -> Setup {
         max_in_flight: *random.pick(&[4096, 4096, 2, 5]),
         max_waiting: *random.pick(&[0, 1, 2, 5, 1000]),
         limits: (0..limits)
-            .map(|_| Named::any(random, stack.has_lease(), lines))
-            .collect(),
-        ahead: (0..processes)
-            .map(|_| match has_skew {
-                true => i64::try_from(random.below(4_000_000)).expect("it is small") - 2_000_000,
-                false => 0,
+            .map(|place| match is_crowded && place == 0 {
+                true => Named::with_line(random),
+                false => Named::any(random, stack.has_lease(), lines),
             })
             .collect(),
+        ahead: ahead(random, processes),
         end: random.within(1_000, 4_000) * MILLI,
     }
+}
+
+/// Draws how far the clocks of processes are ahead.
+fn ahead(random: &mut Random, processes: usize) -> Vec<i64> {
+    let has_skew = random.one_in(5);
+    let ahead = |_| match has_skew {
+        true => i64::try_from(random.below(4_000_000)).expect("it is small") - 2_000_000,
+        false => 0,
+    };
+    (0..processes).map(ahead).collect()
 }
 
 /// What the clients of a fleet are like.
@@ -52,10 +64,14 @@ struct Clients {
     /// How many there are.
     ids: usize,
     have_refunds: bool,
+    /// Whether some refund without a receipt. That loosens the bounds.
+    have_plain: bool,
     /// Whether some leave before they are answered.
     leave: bool,
     /// Whether some use the layer.
     visit: bool,
+    /// One in so many requests through the layer is a burst. Lines are for bursts.
+    bursts: u64,
 }
 
 /// Draws calls and requests.
@@ -64,8 +80,10 @@ pub(crate) fn calls(setup: &Setup, random: &mut Random, events: &mut Events) {
     let clients = Clients {
         ids: *random.pick(&[1, 2, 4]),
         have_refunds: random.one_in(2),
+        have_plain: random.one_in(3),
         leave: random.one_in(3),
-        visit: random.one_in(2),
+        visit: setup.is_crowded || random.one_in(2),
+        bursts: if setup.is_crowded { 4 } else { 12 },
     };
     if setup.stack == Stack::Memory && random.one_in(2) {
         let place = random.index(setup.limits.len());
@@ -78,7 +96,7 @@ pub(crate) fn calls(setup: &Setup, random: &mut Random, events: &mut Events) {
         let (event, copies) = match is_visit {
             true => {
                 let visit = Event::Visit(process, visit(setup, random, clients));
-                (visit, copies(random, 12, 60))
+                (visit, copies(random, clients.bursts, 60))
             }
             false => {
                 let call = Event::Call(process, call(setup, random, clients));
@@ -121,7 +139,7 @@ fn call(setup: &Setup, random: &mut Random, clients: Clients) -> Call {
     };
     let mut then = match random.below(6) {
         0 | 1 if clients.have_refunds => Then::Receipt(random.below(800) * MILLI, random.one_in(2)),
-        2 if clients.have_refunds && random.one_in(3) => Then::Plain(random.below(300) * MILLI),
+        2 if clients.have_plain && clients.have_refunds => Then::Plain(random.below(300) * MILLI),
         _ => Then::Nothing,
     };
     if let [only] = &mut asks[..]
@@ -159,14 +177,22 @@ fn visit(setup: &Setup, random: &mut Random, clients: Clients) -> Visit {
         let mut versions = setup.limits[ask.place].versions.into_iter();
         versions.any(|terms| terms.has_tiers())
     };
-    let settles = match random.one_in(3) && !asks.iter().any(has_tiers) {
+    let often = if setup.is_crowded { 2 } else { 1 };
+    let settles = match random.one_in(4 / often) && !asks.iter().any(has_tiers) {
         true => (0..random.within(1, 3))
             .map(|_| random.units(0, 6))
             .collect(),
         false => Vec::new(),
     };
+    let is_bad = asks.len() > 1 && random.one_in(6 / often);
+    if is_bad && random.one_in(2) {
+        for ask in &mut asks {
+            // Nobody else has this id.
+            "bad".clone_into(&mut ask.id);
+        }
+    }
     Visit {
-        is_bad: asks.len() > 1 && random.one_in(6),
+        is_bad,
         asks,
         settles,
         handling: (random.below(40) * MILLI, random.below(40) * MILLI),
@@ -181,7 +207,10 @@ fn ask(setup: &Setup, random: &mut Random, place: usize, ids: usize) -> Ask {
     let named = &setup.limits[place];
     let least = named.versions.iter().map(|terms| terms.most()).min();
     // With leases, less than the burst fits into one call.
-    let most = (least.unwrap_or(1) / 3).max(1);
+    let most = match named.has_line() {
+        true => least.unwrap_or(1),
+        false => (least.unwrap_or(1) / 3).max(1),
+    };
     let has_tiers = named.versions.iter().any(|terms| terms.has_tiers());
     let mode = match random.below(12) {
         0 => Mode::CheckOnly,

@@ -48,13 +48,22 @@ struct Fault {
 impl Fault {
     fn of_server(&self, random: &mut Random, events: &mut Events) {
         let &Self {
-            at, until, server, ..
+            at,
+            mut until,
+            server,
+            ..
         } = self;
         let middle = at.midpoint(until);
         let health = match random.below(6) {
             0 => Health::Hung,
             1 => Health::Full,
-            2 => Health::Replica,
+            2 => {
+                // Usually, clients notice if it stays one.
+                if !random.one_in(3) {
+                    until += random.within(1_000, 3_000) * MILLI;
+                }
+                Health::Replica
+            }
             3 => {
                 events.push((middle, Event::LosesAll(server)));
                 Health::Down
@@ -112,7 +121,7 @@ impl Fault {
     }
 }
 
-/// Short outages of all servers, and answers that overtake each other in between.
+/// Short outages of all servers, in which clients try again, and answers that overtake each other in between.
 fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
     // Twice that is more than the deadline, or not.
     let slowest = match random.one_in(2) {
@@ -136,6 +145,14 @@ fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
         for server in 0..setup.servers {
             events.push((at, Event::Health(server, Health::Down)));
             events.push((at + lasts, Event::Health(server, Health::Up)));
+        }
+        for _ in 0..random.within(0, 3) {
+            let (_, event) = random.pick(events).clone();
+            if let Event::Call(..) | Event::Visit(..) = event {
+                let times = (0..random.within(2, 10)).map(|_| at + random.below(lasts));
+                let again: Vec<_> = times.map(|at| (at, event.clone())).collect();
+                events.extend(again);
+            }
         }
     }
 }

@@ -157,10 +157,23 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// Whether a version of it has a line.
+    pub(crate) fn has_line(&self) -> bool {
+        self.versions.iter().any(|terms| terms.has_line())
+    }
+
     /// Whether a version of it is a rate.
     pub(crate) fn has_rate(&self) -> bool {
         let is_rate = |terms: &Terms| matches!(terms, Terms::Rate { .. });
         self.versions.iter().any(is_rate)
+    }
+
+    /// A limit with a line, which no deploy changes.
+    pub(crate) fn with_line(random: &mut Random) -> Self {
+        Self {
+            versions: [line(random); 2],
+            lease: None,
+        }
     }
 
     pub(crate) fn any(random: &mut Random, leases: bool, lines: bool) -> Self {
@@ -177,6 +190,11 @@ impl Named {
             lease,
         }
     }
+}
+
+fn line(random: &mut Random) -> Terms {
+    let max_wait = random.within(1, 10) * 100_000;
+    rate(random.units(1, 4), random.units(5, 20), SECOND, max_wait)
 }
 
 fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
@@ -209,10 +227,7 @@ fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
             limit: random.units(2, 8),
             span,
         },
-        _ => {
-            let max_wait = random.within(1, 10) * 100_000;
-            rate(random.units(1, 4), random.units(5, 20), SECOND, max_wait)
-        }
+        _ => line(random),
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     pub(crate) processes: usize,
     pub(crate) servers: usize,
     pub(crate) stack: Stack,
+    /// Whether requests come in crowds that wait in the line of the first limit.
+    pub(crate) is_crowded: bool,
     /// The part of each limit that a process may use locally.
     pub(crate) share: (u32, u32),
     pub(crate) on_failure: OnFailure,

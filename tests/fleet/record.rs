@@ -46,6 +46,14 @@ pub(crate) enum Decided {
     Nobody,
 }
 
+/// A request without an id, and what its other charges are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BadRequest {
+    pub(crate) begun: u64,
+    pub(crate) ended: u64,
+    pub(crate) units: u32,
+}
+
 impl Admission {
     /// The units that were certainly granted and not refunded.
     pub(crate) fn kept(&self) -> u32 {
@@ -60,14 +68,14 @@ pub(crate) struct Record {
     pub(crate) refunds: HashMap<Bucket, Vec<(u64, u32)>>,
     /// Units that may have been charged to nobody: their calls were dropped, or ended with an unknown outcome.
     pub(crate) unknown: HashMap<Bucket, u64>,
-    /// Units of requests without an id, which are charged if that takes no wait.
-    pub(crate) bad: HashMap<Bucket, u64>,
+    /// Requests without an id, which are charged if that takes no wait.
+    pub(crate) bad: HashMap<Bucket, Vec<BadRequest>>,
     /// Units to which handlers have settled, one after the other. A settlement can go on in a task of its own.
     pub(crate) settled: HashMap<Bucket, u64>,
     /// Calls that have not ended, and their units.
     pub(crate) open: HashMap<u64, Vec<(Bucket, u32)>>,
-    /// For each process, who decided, in order of time.
-    pub(crate) decided: HashMap<usize, Vec<(u64, Decided)>>,
+    /// For each process and each server, who decided about its buckets, in order of time.
+    pub(crate) decided: HashMap<(usize, usize), Vec<(u64, Decided)>>,
     pub(crate) problems: Vec<String>,
     pub(crate) calls: u64,
 }
@@ -92,9 +100,14 @@ impl Record {
     }
 
     /// Counts a request that was refused because an id was missing.
-    pub(crate) fn bad(&mut self, units: Vec<(Bucket, u32)>) {
+    pub(crate) fn bad(&mut self, units: Vec<(Bucket, u32)>, (begun, ended): (u64, u64)) {
         for (bucket, units) in units {
-            *self.bad.entry(bucket).or_default() += u64::from(units);
+            let bad = self.bad.entry(bucket).or_default();
+            bad.push(BadRequest {
+                begun,
+                ended,
+                units,
+            });
         }
     }
 
@@ -111,8 +124,14 @@ impl Record {
         }
     }
 
-    pub(crate) fn decided(&mut self, process: usize, at: u64, decided: Decided) {
-        self.decided.entry(process).or_default().push((at, decided));
+    /// Records who has decided about buckets of some servers. A batch is decided without all of its servers if one of them
+    /// does not answer.
+    pub(crate) fn decided(&mut self, process: usize, servers: &[usize], at: u64, by: Decided) {
+        let is_known = by == Decided::By(Source::Store) || servers.len() == 1;
+        for server in servers.iter().filter(|_| is_known) {
+            let decided = self.decided.entry((process, *server)).or_default();
+            decided.push((at, by));
+        }
     }
 
     pub(crate) fn problem(&mut self, problem: String) {

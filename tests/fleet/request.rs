@@ -78,7 +78,9 @@ impl Caller {
         let is_known = match (called_at.is_some(), status) {
             (true, Some(_)) => !handled.has_failed.load(SeqCst),
             (false, Some(StatusCode::BAD_REQUEST)) => {
-                self.record().bad(units);
+                let asks = visit.asks.iter();
+                let units = asks.map(|ask| (bucket(ask), ask.cost)).collect();
+                self.record().bad(units, (begun, self.clock.world()));
                 true
             }
             (_, status) => status == Some(StatusCode::TOO_MANY_REQUESTS),
@@ -86,7 +88,8 @@ impl Caller {
         self.record().end(key, is_known);
         if let Some(called_at) = called_at {
             for ask in &visit.asks {
-                self.admit_visit(&visit, ask, handled.assessment.get(), (begun, called_at));
+                let (assessment, span) = (handled.assessment.get(), (begun, called_at));
+                self.admit_visit(&visit, ask, assessment, span, is_known);
             }
         }
     }
@@ -97,6 +100,7 @@ impl Caller {
         ask: &Ask,
         assessment: Option<&Assessment>,
         (begun, called_at): (u64, u64),
+        is_known: bool,
     ) {
         let name = limits::name(ask.place);
         let assessed = assessment.and_then(|assessment| assessment.of(&*name));
@@ -111,10 +115,10 @@ impl Caller {
         let kept = visit.settles.iter().copied().chain([ask.cost]).min();
         let kept = kept.unwrap_or(ask.cost);
         // A line takes nothing back while others wait in it.
-        let mut versions = self.setup.limits[ask.place].versions.into_iter();
-        let settled = match versions.any(|terms| terms.has_line()) {
-            true => visit.most(ask),
-            false => visit.settles.last().copied().unwrap_or(ask.cost),
+        let settled = match (self.setup.limits[ask.place].has_line(), assessed) {
+            (true, Some(assessed)) if is_known => assessed.charged().max(kept),
+            (true, _) => visit.most(ask),
+            (false, _) => visit.settles.last().copied().unwrap_or(ask.cost),
         };
         let is_apart = visit.asks.len() > 1 && self.setup.servers > 1;
         let admission = Admission {

@@ -9,8 +9,11 @@ use crate::{
     limits::Terms,
     network::lock,
     plan::Stack,
-    record::{Admission, Owed},
+    record::{Admission, BadRequest, Owed},
 };
+
+/// How closely the instants of decisions are known, in microseconds.
+const CLOSE: u64 = 2_000;
 
 pub(super) fn check(fleet: &Fleet) {
     let has_losses = fleet
@@ -33,6 +36,7 @@ pub(super) fn check(fleet: &Fleet) {
 fn buckets(fleet: &Fleet) -> Vec<Bucket> {
     let record = fleet.record();
     let buckets = record.admissions.keys().chain(record.unknown.keys());
+    let buckets = buckets.chain(record.bad.keys());
     let mut buckets: Vec<_> = buckets.cloned().collect();
     buckets.sort();
     buckets.dedup();
@@ -65,11 +69,12 @@ fn check_account(fleet: &Fleet, bucket: &Bucket, account: Account) {
         let granted = admissions.map(|admission| u64::from(admission.units - admission.refunded));
         let count = |units: Option<&u64>| units.copied().unwrap_or(0);
         let unknown = count(record.unknown.get(bucket));
-        (granted.sum::<u64>(), unknown, count(record.bad.get(bucket)))
+        let bad = record.bad.get(bucket).cloned().unwrap_or_default();
+        (granted.sum::<u64>(), unknown, bad)
     };
     // A debit for local decisions is rounded up to a token.
     let most = granted + unknown + account.lost + account.debits + account.refunded;
-    let most = most + held(fleet, bucket) + bad_at_most(fleet, bucket, bad);
+    let most = most + held(fleet, bucket) + bad_at_most(fleet, bucket, &bad);
     if account.charged > most {
         let text = format!(
             "{bucket:?} is charged {} and refunded {}, of which {granted} were granted; lost {}, unknown {unknown}, debits {}",
@@ -95,12 +100,11 @@ fn check_debits(fleet: &Fleet, bucket: &Bucket, account: Account) {
             Owed::Never => false,
         });
         let owed: u64 = owed.map(|admission| u64::from(admission.units)).sum();
-        let count = |units: Option<&u64>| units.copied().unwrap_or(0);
-        let others = [&record.unknown, &record.bad, &record.settled];
-        owed + others
-            .map(|units| count(units.get(bucket)))
-            .iter()
-            .sum::<u64>()
+        let others = [&record.unknown, &record.settled];
+        let others = others.iter().filter_map(|units| units.get(bucket));
+        let bad = record.bad.get(bucket).into_iter().flatten();
+        let bad = bad.map(|request| u64::from(request.units));
+        owed + others.sum::<u64>() + bad.sum::<u64>()
     };
     let (paid, debits) = account.paid;
     if paid > owed + debits {
@@ -131,9 +135,42 @@ fn held(fleet: &Fleet, bucket: &Bucket) -> u64 {
     (ends.count() + periods) as u64 * most
 }
 
-/// Requests without an id are charged what passes without waiting.
-fn bad_at_most(fleet: &Fleet, bucket: &Bucket, bad: u64) -> u64 {
-    let versions = limit_of(fleet, bucket).versions.into_iter();
-    let at_once = versions.map(|terms| terms.at_once().most_within(fleet.setup.end));
-    bad.min(at_once.max().unwrap_or(0))
+/// Requests without an id are charged what passes without waiting, in each time in which there are such requests.
+fn bad_at_most(fleet: &Fleet, bucket: &Bucket, bad: &[BadRequest]) -> u64 {
+    let mut bad = bad.to_vec();
+    bad.sort_by_key(|request| request.begun);
+    let mut together: Vec<BadRequest> = Vec::new();
+    for request in bad {
+        match together
+            .last_mut()
+            .filter(|last| request.begun <= last.ended)
+        {
+            Some(last) => {
+                last.ended = last.ended.max(request.ended);
+                last.units += request.units;
+            }
+            None => together.push(request),
+        }
+    }
+    let named = limit_of(fleet, bucket);
+    let most = |request: &BadRequest| {
+        let length = request.ended - request.begun + CLOSE;
+        let [first, second] = named
+            .versions
+            .map(|terms| terms.at_once().most_within(length));
+        let most = match named.versions[0] == named.versions[1] {
+            true => first,
+            false => first + second,
+        };
+        // The store and each process that decides without it may admit as much.
+        let mut incidents = fleet.incidents.iter();
+        let is_quiet = incidents.all(|(at, _)| *at > request.ended);
+        let judges = match is_quiet {
+            true => 1,
+            false => 1 + fleet.setup.processes as u64,
+        };
+        u64::from(request.units).min(most * judges)
+    };
+    let units = together.iter().map(|request| u64::from(request.units));
+    units.sum::<u64>().min(together.iter().map(most).sum())
 }

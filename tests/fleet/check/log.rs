@@ -6,9 +6,9 @@ use super::problem;
 use crate::{fleet::Fleet, process::Process, record::Decided};
 
 /// So many decisions without the store, over so many microseconds and without a longer gap, are noticed.
-const COUNT: u32 = 6;
+const COUNT: u32 = 4;
 const LONG: u64 = 1_000_000;
-const GAP: u64 = 300_000;
+const GAP: u64 = 600_000;
 
 pub(super) fn check(fleet: &Fleet) {
     if !fleet.setup.stack.has_policy() {
@@ -44,10 +44,16 @@ fn ends(line: &str) -> bool {
     line.contains("answers again") || line.contains("decides again")
 }
 
-/// Returns a period for which a process has decided everything without the store.
+/// Returns a period for which a process has decided everything about the buckets of a server without it.
 fn silent_period(fleet: &Fleet, process: &Process) -> Option<(u64, u64)> {
     let record = fleet.record();
-    let decided = record.decided.get(&process.place)?;
+    let own = record.decided.iter();
+    let mut own = own.filter(|((place, _), _)| *place == process.place);
+    own.find_map(|(_, decided)| silent(process, decided))
+}
+
+/// Returns such a period of one server.
+fn silent(process: &Process, decided: &[(u64, Decided)]) -> Option<(u64, u64)> {
     let (mut begun, mut count, mut last) = (None, 0, 0);
     for (at, by) in decided.iter().filter(|(at, _)| *at >= process.started) {
         match by {
