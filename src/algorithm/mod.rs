@@ -9,6 +9,7 @@
 mod action;
 mod algorithm_key;
 mod counting;
+mod denial;
 mod each;
 pub mod gcra;
 mod history;
@@ -25,6 +26,7 @@ pub mod window;
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     counting::{Judged, TakenPart},
+    denial::Denied,
     each::Charge,
     history::{HistoryTerms, HistoryUse},
     row::RowValue,

@@ -21,6 +21,7 @@
 
 mod charge;
 mod counting;
+mod denial;
 mod figures;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod gcra;

@@ -20,6 +20,7 @@
 //! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
 
 mod counting;
+mod denial;
 mod per;
 pub(crate) mod row;
 mod utc_offset;

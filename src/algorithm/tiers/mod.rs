@@ -45,6 +45,7 @@
 //! they leave questions open, the author's own simulator decides.
 
 mod counting;
+mod denial;
 mod grant;
 mod history;
 mod phase;

@@ -22,6 +22,7 @@
 
 mod change;
 mod counting;
+mod denial;
 mod snapshot;
 mod units;
 mod view;
