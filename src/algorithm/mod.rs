@@ -13,6 +13,8 @@ mod denial;
 mod each;
 pub mod gcra;
 mod history;
+#[cfg(feature = "tokio")]
+mod lease;
 pub mod quota;
 mod row;
 mod shown;

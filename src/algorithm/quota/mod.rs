@@ -21,12 +21,15 @@
 
 mod counting;
 mod denial;
+#[cfg(feature = "tokio")]
+mod lease;
 mod per;
 pub(crate) mod row;
 mod utc_offset;
 
 use thiserror::Error;
 
+#[cfg(test)]
 pub(crate) use self::counting::QuotaCharge;
 pub use self::{
     per::{CalendarUnit, Per, PerError},

@@ -48,6 +48,8 @@ mod counting;
 mod denial;
 mod grant;
 mod history;
+#[cfg(feature = "tokio")]
+mod lease;
 mod phase;
 mod requests;
 mod tier;

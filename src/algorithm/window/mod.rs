@@ -23,6 +23,8 @@
 mod change;
 mod counting;
 mod denial;
+#[cfg(feature = "tokio")]
+mod lease;
 mod snapshot;
 mod units;
 mod view;
