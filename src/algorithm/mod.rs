@@ -9,14 +9,20 @@
 mod action;
 mod algorithm_key;
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
 mod denial;
 mod each;
+#[cfg(feature = "failure-policy")]
+mod follow;
 pub mod gcra;
 mod history;
 #[cfg(feature = "tokio")]
 mod lease;
 pub mod quota;
 mod row;
+#[cfg(feature = "failure-policy")]
+mod share;
 mod shown;
 mod state;
 mod stored;
@@ -40,4 +46,11 @@ pub use self::{
     algorithm_key::AlgorithmKey,
     each::Algorithm,
     stored::{Stored, StoredError},
+};
+#[cfg(feature = "failure-policy")]
+pub(crate) use self::{
+    debt::{Ledger, Owed},
+    follow::Repeat,
+    share::Share,
+    ticks::Tat,
 };

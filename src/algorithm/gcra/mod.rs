@@ -21,8 +21,12 @@
 
 mod charge;
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
 mod denial;
 mod figures;
+#[cfg(feature = "failure-policy")]
+mod follow;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod gcra;
 #[cfg(feature = "tokio")]

@@ -45,7 +45,11 @@
 //! they leave questions open, the author's own simulator decides.
 
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
 mod denial;
+#[cfg(feature = "failure-policy")]
+mod follow;
 mod grant;
 mod history;
 #[cfg(feature = "tokio")]

@@ -22,7 +22,11 @@
 
 mod change;
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
 mod denial;
+#[cfg(feature = "failure-policy")]
+mod follow;
 #[cfg(feature = "tokio")]
 mod lease;
 mod snapshot;
@@ -31,9 +35,11 @@ mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
+#[cfg(test)]
+pub(crate) use self::counting::WindowCharge;
 #[cfg(feature = "redis")]
 pub(crate) use self::view::Sample;
-pub(crate) use self::{change::Change, counting::WindowCharge, view::WindowView};
+pub(crate) use self::{change::Change, view::WindowView};
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,
