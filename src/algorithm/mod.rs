@@ -31,6 +31,8 @@ pub mod tiers;
 mod time;
 pub mod window;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::state::ViewIn;
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     counting::{Judged, TakenPart},
@@ -39,7 +41,7 @@ pub(crate) use self::{
     history::{HistoryTerms, HistoryUse},
     row::RowValue,
     shown::{ClientFigures, ShownBucket, ShownIn},
-    state::{State, View, ViewIn},
+    state::{State, View},
     time::{FOREVER, NEVER},
 };
 pub use self::{

@@ -61,8 +61,9 @@ mod tier;
 mod tiers;
 mod view;
 
+pub(crate) use self::tier::Span;
 #[cfg(feature = "redis")]
-pub(crate) use self::view::TierWindow;
+pub(crate) use self::view::{TierView, TierWindow};
 pub use self::{
     grant::Grant,
     history::History,
@@ -71,4 +72,3 @@ pub use self::{
     tiers::{Tiers, TiersError},
     view::TierSnapshot,
 };
-pub(crate) use self::{tier::Span, view::TierView};

@@ -38,8 +38,10 @@ mod window;
 #[cfg(test)]
 pub(crate) use self::counting::WindowCharge;
 #[cfg(feature = "redis")]
-pub(crate) use self::view::Sample;
-pub(crate) use self::{change::Change, view::WindowView};
+pub(crate) use self::{
+    change::Change,
+    view::{Sample, WindowView},
+};
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,
