@@ -73,6 +73,34 @@ macro_rules! map_each {
     };
 }
 
+/// Evaluates an expression for any number of values with the same algorithm.
+#[cfg(feature = "failure-policy")]
+macro_rules! all_of {
+    (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
+        match ($($one),+) {
+            ($(Each::Gcra($a)),+) => $body,
+            ($(Each::Tiers($a)),+) => $body,
+            ($(Each::Window($a)),+) => $body,
+            ($(Each::Quota($a)),+) => $body,
+            _ => $other,
+        }
+    };
+}
+
+/// Does the same, and returns a value that belongs to this algorithm.
+#[cfg(feature = "failure-policy")]
+macro_rules! map_all {
+    (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
+        match ($($one),+) {
+            ($(Each::Gcra($a)),+) => Each::Gcra($body),
+            ($(Each::Tiers($a)),+) => Each::Tiers($body),
+            ($(Each::Window($a)),+) => Each::Window($body),
+            ($(Each::Quota($a)),+) => Each::Quota($body),
+            _ => $other,
+        }
+    };
+}
+
 /// Returns the stored state, if it is one of this algorithm.
 macro_rules! own {
     ($kept:expr, $algorithm:ident) => {
@@ -83,6 +111,8 @@ macro_rules! own {
     };
 }
 
+#[cfg(feature = "failure-policy")]
+pub(super) use {all_of, map_all};
 pub(super) use {each, map_each, own};
 
 impl Charge {

@@ -33,7 +33,7 @@ pub(crate) struct HistoryUse {
 }
 
 /// Asks for the figures of one unit.
-const ASK: Ask<'static> = Ask {
+pub(super) const ASK: Ask<'static> = Ask {
     action: Action::Keep,
     cost: 1,
     min_cost: 1,

@@ -9,11 +9,20 @@
 mod action;
 mod algorithm_key;
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
+mod denial;
 mod each;
+#[cfg(feature = "failure-policy")]
+mod follow;
 pub mod gcra;
 mod history;
+#[cfg(feature = "tokio")]
+mod lease;
 pub mod quota;
 mod row;
+#[cfg(feature = "failure-policy")]
+mod share;
 mod shown;
 mod state;
 mod stored;
@@ -27,6 +36,7 @@ pub(crate) use self::state::ViewIn;
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     counting::{Judged, TakenPart},
+    denial::Denied,
     each::Charge,
     history::{HistoryTerms, HistoryUse},
     row::RowValue,
@@ -38,4 +48,11 @@ pub use self::{
     algorithm_key::AlgorithmKey,
     each::Algorithm,
     stored::{Stored, StoredError},
+};
+#[cfg(feature = "failure-policy")]
+pub(crate) use self::{
+    debt::{Ledger, Owed},
+    follow::Repeat,
+    share::Share,
+    ticks::Tat,
 };

@@ -137,7 +137,8 @@ impl<B: Backend> DenyCache<B> {
         let is_clients = batch.now.is_some();
         self.denied.find(&member.fingerprint, |entry| {
             let holds = entry.until > ours && entry.is_clients == is_clients;
-            let denial = || entry.denial(member, batch.now.unwrap_or(ours));
+            let now = batch.now.unwrap_or(ours);
+            let denial = || entry.denial(member.algorithm, &batch.ask(member), now);
             holds.then(denial).flatten()
         })
     }
@@ -165,45 +166,38 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                // A grant can enter a tier, which opens the next one. After a grant from a window, less is left than an
-                // entry would say.
-                let has_figures =
-                    matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Window(_));
-                if has_figures && member.mode.spends() {
+                if member.algorithm.grants_outdate_denials() && member.mode.spends() {
                     self.denied.forget(&member.fingerprint);
                 }
-            } else if member.mode.votes() {
-                let at = batch.now.unwrap_or(sent.now);
-                let entry = DeniedBucket {
-                    state: answer.state.by_clock(outcome.now, at),
-                    at,
-                    until: self.until(member, answer.state, outcome.now, sent.now),
-                    is_clients: batch.now.is_some(),
-                    ..DeniedBucket::of(member)
-                };
+            } else if member.mode.votes()
+                && let Some(entry) = self.entry(batch, member, answer, outcome.now, sent.now)
+            {
                 self.denied.put(entry, given_back, sent.now);
             }
         }
     }
 
-    /// Returns the time until which a denial is remembered, by our clock. For a quota, it is the end of the period: as
-    /// long after sending as the rest of the period by the store's clock.
-    fn until(
+    /// Returns the entry of a denied member. It lasts until its lifetime is over, or the denial itself: as long after
+    /// `sent`, by our clock, as by the store's clock after its decision.
+    fn entry(
         &self,
+        batch: &Batch<'_>,
         member: &Member<'_>,
-        state: State,
-        now: Timestamp,
+        answer: &Answer,
+        decided: Timestamp,
         sent: Timestamp,
-    ) -> Timestamp {
-        let lifetime = after(self.clock.now(), self.lifetime);
-        match (member.algorithm, state) {
-            (Algorithm::Quota(quota), State::Quota(usage)) => {
-                let rest = quota.wait(usage, now.as_micros(), member.cost);
-                let rest = sent.as_micros().saturating_add(rest);
-                lifetime.min(Timestamp::from_micros(rest))
-            }
-            _ => lifetime,
-        }
+    ) -> Option<DeniedBucket> {
+        let (algorithm, ask) = (member.algorithm, batch.ask(member));
+        let at = batch.now.unwrap_or(sent);
+        let denied = algorithm.denied(answer.state.by_clock(decided, at), &ask, at)?;
+        let rest = algorithm.denied_for(answer.state, decided, member.cost);
+        let rest = Timestamp::from_micros(sent.as_micros().saturating_add(rest));
+        Some(DeniedBucket {
+            print: member.fingerprint,
+            denied: Some(denied),
+            until: after(self.clock.now(), self.lifetime).min(rest),
+            is_clients: batch.now.is_some(),
+        })
     }
 
     fn forget(&self, batch: &Batch<'_>) {

@@ -83,13 +83,7 @@ impl Gcra {
         self.max_wait_us() > 0 && self.normal(tat) > self.horizon(now)
     }
 
-    /// Returns the TAT before a charge of `cost` moved it to `tat`.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn before(&self, tat: Tat, cost: u32) -> Tat {
-        self.before_part(tat, cost, Ticks::default())
-    }
-
-    /// Does the same if the charge took less than the time of `cost`, by `short`.
+    /// Returns the TAT before a charge of `cost` moved it to `tat`. The charge took less than the time of `cost`, by `short`.
     pub(crate) fn before_part(&self, tat: Tat, cost: u32, short: Ticks) -> Tat {
         self.subtract(tat, self.subtract(self.increment(cost), short))
     }
@@ -134,12 +128,6 @@ impl Gcra {
         }
         let given = self.subtract(self.lifted(before, now), self.lifted(after, now));
         self.subtract(self.normal(tat), given).max(full)
-    }
-
-    /// Returns the TAT of a bucket without a token and without debt at `now`.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn empty(&self, now: u64) -> Tat {
-        self.horizon(now)
     }
 
     /// Returns the new TAT after the same charge as moved another bucket from `before` to `after`.

@@ -21,12 +21,20 @@
 
 mod charge;
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
+mod denial;
 mod figures;
+#[cfg(feature = "failure-policy")]
+mod follow;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod gcra;
+#[cfg(feature = "tokio")]
+mod lease;
 
 pub(crate) mod row;
 
+#[cfg(test)]
 pub(crate) use self::counting::GcraCharge;
 pub use self::gcra::{Gcra, GcraError};
 pub use super::ticks::{MAX_TICKS_US, Tat, Ticks};

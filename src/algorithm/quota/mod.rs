@@ -20,12 +20,20 @@
 //! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
 
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
+mod denial;
+#[cfg(feature = "failure-policy")]
+mod follow;
+#[cfg(feature = "tokio")]
+mod lease;
 mod per;
 pub(crate) mod row;
 mod utc_offset;
 
 use thiserror::Error;
 
+#[cfg(test)]
 pub(crate) use self::counting::QuotaCharge;
 pub use self::{
     per::{CalendarUnit, Per, PerError},
@@ -185,14 +193,6 @@ impl Quota {
             },
             (_, used) => Usage { used, ..current },
         }
-    }
-
-    /// Returns the same quota with a part of the amount, at least 1.
-    #[cfg(feature = "failure-policy")]
-    pub(crate) fn share(self, part: u32, of: u32) -> Self {
-        let quota = (u64::from(self.quota) * u64::from(part)).div_ceil(of.into());
-        let quota = u32::try_from(quota).unwrap_or(self.quota).max(1);
-        Self { quota, ..self }
     }
 }
 

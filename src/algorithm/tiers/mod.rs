@@ -45,8 +45,15 @@
 //! they leave questions open, the author's own simulator decides.
 
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
+mod denial;
+#[cfg(feature = "failure-policy")]
+mod follow;
 mod grant;
 mod history;
+#[cfg(feature = "tokio")]
+mod lease;
 mod phase;
 mod requests;
 mod tier;
@@ -56,9 +63,7 @@ mod view;
 
 pub(crate) use self::tier::Span;
 #[cfg(feature = "redis")]
-pub(crate) use self::view::TierView;
-#[cfg(feature = "redis")]
-pub(crate) use self::view::TierWindow;
+pub(crate) use self::view::{TierView, TierWindow};
 pub use self::{
     grant::Grant,
     history::History,

@@ -66,15 +66,14 @@ impl Tiers {
         &self.0
     }
 
-    /// Returns the same tiers with a part of each limit, at least 1.
+    /// Returns the same tiers with other limits.
     #[cfg(feature = "failure-policy")]
-    pub(crate) fn share(&self, part: u32, of: u32) -> Self {
-        let share = |span: &Span| {
-            let limit = (u64::from(span.limit) * u64::from(part)).div_ceil(of.into());
-            let limit = u32::try_from(limit).unwrap_or(span.limit);
-            Span { limit, ..*span }
+    pub(super) fn with_limits(&self, of: impl Fn(u32) -> u32) -> Self {
+        let change = |span: &Span| Span {
+            limit: of(span.limit),
+            ..*span
         };
-        Self(self.0.iter().map(share).collect())
+        Self(self.0.iter().map(change).collect())
     }
 }
 /// The error for invalid tiers. Returned by [`Limit::tiers`](crate::Limit::tiers).

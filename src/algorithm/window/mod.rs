@@ -22,20 +22,26 @@
 
 mod change;
 mod counting;
+#[cfg(feature = "failure-policy")]
+mod debt;
+mod denial;
+#[cfg(feature = "failure-policy")]
+mod follow;
+#[cfg(feature = "tokio")]
+mod lease;
 mod snapshot;
 mod units;
 mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
-#[cfg(feature = "failure-policy")]
-pub(crate) use self::change::Change;
-#[cfg(any(test, feature = "failure-policy"))]
+#[cfg(test)]
 pub(crate) use self::counting::WindowCharge;
 #[cfg(feature = "redis")]
-pub(crate) use self::view::Sample;
-#[cfg(feature = "redis")]
-pub(crate) use self::view::WindowView;
+pub(crate) use self::{
+    change::Change,
+    view::{Sample, WindowView},
+};
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,

@@ -53,11 +53,9 @@ impl Window {
         Duration::from_micros(self.us)
     }
 
-    /// Returns the same window with a part of the limit, at least 1.
+    /// Returns the same window with another limit.
     #[cfg(feature = "failure-policy")]
-    pub(crate) fn share(self, part: u32, of: u32) -> Self {
-        let limit = (u64::from(self.limit) * u64::from(part)).div_ceil(of.into());
-        let limit = u32::try_from(limit).unwrap_or(self.limit).max(1);
+    pub(super) const fn with_limit(self, limit: u32) -> Self {
         Self { limit, ..self }
     }
 

@@ -2,8 +2,8 @@
 
 use std::{
     cmp::Reverse,
-    collections::{HashMap, VecDeque, hash_map::Entry},
-    fmt, mem,
+    collections::{HashMap, hash_map::Entry},
+    fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -13,16 +13,15 @@ use std::{
 use ahash::RandomState;
 
 use crate::{
+    algorithm::{Ledger, Tat},
     clock::Timestamp,
-    gcra::Tat,
-    quota::Usage,
     transaction::{Fingerprint, Member, OwnedMember},
 };
 
 type Map<T> = HashMap<Fingerprint, T, RandomState>;
 
-/// The most instants that are kept of windows, at 16 bytes each. Units that are charged here beyond that are not owed.
-const MAX_TAKEN: usize = 1 << 20;
+/// The most entries of ledgers that are kept, at 16 bytes each. Units that are charged here beyond that are not owed.
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// The buckets to charge to the store once it is back. The memories have the amounts.
 pub(super) struct Debts {
@@ -39,21 +38,17 @@ pub(super) struct Debtor {
     pub(super) member: OwnedMember,
     /// The time of the last charge, if a client's clock was used.
     pub(super) at: Option<Timestamp>,
-    /// The local charges to a quota.
-    pub(super) used: Usage,
-    /// The instants at which units of a window were taken locally, and their numbers, in order.
-    pub(super) taken: VecDeque<(u64, u32)>,
-    /// How far refunds have lowered the local TAT of a GCRA bucket, in microseconds, rounded up.
-    pub(super) lowered_us: u64,
+    /// The local charges, as far as the memories do not have them.
+    pub(super) ledger: Ledger,
 }
 
 #[derive(Default)]
 struct Tables {
     owing: Map<Debtor>,
-    /// The TAT up to which the local charges of a bucket have been paid back. Receipts for those charges refund nothing.
+    /// The instant up to which the local charges of a bucket have been paid back. Receipts for those charges refund nothing.
     paid: Map<Tat>,
-    /// The number of instants of windows that are kept.
-    taken: usize,
+    /// The number of entries of ledgers.
+    entries: usize,
 }
 
 impl Debts {
@@ -86,43 +81,48 @@ impl Debts {
         self.recent.has(bucket)
     }
 
-    /// Adds a bucket that was charged. Once there are twice as many as are kept, those with the lowest `amount` are
-    /// forgotten.
+    /// Adds a bucket that was charged, if it can owe anything. Once there are twice as many as are kept, those with the
+    /// lowest `amount` are forgotten.
     pub(super) fn add(
         &self,
         member: &Member<'_>,
         at: Option<Timestamp>,
-        charge: impl FnOnce(&mut Debtor),
+        charge: impl FnOnce(&mut Ledger),
         amount: impl Fn(&Debtor) -> u32,
     ) {
         if self.kept == 0 {
             return;
         }
         let mut tables = self.lock();
-        let Tables { owing, taken, .. } = &mut *tables;
-        let debtor = owing
-            .entry(member.fingerprint)
-            .or_insert_with(|| Debtor::new(member));
+        let Tables { owing, entries, .. } = &mut *tables;
+        let debtor = match owing.entry(member.fingerprint) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match Debtor::new(member) {
+                Some(debtor) => entry.insert(debtor),
+                None => return,
+            },
+        };
         debtor.at = at.max(debtor.at);
-        let before = debtor.taken.len();
-        charge(debtor);
-        *taken = *taken + debtor.taken.len() - before;
-        if *taken > MAX_TAKEN {
-            *taken -= usize::from(debtor.taken.pop_back().is_some());
+        let (by, ledger) = (member.algorithm, &mut debtor.ledger);
+        let before = by.entries(ledger);
+        charge(ledger);
+        *entries = *entries + by.entries(ledger) - before;
+        if *entries > MAX_ENTRIES {
+            *entries -= usize::from(by.forget_newest(ledger));
         }
         self.recent.add(member.fingerprint);
         if owing.len() >= self.kept.saturating_mul(2) {
             self.recent.forget_all();
             keep_largest(owing, self.kept, amount);
-            *taken = owing.values().map(|debtor| debtor.taken.len()).sum();
+            *entries = owing.values().map(Debtor::entries).sum();
         }
         self.owing.store(owing.len(), Ordering::Relaxed);
     }
 
     /// Changes the local charges of a bucket, if there are any.
-    pub(super) fn change(&self, bucket: Fingerprint, change: impl FnOnce(&mut Debtor)) {
+    pub(super) fn change(&self, bucket: Fingerprint, change: impl FnOnce(&mut Ledger)) {
         if let Some(debtor) = self.lock().owing.get_mut(&bucket) {
-            change(debtor);
+            change(&mut debtor.ledger);
         }
     }
 
@@ -140,18 +140,19 @@ impl Debts {
         Some(OwnedMember::from(&debtor.member.lend()))
     }
 
-    /// Takes out the part of a bucket's debt that is paid first. `split` returns the rest, which stays.
+    /// Takes out the part of a bucket's debt that is paid first, at the time that `now` returns. The rest stays.
     pub(super) fn take(
         &self,
         bucket: Fingerprint,
-        split: impl FnOnce(&mut Debtor) -> Option<Debtor>,
+        now: impl FnOnce(&Debtor) -> Timestamp,
     ) -> Option<Debtor> {
         let mut tables = self.lock();
         self.recent.forget_all();
         let mut debtor = tables.owing.remove(&bucket)?;
-        tables.taken -= debtor.taken.len();
-        if let Some(rest) = split(&mut debtor) {
-            tables.taken += rest.taken.len();
+        tables.entries -= debtor.entries();
+        let now = now(&debtor);
+        if let Some(rest) = debtor.split(now) {
+            tables.entries += rest.entries();
             tables.owing.insert(bucket, rest);
         }
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
@@ -161,7 +162,7 @@ impl Debts {
     /// Puts back a debt that was not paid.
     pub(super) fn put_back(&self, bucket: Fingerprint, debtor: Debtor) {
         let mut tables = self.lock();
-        tables.taken += debtor.taken.len();
+        tables.entries += debtor.entries();
         match tables.owing.entry(bucket) {
             Entry::Vacant(entry) => drop(entry.insert(debtor)),
             Entry::Occupied(mut entry) => entry.get_mut().owe_before(debtor),
@@ -169,8 +170,8 @@ impl Debts {
         self.owing.store(tables.owing.len(), Ordering::Relaxed);
     }
 
-    /// Records that the local charges of a bucket up to a TAT are paid back. Returns the TAT up to which they were
-    /// before.
+    /// Records that the local charges of a bucket up to an instant are paid back. Returns the instant up to which they
+    /// were before.
     pub(super) fn paid(&self, bucket: Fingerprint, until: Tat) -> Tat {
         let mut tables = self.lock();
         let paid = tables.paid.entry(bucket).or_default();
@@ -190,10 +191,10 @@ impl Debts {
         }
     }
 
-    /// Returns whether the local charge that moved a bucket to this TAT has been paid back.
-    pub(super) fn is_paid(&self, bucket: Fingerprint, tat: Tat) -> bool {
+    /// Returns whether the local charge of this instant has been paid back.
+    pub(super) fn is_paid(&self, bucket: Fingerprint, charge: Tat) -> bool {
         let tables = self.lock();
-        tables.paid.get(&bucket).is_some_and(|paid| tat <= *paid)
+        tables.paid.get(&bucket).is_some_and(|paid| charge <= *paid)
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
@@ -246,68 +247,34 @@ impl Recent {
 }
 
 impl Debtor {
-    fn new(member: &Member<'_>) -> Self {
-        Self {
+    fn new(member: &Member<'_>) -> Option<Self> {
+        let ledger = member.algorithm.ledger()?;
+        Some(Self {
             member: OwnedMember::from(member),
             at: None,
-            used: Usage::NOTHING,
-            taken: VecDeque::new(),
-            lowered_us: 0,
-        }
-    }
-
-    /// Leaves only the units of the first instant for which `counts` is true. Returns the debtor of the later ones.
-    pub(super) fn split_first(&mut self, counts: impl Fn(u64) -> bool) -> Option<Self> {
-        let mut later = mem::take(&mut self.taken);
-        let owed = |(at, units): &(u64, u32)| *units > 0 && counts(*at);
-        while let Some(first) = later.pop_front() {
-            if owed(&first) {
-                self.taken.push_back(first);
-                break;
-            }
-        }
-        (!later.is_empty()).then(|| Self {
-            member: OwnedMember::from(&self.member.lend()),
-            at: self.at,
-            used: Usage::NOTHING,
-            taken: later,
-            lowered_us: 0,
+            ledger,
         })
     }
 
-    /// Records a refund from a GCRA bucket.
-    pub(super) fn lowered(&mut self, by_us: u64) {
-        self.lowered_us = self.lowered_us.saturating_add(by_us);
+    /// Leaves only the debt that is paid first. Returns the debtor of the rest.
+    fn split(&mut self, now: Timestamp) -> Option<Self> {
+        let member = self.member.lend();
+        let ledger = member.algorithm.split_ledger(&mut self.ledger, now)?;
+        Some(Self {
+            member: OwnedMember::from(&member),
+            at: self.at,
+            ledger,
+        })
     }
 
-    /// Records units of a window that were taken.
-    pub(super) fn take(&mut self, at: u64, units: u32) {
-        match self.taken.back_mut() {
-            Some((last, taken)) if *last == at => *taken = taken.saturating_add(units),
-            _ => self.taken.push_back((at, units)),
-        }
-    }
-
-    /// Records a refund of units that were taken at an instant.
-    pub(super) fn give_back(&mut self, at: u64, units: u32) {
-        let mut taken = self.taken.iter_mut();
-        if let Some((_, taken)) = taken.find(|(instant, _)| *instant == at) {
-            *taken = taken.saturating_sub(units);
-        }
+    fn entries(&self) -> usize {
+        self.member.lend().algorithm.entries(&self.ledger)
     }
 
     /// Adds the debts of an earlier entry for the same bucket.
     fn owe_before(&mut self, earlier: Self) {
-        self.lowered(earlier.lowered_us);
-        for taken in earlier.taken.into_iter().rev() {
-            self.taken.push_front(taken);
-        }
-        if self.used.start_us == earlier.used.start_us || self.used == Usage::NOTHING {
-            self.used = Usage {
-                used: self.used.used.saturating_add(earlier.used.used),
-                ..earlier.used
-            };
-        }
+        let by = self.member.lend().algorithm;
+        by.merge_ledger(&mut self.ledger, earlier.ledger);
     }
 }
 
@@ -358,7 +325,9 @@ mod tests {
         assert!(!is_recent("a"));
         add("a");
         assert!(is_recent("a"));
-        debts.take(member("a").fingerprint, |_| None).unwrap();
+        debts
+            .take(member("a").fingerprint, |_| Timestamp::from_micros(1))
+            .unwrap();
         assert!(!is_recent("a"));
         add("a");
         add("b");

@@ -2,13 +2,10 @@
 
 use super::{local::Local, pending::SeenState};
 use crate::{
-    algorithm::Charge,
+    algorithm::{Action, Refund, Repeat},
     clock::Timestamp,
     decision::{Answer, Outcome, State},
-    gcra::{Gcra, MAX_TICKS_US, Tat},
-    quota::{Quota, Usage},
-    transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt},
-    window::{Change, WindowCharge, WindowSnapshot},
+    transaction::{Batch, Member, Mode, Operation, Receipt},
 };
 
 impl Local {
@@ -28,30 +25,22 @@ impl Local {
                 continue;
             }
             let state = answer.state.by_clock(outcome.now, now);
-            let at = outcome.time_of(index);
-            let is_given_back = batch.operation == Operation::Refund && answer.passed;
-            match (member.algorithm, state) {
-                (Algorithm::Gcra(gcra), State::Gcra(tat)) => {
-                    let bucket = Bucket::new(member, gcra, now, at);
-                    match is_given_back {
-                        true => self.learn_refund(bucket, tat),
-                        false => self.learn_state(bucket, tat, batch.now.is_none()),
-                    }
-                }
-                (Algorithm::Quota(quota), State::Quota(usage)) => {
-                    let bucket = Bucket::new(member, quota, now, at);
-                    self.learn_usage(bucket, usage, is_given_back);
-                }
-                (Algorithm::Window(_), State::Window(figures)) => {
-                    if passes && batch.action(member).writes() {
-                        self.learn_units(member, &figures, now);
-                    }
-                }
-                _ => {
+            if !member.algorithm.fits_row() {
+                if passes {
                     let answer = Answer { state, ..*answer };
-                    let action = batch.action(member);
-                    self.own.learn_history(action, member, &answer, now);
+                    self.repeat(batch.action(member), member, &answer, now);
                 }
+                continue;
+            }
+            let learnt = LearntState {
+                member,
+                state: member.algorithm.bounded(state, now),
+                now,
+                at: outcome.time_of(index),
+            };
+            match batch.operation == Operation::Refund && answer.passed {
+                true => self.learn_refund(learnt),
+                false => self.learn_state(learnt, batch.now.is_none()),
             }
         }
     }
@@ -61,17 +50,14 @@ impl Local {
         let reset = batch.at(Some(now));
         let _ = (self.seen.decide(&reset), self.own.decide(&reset));
         for (index, member) in batch.members.iter().enumerate() {
-            self.order.with(member.fingerprint, |watched| {
+            let (print, by) = (&member.fingerprint, member.algorithm);
+            self.order.with(*print, |watched| {
                 let at = outcome.time_of(index);
                 let newer = watched.and_then(|watched| watched.lowered(at, State::MISSING));
-                match (member.algorithm, newer) {
-                    (Algorithm::Gcra(gcra), Some(State::Gcra(tat))) => {
-                        self.seen.change(member, gcra, now, |seen| seen.max(tat));
-                    }
-                    (Algorithm::Quota(quota), Some(State::Quota(usage))) => {
-                        self.seen.change_usage(member, quota, now, |_| usage);
-                    }
-                    _ => {}
+                if let Some(newer) = newer.filter(|_| by.fits_row()) {
+                    self.seen.change(print, by, now, |seen| {
+                        by.lowered(seen, newer, Refund::Nothing, 0, now)
+                    });
                 }
             });
         }
@@ -79,54 +65,55 @@ impl Local {
 
     /// Records a state that the store has answered. It can be stored later if its instant is by this process's clock.
     #[inline]
-    fn learn_state(&self, bucket: Bucket<'_, Gcra>, tat: Tat, is_by_own_clock: bool) {
-        let tat = bucket.bounded(tat);
-        self.order.with(bucket.member.fingerprint, |watched| {
+    fn learn_state(&self, learnt: LearntState<'_>, is_by_own_clock: bool) {
+        let LearntState {
+            member,
+            state,
+            now,
+            at,
+        } = learnt;
+        self.order.with(member.fingerprint, |watched| {
             let is_watched = watched.is_some();
-            let is_overtaken =
-                watched.is_some_and(|watched| !watched.saw(bucket.at, State::Gcra(tat)));
+            let is_overtaken = watched.is_some_and(|watched| !watched.saw(at, state));
             // A bucket that is full again is not stored.
-            if is_overtaken || tat.us < bucket.now.as_micros() {
+            if is_overtaken || !member.algorithm.is_used(state, now) {
                 return;
             }
             let state = SeenState {
-                bucket: bucket.member.fingerprint,
-                gcra: *bucket.algorithm,
-                tat,
-                now: bucket.now,
+                bucket: member.fingerprint,
+                algorithm: member.algorithm.clone(),
+                state,
+                now,
             };
             let may_wait = is_by_own_clock && !is_watched;
-            if !(may_wait && self.pending.keep(state, |kept| self.store_state(kept))) {
+            let at_once = match may_wait {
+                true => self.pending.keep(state, |kept| self.store_state(kept)),
+                false => Some(state),
+            };
+            if let Some(state) = at_once {
                 self.store_state(&state);
             }
         });
     }
 
-    /// Raises the TAT seen at the store, and never lowers it: answers can arrive out of order, and a store can lose its
+    /// Raises the state seen at the store, and never lowers it: answers can arrive out of order, and a store can lose its
     /// data. If local charges of this bucket still count, the store's charges are added to them as well.
-    ///
-    /// Both memories change by the same span here and in [`learn_refund`](Self::learn_refund). So their difference, which
-    /// is the debt, only changes with local charges and when a debt is settled.
     pub(super) fn store_state(&self, state: &SeenState) {
         let SeenState {
             bucket,
-            gcra,
-            tat,
+            algorithm: by,
+            state,
             now,
         } = state;
-        let now_us = now.as_micros();
-        let raise = |seen: Tat| seen.max(*tat);
-        let (before, after) = self.seen.change_row(bucket, gcra, *now, raise);
-        if !self.pending.are_at_once(now_us) {
+        let raise = |seen| by.raised(seen, *state);
+        let (before, after) = self.seen.change(bucket, by, *now, raise);
+        if !self.pending.are_at_once(now.as_micros()) {
             // No local charges count at that instant.
             return;
         }
-        let charge = |own: Tat| match own.us >= now_us {
-            true => gcra.charge_as(own, before, after, now_us),
-            false => own,
-        };
-        let (_, own) = self.own.change_row(bucket, gcra, *now, charge);
-        self.pending.extend(own.us);
+        let follow = |own| by.followed(own, before, after, *now);
+        let (_, own) = self.own.change(bucket, by, *now, follow);
+        self.pending.extend(by.follows_until(own));
     }
 
     /// Stores the states that the store has answered up to an instant, by this process's clock.
@@ -144,120 +131,77 @@ impl Local {
 
     /// Repeats a refund of the store, which is at most what the store had charged. It hides no later charge whose answer
     /// has arrived before.
-    fn learn_refund(&self, bucket: Bucket<'_, Gcra>, tat: Tat) {
-        let Bucket {
+    fn learn_refund(&self, learnt: LearntState<'_>) {
+        let LearntState {
             member,
-            algorithm: gcra,
+            state,
             now,
             at,
-        } = bucket;
-        let (now_us, tat) = (now.as_micros(), bucket.bounded(tat));
-        let (span, _) = gcra.refunded(member.refund(), member.cost);
-        let refund = |seen| gcra.refund_span(seen, now_us, span).unwrap_or(seen);
-        self.order.with(member.fingerprint, |watched| {
-            let newer = watched.and_then(|watched| watched.lowered(at, State::Gcra(tat)));
-            let least = match newer {
-                Some(State::Gcra(newer)) => newer,
-                _ => tat,
-            };
-            let (before, after) = self
-                .seen
-                .change(member, gcra, now, |seen| refund(seen).max(least));
-            // The answer can have charges that were not seen yet, and more of them than it gives back.
-            let change_as = |own: Tat| match after > before {
-                true if own.us >= now_us => gcra.charge_as(own, before, after, now_us),
-                true => own,
-                false => gcra.refund_as(own, before, after, now_us),
-            };
-            let (before, after) = self.own.change(member, gcra, now, change_as);
-            self.pending.extend(after.us);
-            if !self.debts.is_empty() && after < before {
-                let lowered = before.us - after.us + 1;
-                let print = member.fingerprint;
-                self.debts.change(print, |debtor| debtor.lowered(lowered));
+        } = learnt;
+        let (print, by) = (&member.fingerprint, member.algorithm);
+        let (refund, cost) = (member.refund(), member.cost);
+        self.order.with(*print, |watched| {
+            let newer = watched.and_then(|watched| watched.lowered(at, state));
+            let least = newer.unwrap_or(state);
+            let lower = |seen| by.lowered(seen, least, refund, cost, now);
+            let (before, after) = self.seen.change(print, by, now, lower);
+            let seen = [before, after, state];
+            let lower = |own| by.lowered_own(own, seen, cost, self.share, now);
+            let (before, after) = self.own.change(print, by, now, lower);
+            self.pending.extend(by.follows_until(after));
+            if !self.debts.is_empty() && after != before {
+                self.debts.change(*print, |ledger| {
+                    by.lower_ledger(ledger, before, after);
+                });
             }
         });
     }
 
-    /// Raises the usage seen at the store. It is only lowered if the store has refunded something.
-    fn learn_usage(&self, bucket: Bucket<'_, Quota>, usage: Usage, is_given_back: bool) {
-        let Bucket {
-            member,
-            algorithm: quota,
-            now,
-            at,
-        } = bucket;
-        self.order.with(member.fingerprint, |watched| {
-            let state = State::Quota(usage);
-            let newer = match watched {
-                Some(watched) if is_given_back => watched.lowered(at, state),
-                Some(watched) => match watched.saw(at, state) {
-                    true => None,
-                    false => return,
-                },
-                None => None,
-            };
-            let refunded = usage;
-            let usage = match newer {
-                Some(State::Quota(newer)) => newer,
-                _ => usage,
-            };
-            let (before, _) = self.seen.change_usage(member, quota, now, |seen| {
-                let grows = (usage.start_us, usage.used) > (seen.start_us, seen.used);
-                if grows || is_given_back { usage } else { seen }
-            });
-            if is_given_back {
-                // A refund that leaves something has given back its whole cost, also of charges that were not seen yet. One
-                // that leaves nothing may have had less to give back, and the rest would be taken from local charges.
-                let before = match refunded.used {
-                    0 => before,
-                    used => Usage {
-                        used: used.saturating_add(member.cost),
-                        ..refunded
-                    },
-                };
-                let [before, after] = [before, refunded].map(|usage| self.share.usage(usage).used);
-                let given = before.saturating_sub(after);
-                let refund = |own| quota.refund(own, now.as_micros(), given).unwrap_or(own);
-                self.own.change_usage(member, quota, now, refund);
-            }
-        });
-    }
-
-    /// Takes or gives back the same units as the store.
-    fn learn_units(&self, member: &Member<'_>, figures: &WindowSnapshot, now: Timestamp) {
+    /// Repeats in a history what the store has done.
+    fn repeat(&self, action: Action, member: &Member<'_>, answer: &Answer, now: Timestamp) {
         let bucket = member.fingerprint;
-        let learnt = Member {
-            cost: figures.change.units(),
+        let same = |units| Member {
+            cost: units,
             mode: Mode::Debit,
             receipt: None,
             saturates: true,
             ..*member
         };
-        match (figures.change, member.receipt.map(Receipt::stored_charge)) {
-            (Change::Take { .. }, _) => {
-                let here = self.learnt_units.take(bucket, figures.at, now.as_micros());
+        match member.algorithm.repeat(action, answer.state) {
+            Repeat::Nothing => {}
+            Repeat::Store => self.own.learn_history(action, member, answer, now),
+            Repeat::Take { at, units } => {
+                let here = self.learnt_units.take(bucket, at, now.as_micros());
                 let ago_us = now.as_micros().saturating_sub(here);
-                let members = [Member { ago_us, ..learnt }];
-                self.decide_as_store(Operation::Spend, &members, now);
-            }
-            // The newest local units may be charges that the store does not have yet.
-            (Change::GiveBack { .. }, None) if self.debts.owes(bucket) => {}
-            (Change::GiveBack { .. }, None) => {
-                self.decide_as_store(Operation::Refund, &[learnt], now);
-            }
-            (Change::GiveBack { units, .. }, Some(Some(Charge::Window(charge)))) => {
-                let Some(here) = self.learnt_units.find(bucket, charge.at) else {
-                    // Another process has charged these units, and this one has never counted them.
-                    return;
+                let taken = Member {
+                    ago_us,
+                    ..same(units)
                 };
-                let charge = Charge::Window(WindowCharge { at: here });
-                let receipt = Receipt::new(bucket, charge, units, false);
-                let receipt = Some(&receipt);
-                let members = [Member { receipt, ..learnt }];
-                self.decide_as_store(Operation::Refund, &members, now);
+                self.decide_as_store(Operation::Spend, &[taken], now);
             }
-            _ => {}
+            Repeat::GiveBack { units } => match member.receipt {
+                None => {
+                    // The newest local units may be charges that the store does not have yet.
+                    if !self.debts.owes(bucket) {
+                        self.decide_as_store(Operation::Refund, &[same(units)], now);
+                    }
+                }
+                Some(receipt) => self.repeat_refund(receipt, &same(units), now),
+            },
+        }
+    }
+
+    /// Gives back the units of a charge that the store has given back. This process has never counted the units that
+    /// another one has charged.
+    fn repeat_refund(&self, receipt: &Receipt, member: &Member<'_>, now: Timestamp) {
+        let bucket = member.fingerprint;
+        if let Some(charge) = receipt.stored_charge()
+            && let Some(here) = self.learnt_units.find(bucket, charge.instant().us)
+        {
+            let receipt = Receipt::new(bucket, charge.moved(here), member.cost, false);
+            let receipt = Some(&receipt);
+            let given_back = Member { receipt, ..*member };
+            self.decide_as_store(Operation::Refund, &[given_back], now);
         }
     }
 
@@ -270,29 +214,12 @@ impl Local {
     }
 }
 
-/// A bucket of a GCRA limit or of a quota, at an instant.
+/// A state that the store has answered, by the clock of this process.
 #[derive(Clone, Copy)]
-struct Bucket<'a, A> {
+struct LearntState<'a> {
     member: &'a Member<'a>,
-    algorithm: &'a A,
+    state: State,
     now: Timestamp,
     /// The time of the store.
     at: Timestamp,
-}
-
-impl<'a, A> Bucket<'a, A> {
-    const fn new(member: &'a Member<'a>, algorithm: &'a A, now: Timestamp, at: Timestamp) -> Self {
-        Self {
-            member,
-            algorithm,
-            now,
-            at,
-        }
-    }
-
-    /// Returns a TAT within the range of the arithmetic, for any answer of the store.
-    fn bounded(&self, tat: Tat) -> Tat {
-        let deepest = self.now.as_micros().saturating_add(MAX_TICKS_US);
-        tat.min(Tat::from_micros(deepest))
-    }
 }

@@ -4,15 +4,12 @@ use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{
-    debts::Debts, learnt_units::LearntUnits, order::Order, pending::Pending, share::Share,
-};
+use super::{debts::Debts, learnt_units::LearntUnits, order::Order, pending::Pending};
 use crate::{
+    algorithm::Share,
     backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
     clock::Timestamp,
-    decision::{Answer, Outcome, Source, State},
-    gcra::Tat,
-    quota::Usage,
+    decision::{Answer, Outcome, Source},
     transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt},
 };
 
@@ -21,15 +18,14 @@ pub(super) const DEFAULT_DEBTS: usize = 10_000;
 
 /// The memories that decide while the store does not answer.
 ///
-/// For a bucket without tiers, `seen` holds the charges that this process has seen at the store, and `own` holds the
+/// For a bucket in a row, `seen` holds the charges that this process has seen at the store, and `own` holds the
 /// charges that it has made locally, plus those seen at the store since its first local decision. So `own` is the state
 /// that the store would have if it had received every charge. The stricter of the two decides. Their difference is
 /// charged to the store once it is back.
 ///
-/// A quota works the same way: the share is used in the same proportion as the whole. For a bucket with a window or
-/// tiers, one history holds both.
+/// For a bucket with a history, that of `own` holds both.
 ///
-/// The states that the store has answered for GCRA buckets are in `pending` first.
+/// The states that the store has answered for buckets in rows are in `pending` first.
 ///
 /// Clones share the memories.
 #[derive(Clone, Debug)]
@@ -85,23 +81,15 @@ impl Local {
 
     /// Charges a bucket with the store's charges, if these are higher than its own.
     fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
-        if let Algorithm::Quota(quota) = member.algorithm {
-            let (seen, _) = self.seen.change_usage(member, quota, now, |seen| seen);
-            let seen = self.share.usage(seen);
-            self.own.change_usage(member, quota, now, |own| match own {
-                Usage::NOTHING => seen,
-                own => Usage {
-                    used: own.used.max(seen.used),
-                    ..own
-                },
-            });
+        let (print, by) = (&member.fingerprint, member.algorithm);
+        if !by.fits_row() {
+            return;
         }
-        if let Algorithm::Gcra(gcra) = member.algorithm {
-            let (seen, _) = self.seen.change(member, gcra, now, |seen| seen);
-            if seen.us >= now.as_micros() {
-                let (_, own) = self.own.change(member, gcra, now, |own| own.max(seen));
-                self.pending.extend(own.us);
-            }
+        let (seen, _) = self.seen.change(print, by, now, |seen| seen);
+        if by.is_used(seen, now) {
+            let catch_up = |own| by.caught_up(own, seen, self.share);
+            let (_, own) = self.own.change(print, by, now, catch_up);
+            self.pending.extend(by.follows_until(own));
         }
     }
 
@@ -139,7 +127,7 @@ impl Local {
         Ok(decided.by(Source::Local))
     }
 
-    /// Decides a GCRA bucket without a share, in one step.
+    /// Decides a bucket in a row without a share, in one step.
     #[inline]
     fn decide_own(
         &self,
@@ -150,19 +138,20 @@ impl Local {
         let [member] = batch.members else {
             return None;
         };
-        let Algorithm::Gcra(gcra) = member.algorithm else {
-            return None;
-        };
-        let is_whole = self.share == Share::WHOLE && batch.now.is_none();
+        let (print, by) = (&member.fingerprint, member.algorithm);
+        let is_whole = self.share == Share::WHOLE && batch.now.is_none() && by.fits_row();
         if !is_whole || batch.operation == Operation::Reset || !is_meant(member) {
             return None;
         }
-        // As long as local charges count, the store's charges are added to them, so they are no lower.
-        let catch_up = |own: Tat| match own.us >= now.as_micros() {
-            true => own,
-            false => own.max(self.seen.change(member, gcra, now, |seen| seen).0),
+        let catch_up = |own| {
+            // As long as it follows each answer, the store's charges are added to the local ones, so they are no lower.
+            if by.follows_until(own) >= now.as_micros() {
+                return own;
+            }
+            let (seen, _) = self.seen.change(print, by, now, |seen| seen);
+            by.caught_up(own, seen, self.share)
         };
-        Some(self.own.decide_from(batch, member, gcra, now, catch_up))
+        Some(self.own.decide_from(batch, member, now, catch_up))
     }
 
     /// Records the charges of a local decision that passes.
@@ -171,10 +160,9 @@ impl Local {
         if batch.operation != Operation::Spend {
             return;
         }
-        for answer in answers {
-            if let State::Gcra(tat) = answer.state {
-                self.pending.extend(tat.us);
-            }
+        for (member, answer) in batch.members.iter().zip(answers) {
+            let until = member.algorithm.follows_until(answer.state);
+            self.pending.extend(until);
         }
         self.note_charges(batch, now, answers, certain);
     }
@@ -285,30 +273,25 @@ impl Local {
 /// Returns the longest time, in microseconds, for which a charge of this batch counts, unless it is a debit.
 fn longest_charge(batch: &Batch<'_>) -> u64 {
     let members = batch.members.iter();
-    let spans = members.filter_map(|member| match member.algorithm {
-        Algorithm::Gcra(gcra) => Some(gcra.tolerance().us.saturating_add(gcra.max_wait_us())),
-        _ => None,
-    });
+    let spans = members.map(|member| member.algorithm.longest_charge());
     spans.max().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{
-        gcra::Gcra,
+        Limit,
         transaction::{BucketKey, LimitKey},
     };
 
     #[test]
     fn answers_of_the_store_are_stored_at_once_until_a_local_charge_can_no_longer_count() {
         let local = Local::new(MemoryBackend::new(), Share::WHOLE);
-        let ten_per_hour = Gcra::new(10, 10, Duration::from_secs(3600)).unwrap();
-        let algorithm = Algorithm::Gcra(ten_per_hour);
+        let ten_per_hour = Limit::per_hour(10).burst(10);
+        let algorithm = ten_per_hour.algorithm().unwrap();
         let key = BucketKey::new(LimitKey::Number(1), "alice");
-        let members = [Member::new(key, &algorithm, 1, Mode::CheckAndSpend)];
+        let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
         let before = local.own.now().as_micros();
         let decided = local.decide(&Batch::new(Operation::Spend, &members), |_| true, true);
         assert!(decided.unwrap().answers()[0].passed);

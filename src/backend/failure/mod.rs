@@ -16,7 +16,6 @@ mod pending;
 mod reserved;
 mod server_name;
 mod settings;
-mod share;
 mod undecidable_log;
 mod undecided;
 
@@ -32,7 +31,6 @@ use self::{
     local::{DEFAULT_DEBTS, Local},
     meanwhile::{Meanwhile, may_be_local},
     payback::Payer,
-    share::Share,
     undecidable_log::UndecidableLog,
     undecided::UndecidedBatch,
 };
@@ -41,6 +39,7 @@ use super::{
     one_task::OneTask, slot::Slots,
 };
 use crate::{
+    algorithm::Share,
     clock::Timestamp,
     decision::{Outcome, Source},
     transaction::{Algorithm, Batch, LeaseShare},

@@ -68,7 +68,7 @@ impl<B: Backend> Payer<B> {
             let Some(debt) = self.local.begin_to_pay(bucket) else {
                 break;
             };
-            let tokens = debt.tokens;
+            let tokens = debt.owed.units;
             if !self.pay_debt(debt).await {
                 break;
             }
@@ -126,8 +126,8 @@ impl<B: Backend> Payer<B> {
 /// Returns the debit for the store.
 fn debit(debt: &Debt) -> Member<'_> {
     Member {
-        cost: debt.tokens,
-        min_cost: debt.tokens,
+        cost: debt.owed.units,
+        min_cost: debt.owed.units,
         mode: Mode::Debit,
         ago_us: debt.ago_us(),
         saturates: true,

@@ -15,8 +15,8 @@ use std::{
 use super::super::per_thread::PerThread;
 use crate::{
     clock::Timestamp,
-    gcra::{Gcra, Tat},
-    transaction::Fingerprint,
+    decision::State,
+    transaction::{Algorithm, Fingerprint},
 };
 
 /// The number of lists. Threads can share one.
@@ -29,12 +29,11 @@ const MOST: usize = 64;
 /// decision, so it must not happen for each one.
 const AT_ONCE: u64 = 1_000_000;
 
-/// The state of a GCRA bucket, as the store has answered.
-#[derive(Clone, Copy)]
+/// The state of a bucket in a row, as the store has answered.
 pub(super) struct SeenState {
     pub(super) bucket: Fingerprint,
-    pub(super) gcra: Gcra,
-    pub(super) tat: Tat,
+    pub(super) algorithm: Algorithm,
+    pub(super) state: State,
     /// The time of the answer, by the clock of this process.
     pub(super) now: Timestamp,
 }
@@ -59,22 +58,23 @@ impl Pending {
         }
     }
 
-    /// Keeps a state for later, and passes the states of a full list to `store`. Returns false if the state has to be
-    /// stored at once.
+    /// Keeps a state for later, and passes the states of a full list to `store`. Returns the state if it has to be stored
+    /// at once.
     #[inline]
-    pub(super) fn keep(&self, state: SeenState, store: impl Fn(&SeenState)) -> bool {
+    pub(super) fn keep(&self, state: SeenState, store: impl Fn(&SeenState)) -> Option<SeenState> {
         let mut list = lock(self.lists.own());
         // This is read under the lock of the list, so no state of such an instant is added to a list after `empty` has
         // emptied it.
         if self.are_at_once(state.now.as_micros()) {
-            return false;
+            return Some(state);
         }
+        let now = state.now;
         list.push(state);
         if list.len() >= MOST {
-            let live = |kept: &SeenState| kept.tat.us >= state.now.as_micros();
+            let live = |kept: &SeenState| kept.algorithm.is_used(kept.state, now);
             list.drain(..).filter(live).for_each(|kept| store(&kept));
         }
-        true
+        None
     }
 
     /// Passes all states of instants up to `until` to `store`, and lets later ones of such instants be stored at once.
@@ -134,25 +134,34 @@ mod tests {
     use std::{cell::RefCell, sync::atomic::AtomicBool, thread};
 
     use super::*;
+    use crate::{Limit, algorithm::Tat};
 
     fn state(now: u64, tat: u64) -> SeenState {
         SeenState {
             bucket: Fingerprint::default(),
-            gcra: Gcra::new(1, 1, std::time::Duration::from_secs(1)).unwrap(),
-            tat: Tat::from_micros(tat),
+            algorithm: Limit::per_second(1).algorithm().unwrap().clone(),
+            state: State::Gcra(Tat::from_micros(tat)),
             now: Timestamp::from_micros(now),
         }
+    }
+
+    fn tat(state: &SeenState) -> u64 {
+        state.algorithm.follows_until(state.state)
     }
 
     #[test]
     fn full_list_is_stored_without_expired_states() {
         let (pending, stored) = (Pending::new(), RefCell::new(Vec::new()));
-        let store = |state: &SeenState| stored.borrow_mut().push(state.tat.us);
+        let store = |state: &SeenState| stored.borrow_mut().push(tat(state));
         let most = MOST as u64;
         for now in 1..=most {
             assert!(stored.borrow().is_empty());
             // Every other state has expired by the end.
-            assert!(pending.keep(state(now, now + now % 2 * most), store));
+            assert!(
+                pending
+                    .keep(state(now, now + now % 2 * most), store)
+                    .is_none()
+            );
         }
         let expected: Vec<_> = (1..most)
             .step_by(2)
@@ -170,20 +179,20 @@ mod tests {
             assert!(empty_until < state.now.as_micros(), "announced too early");
             stored.borrow_mut().push(state.now.as_micros());
         };
-        assert!(pending.keep(state(5, 9), store));
+        assert!(pending.keep(state(5, 9), store).is_none());
         pending.store_until(10, store);
         assert_eq!(*stored.borrow(), [5]);
         for now in [5, 10, 10 + AT_ONCE] {
-            assert!(!pending.keep(state(now, now), store));
+            assert!(pending.keep(state(now, now), store).is_some());
         }
         let later = 11 + AT_ONCE;
-        assert!(pending.keep(state(later, later), store));
+        assert!(pending.keep(state(later, later), store).is_none());
         pending.store_until(10 + AT_ONCE, store);
         assert_eq!(*stored.borrow(), [5], "none is that early");
         pending.store_until(later, store);
         assert_eq!(*stored.borrow(), [5, later]);
         pending.extend(10 * AT_ONCE);
-        assert!(!pending.keep(state(10 * AT_ONCE, 0), store));
+        assert!(pending.keep(state(10 * AT_ONCE, 0), store).is_some());
     }
 
     #[test]
@@ -192,7 +201,7 @@ mod tests {
             let (pending, stored) = (Pending::new(), AtomicU64::new(0));
             let (kept, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
             let store = |state: &SeenState| {
-                stored.fetch_max(state.tat.us, Ordering::Relaxed);
+                stored.fetch_max(tat(state), Ordering::Relaxed);
             };
             let needs = || {
                 while !is_over.load(Ordering::Acquire) {
@@ -207,7 +216,7 @@ mod tests {
                 // States of TATs in the past would not be stored.
                 for tat in round + 1..=round + 100 {
                     let state = state(round, tat);
-                    if !pending.keep(state, store) {
+                    if let Some(state) = pending.keep(state, store) {
                         store(&state);
                     }
                     kept.store(tat, Ordering::Release);

@@ -1,15 +1,11 @@
 //! Local decisions about buckets for which the store is deciding other requests.
 
-use std::slice;
-
 use smallvec::SmallVec;
 
 use super::local::Local;
 use crate::{
     backend::BackendError,
-    clock::Timestamp,
-    decision::{Answer, Outcome, Source, State, Stored},
-    gcra::Tat,
+    decision::{Answer, Outcome, Source},
     transaction::{Algorithm, Batch, Member, Mode, Operation},
 };
 
@@ -77,7 +73,10 @@ impl Local {
         let members = batch.members.iter().zip(rest).zip(decided.answers());
         let answers = members.map(|((member, rest), answer)| match member.cost == rest.cost {
             true => *answer,
-            false => used_up(member, &self.share.algorithm(member.algorithm), now),
+            false => {
+                let share = self.share.algorithm(member.algorithm);
+                Answer::new(share.used_up(&batch.ask(member), now), false)
+            }
         });
         let answers = answers.collect();
         decided.with_answers(answers)
@@ -93,7 +92,7 @@ impl Local {
         let answers = answers.map(|(((member, raised), share), answer)| {
             match answer.passed || member.cost == raised.cost {
                 true => *answer,
-                false => used_up(member, share, now),
+                false => Answer::new(share.used_up(&batch.ask(member), now), false),
             }
         });
         let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
@@ -125,43 +124,4 @@ fn raised<'a>(
     pairs
         .any(|(member, raised)| member.cost != raised.cost)
         .then_some(raised)
-}
-
-/// Returns the denial of a member whose bucket is used up at `now`.
-fn used_up(member: &Member<'_>, algorithm: &Algorithm, now: Timestamp) -> Answer {
-    let most = match algorithm {
-        Algorithm::Gcra(gcra) => {
-            let (tolerance, wait_us) = (gcra.tolerance(), gcra.line_us(member.joins_line()));
-            let us = now.as_micros() + tolerance.us + wait_us;
-            let tat = Tat {
-                us,
-                frac: tolerance.frac,
-            };
-            return Answer::new(State::Gcra(tat), false);
-        }
-        Algorithm::Quota(quota) => quota.quota(),
-        Algorithm::Window(window) => window.limit(),
-        Algorithm::Tiers(tiers) => tiers.max_units(),
-    };
-    let (mut stored, member) = (
-        [Stored::default()],
-        Member {
-            algorithm,
-            ..*member
-        },
-    );
-    let everything = Member {
-        cost: most,
-        min_cost: 1,
-        mode: Mode::SpendOnly,
-        ..member
-    };
-    let mut decide = |operation, member: &Member<'_>| {
-        let batch = Batch::new(operation, slice::from_ref(member));
-        Outcome::decide(&batch, now, &mut stored).ok()
-    };
-    decide(Operation::Spend, &everything);
-    let denied = decide(Operation::Check, &member);
-    let state = denied.and_then(|denied| Some(denied.answers().first()?.state));
-    Answer::new(state.unwrap_or(State::MISSING), false)
 }

@@ -1,7 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{FailurePolicy, share::Share};
+use super::FailurePolicy;
 use crate::{
+    algorithm::Share,
     backend::{Backend, MemoryBackend, slot::Slots},
     transaction::OnFailure,
 };

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::{
-    leasable::{Holding, Leasable, Stock, period_of},
     moment::Moment,
+    stock::{Holding, Stock},
 };
 use crate::{
+    algorithm::Algorithm,
     clock::Timestamp,
     decision::State,
     transaction::{Member, OwnedMember, Receipt},
@@ -36,7 +37,7 @@ const OVERTAKEN: u64 = 1_000_000;
 pub(super) struct LeasedBucket {
     /// The bucket, as it was charged.
     member: OwnedMember,
-    algorithm: Leasable,
+    algorithm: Algorithm,
     /// The time of the last use, if a client's clock was used.
     at: Option<Timestamp>,
     /// The most unspent units that the process can hold.
@@ -67,7 +68,7 @@ pub(super) struct Return {
     pub(super) member: OwnedMember,
     pub(super) receipt: Receipt,
     /// The limit by which they were charged.
-    algorithm: Leasable,
+    algorithm: Algorithm,
     stock: Stock,
     /// The time, if a client's clock is used.
     pub(super) at: Option<Timestamp>,
@@ -87,10 +88,10 @@ pub(super) enum LeaseAnswer {
 }
 
 impl LeasedBucket {
-    pub(super) fn new(member: &Member<'_>, algorithm: Leasable) -> Self {
+    pub(super) fn new(member: &Member<'_>) -> Self {
         Self {
             member: OwnedMember::from(member),
-            algorithm,
+            algorithm: member.algorithm.clone(),
             at: None,
             most: member.leased,
             held: Stock::default(),
@@ -107,18 +108,13 @@ impl LeasedBucket {
 
     /// Adapts to the time and to the limit in force. Gives back units that were charged under another limit, and those
     /// above the new maximum.
-    pub(super) fn adapt(
-        &mut self,
-        moment: Moment,
-        member: &Member<'_>,
-        algorithm: Leasable,
-    ) -> Option<Return> {
+    pub(super) fn adapt(&mut self, moment: Moment, member: &Member<'_>) -> Option<Return> {
         self.at = moment.given();
         self.expire(moment);
-        if self.algorithm == algorithm && self.most == member.leased {
+        let is_same = self.algorithm == *member.algorithm;
+        if is_same && self.most == member.leased {
             return None;
         }
-        let is_same = self.algorithm == algorithm;
         let kept = if is_same { member.leased } else { 0 };
         let excess = self.give_up(self.held.units.saturating_sub(kept));
         // Nothing of another limit is held, so units of this one are not replaced by those of another period.
@@ -126,14 +122,14 @@ impl LeasedBucket {
             self.held = Stock::default();
             self.said = None;
         }
-        (self.member, self.algorithm) = (OwnedMember::from(member), algorithm);
+        (self.member, self.algorithm) = (OwnedMember::from(member), member.algorithm.clone());
         self.most = member.leased;
         excess
     }
 
     /// Forgets units that were charged for a period that is over.
     pub(super) fn expire(&mut self, moment: Moment) {
-        if !self.algorithm.counts(self.held.period, moment) {
+        if !self.algorithm.counts_in(self.held.period, moment.now()) {
             self.held.units = 0;
         }
     }
@@ -167,7 +163,10 @@ impl LeasedBucket {
         }
         let all = self.held.units + self.lent + self.returning;
         let room = self.most.saturating_sub(all);
-        let fits = self.algorithm.most().saturating_sub(cost);
+        let fits = self
+            .algorithm
+            .divisible()
+            .map_or(0, |most| most.saturating_sub(cost));
         self.portion = self.portion.saturating_mul(2).clamp(1, self.most.max(1));
         self.coming = self.portion.min(room).min(fits);
         self.refills += u32::from(self.coming > 0);
@@ -176,7 +175,7 @@ impl LeasedBucket {
 
     /// Ends a charge that has brought `come` under a limit. Units that were held for another period are worthless, and
     /// are replaced. A charge that brought nothing resets the portion, so that the next one starts small.
-    pub(super) fn charged(&mut self, come: Stock, algorithm: &Leasable) -> Option<Return> {
+    pub(super) fn charged(&mut self, come: Stock, algorithm: &Algorithm) -> Option<Return> {
         self.coming = 0;
         self.waiting.notify_waiters();
         if self.algorithm != *algorithm {
@@ -207,7 +206,7 @@ impl LeasedBucket {
     pub(super) fn lent(
         &mut self,
         loan: Stock,
-        algorithm: &Leasable,
+        algorithm: &Algorithm,
         is_spent: bool,
     ) -> Option<Return> {
         self.lent -= loan.units;
@@ -242,10 +241,11 @@ impl LeasedBucket {
 
     /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room. A refund of
     /// debt goes to the store: units that nobody was granted must not be handed out here.
-    pub(super) fn take_back(&mut self, now_us: u64, refund: &Member<'_>) -> bool {
-        let is_in_debt = |(state, _): (State, Timestamp)| !self.algorithm.fits(state, now_us, 0);
-        let takes = self.has_room_for(refund.cost)
-            && self.algorithm.is_worth(refund, self.held.period)
+    pub(super) fn take_back(&mut self, now: Timestamp, refund: &Member<'_>) -> bool {
+        let is_in_debt = |(state, _): (State, Timestamp)| !self.algorithm.fits(state, now, 0);
+        let (given, cost) = (refund.refund(), refund.cost);
+        let takes = self.has_room_for(cost)
+            && self.algorithm.is_worth(given, cost, self.held.period)
             && !self.said.is_some_and(is_in_debt);
         self.held.units += refund.cost * u32::from(takes);
         takes
@@ -280,12 +280,13 @@ impl LeasedBucket {
         let last = self.said.map_or(0, |(_, last)| last.as_micros());
         let is_late =
             |at: &Timestamp| (1..OVERTAKEN).contains(&last.saturating_sub(at.as_micros()));
+        let period = self.algorithm.period_of(state);
         if let Some(at) = at.filter(|at| !is_late(at))
-            && self.algorithm.has_state(state)
+            && period.is_some()
         {
             self.said = Some((state, at));
         }
-        match period_of(state) == self.held.period {
+        match period == Some(self.held.period) {
             true => self.held.units,
             false => 0,
         }
@@ -336,27 +337,26 @@ impl LeasedBucket {
     fn give_up(&mut self, units: u32) -> Option<Return> {
         self.held.units -= units;
         if let Some((state, _)) = &mut self.said {
-            let stock = Stock { units, ..self.held };
-            *state = self.algorithm.given_back(*state, stock);
+            *state = self.algorithm.after_return(*state, self.held.period, units);
         }
-        let algorithm = self.algorithm;
+        let algorithm = self.algorithm.clone();
         self.give_back(Stock { units, ..self.held }, &algorithm)
     }
 
     /// Begins to return units that are not held.
-    fn give_back(&mut self, stock: Stock, algorithm: &Leasable) -> Option<Return> {
-        let charged = algorithm.algorithm();
+    fn give_back(&mut self, stock: Stock, algorithm: &Algorithm) -> Option<Return> {
         let member = Member {
-            algorithm: &charged,
+            algorithm,
             ..self.member.lend()
         };
-        let charge = algorithm.charge(stock);
-        let receipt = Receipt::new(member.fingerprint, charge, stock.units, false);
+        let charge = algorithm
+            .charge_in(stock.period)
+            .filter(|_| stock.units > 0)?;
         self.returning += stock.units;
-        (stock.units > 0).then(|| Return {
+        Some(Return {
             member: OwnedMember::from(&member),
-            receipt,
-            algorithm: *algorithm,
+            receipt: Receipt::new(member.fingerprint, charge, stock.units, false),
+            algorithm: algorithm.clone(),
             stock,
             at: self.at,
         })
@@ -370,7 +370,7 @@ mod tests {
     use super::*;
     use crate::{
         gcra::{Gcra, Tat},
-        transaction::{Algorithm, BucketKey, LimitKey, Mode},
+        transaction::{BucketKey, LimitKey, Mode},
     };
 
     const MOST: u32 = 10;
@@ -381,7 +381,7 @@ mod tests {
         let key = BucketKey::new(LimitKey::Number(1), "alice");
         let mut member = Member::new(key, &algorithm, 1, Mode::CheckAndSpend);
         member.leased = MOST;
-        LeasedBucket::new(&member, Leasable::Gcra(gcra))
+        LeasedBucket::new(&member)
     }
 
     fn units(units: u32) -> Stock {
@@ -394,7 +394,7 @@ mod tests {
             cost,
             ..owned.lend()
         };
-        bucket.take_back(0, &refund)
+        bucket.take_back(Timestamp::from_micros(0), &refund)
     }
 
     /// As with a process whose clock is behind that of the store.
@@ -402,7 +402,7 @@ mod tests {
     fn units_of_a_period_before_are_dropped() {
         let mut bucket = bucket();
         let charged = |units, period| Stock { units, period };
-        let algorithm = bucket.algorithm;
+        let algorithm = bucket.algorithm.clone();
         assert!(bucket.charged(charged(4, 1), &algorithm).is_none());
         assert!(bucket.lend(1) && bucket.held == charged(3, 1));
         assert!(bucket.charged(charged(2, 2), &algorithm).is_none());
@@ -423,14 +423,14 @@ mod tests {
                 cost: 1,
                 ..owned.lend()
             };
-            assert_eq!(bucket.take_back(at.as_micros(), &refund), takes, "{tat}");
+            assert_eq!(bucket.take_back(at, &refund), takes, "{tat}");
         }
     }
 
     #[test]
     fn state_of_an_overtaken_answer_is_ignored_unless_the_clock_of_the_store_has_stepped_back() {
         let mut bucket = bucket();
-        let algorithm = bucket.algorithm;
+        let algorithm = bucket.algorithm.clone();
         bucket.charged(units(4), &algorithm);
         let state = |us| State::Gcra(Tat::from_micros(us));
         let second = 1_000_000;
@@ -463,7 +463,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             u32::try_from((seed >> 33) % u64::from(n)).unwrap()
         };
-        let algorithm = bucket.algorithm;
+        let algorithm = bucket.algorithm.clone();
         let (mut loans, mut returns, mut most) = (Vec::new(), Vec::new(), 0);
         for _ in 0..40_000 {
             let cost = 1 + random(4);
@@ -496,7 +496,7 @@ mod tests {
     #[test]
     fn units_that_come_back_after_the_limit_has_changed_are_returned_at_their_own_rate() {
         let mut bucket = bucket();
-        let before = bucket.algorithm;
+        let before = bucket.algorithm.clone();
         assert!(bucket.charged(units(6), &before).is_none());
         assert!(bucket.lend(2));
         let gcra = Gcra::new(100, 20, Duration::from_secs(1)).unwrap();
@@ -507,11 +507,11 @@ mod tests {
             ..owned.lend()
         };
         let moment = || Moment::new(None, || Timestamp::from_micros(1));
-        let after = Leasable::Gcra(gcra);
+        let after = &algorithm;
         let charge = |units: &Return| (units.receipt.cost(), units.receipt.stored_charge());
-        let of_before = |units| Some((units, Some(before.charge(Stock { units, period: 0 }))));
+        let of_before = |units| Some((units, before.charge_in(0)));
         bucket.coming = 3;
-        let held = bucket.adapt(moment(), &member, after);
+        let held = bucket.adapt(moment(), &member);
         assert_eq!(held.as_ref().map(charge), of_before(4));
         let lent = bucket.lent(units(2), &before, false);
         assert_eq!(lent.as_ref().map(charge), of_before(2));
@@ -522,11 +522,11 @@ mod tests {
         }
         assert_eq!((bucket.held, bucket.returning), (units(0), 0));
         // A lower maximum of the same limit.
-        assert!(bucket.charged(units(8), &after).is_none() && bucket.lend(3));
+        assert!(bucket.charged(units(8), after).is_none() && bucket.lend(3));
         member.leased = 4;
-        let excess = bucket.adapt(moment(), &member, after);
+        let excess = bucket.adapt(moment(), &member);
         assert_eq!(excess.map(|units| units.stock.units), Some(1));
-        let excess = bucket.lent(units(3), &after, false);
+        let excess = bucket.lent(units(3), after, false);
         assert_eq!(excess.map(|units| units.stock.units), Some(3));
         assert_eq!((bucket.held, bucket.returning), (units(4), 4));
     }

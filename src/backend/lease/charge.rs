@@ -2,12 +2,9 @@
 
 use std::{slice, sync::Arc};
 
-use super::{
-    leasable::{Leasable, Stock, period_of},
-    moment::Moment,
-    shared::Shared,
-};
+use super::{moment::Moment, shared::Shared, stock::Stock};
 use crate::{
+    algorithm::Algorithm,
     backend::{Backend, BackendError},
     clock::Timestamp,
     decision::Outcome,
@@ -22,7 +19,7 @@ use crate::{
 pub(super) struct ChargeAhead<B> {
     shared: Arc<Shared<B>>,
     bucket: Fingerprint,
-    algorithm: Leasable,
+    algorithm: Algorithm,
     ahead: u32,
     come: Stock,
 }
@@ -31,7 +28,7 @@ impl<B: Backend> ChargeAhead<B> {
     pub(super) fn new(
         shared: &Arc<Shared<B>>,
         bucket: Fingerprint,
-        algorithm: Leasable,
+        algorithm: Algorithm,
         ahead: u32,
     ) -> Self {
         Self {
@@ -56,10 +53,7 @@ impl<B: Backend> ChargeAhead<B> {
         let [answer] = outcome.answers() else {
             return Ok(outcome);
         };
-        let fits = || {
-            let now_us = outcome.now.as_micros();
-            self.algorithm.fits(answer.state, now_us, member.cost)
-        };
+        let fits = || self.algorithm.fits(answer.state, outcome.now, member.cost);
         if answer.passed || !fits() {
             return Ok(outcome);
         }
@@ -86,7 +80,7 @@ impl<B: Backend> ChargeAhead<B> {
         {
             self.come = Stock {
                 units: self.ahead,
-                period: period_of(answer.state),
+                period: self.algorithm.period_of(answer.state).unwrap_or_default(),
             };
         }
     }

@@ -2,12 +2,12 @@
 
 mod bucket;
 mod charge;
-mod leasable;
 mod moment;
 mod pool;
 mod returns;
 mod shared;
 mod split;
+mod stock;
 mod terms;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
@@ -18,9 +18,9 @@ use tokio::time;
 use self::{
     bucket::LeaseAnswer,
     charge::ChargeAhead,
-    leasable::{Holding, Leasable},
     moment::Moment,
     shared::Shared,
+    stock::{Holding, is_leased},
     terms::terms,
 };
 use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_task::OneTask};
@@ -141,7 +141,6 @@ impl<B: Backend> Lease<B> {
         &self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        algorithm: &Leasable,
     ) -> Result<Outcome, BackendError> {
         let (shared, bucket) = (&self.shared, member.fingerprint);
         if !self.begin_returns() {
@@ -152,9 +151,10 @@ impl<B: Backend> Lease<B> {
         loop {
             let moment = shared.moment(batch);
             match shared.pool.attempt(moment, member) {
-                LeaseAnswer::Taken(left) => return Ok(passed(moment, algorithm, left)),
+                LeaseAnswer::Taken(left) => return Ok(passed(moment, member, left)),
                 LeaseAnswer::Charge(ahead) => {
-                    let charging = ChargeAhead::new(shared, bucket, *algorithm, ahead);
+                    let algorithm = member.algorithm.clone();
+                    let charging = ChargeAhead::new(shared, bucket, algorithm, ahead);
                     return charging.decide(batch, member).await;
                 }
                 LeaseAnswer::Wait(charge) if may_wait => {
@@ -172,7 +172,7 @@ impl<B: Backend> Lease<B> {
 
     /// Decides a batch of one leased member, if memory alone can decide it.
     fn try_memory(&self, batch: &Batch<'_>) -> Option<Outcome> {
-        let (member, algorithm) = only(batch).filter(|(member, _)| member.cost > 0)?;
+        let member = only(batch).filter(|member| member.cost > 0)?;
         let (pool, moment) = (&self.shared.pool, self.shared.moment(batch));
         let held = match batch.action(member) {
             Action::Spend => pool.take(moment, member),
@@ -180,25 +180,25 @@ impl<B: Backend> Lease<B> {
             Action::Refund => pool.take_back(moment, member),
             _ => None,
         };
-        held.map(|held| passed(moment, &algorithm, held))
+        held.map(|held| passed(moment, member, held))
     }
 }
 
-fn is_leased(batch: &Batch<'_>) -> bool {
+fn any_is_leased(batch: &Batch<'_>) -> bool {
     batch.members.iter().any(|member| member.leased > 0)
 }
 
 /// Returns the member of a batch of one, if it is leased.
-fn only<'a>(batch: &'a Batch<'a>) -> Option<(&'a Member<'a>, Leasable)> {
+fn only<'a>(batch: &'a Batch<'a>) -> Option<&'a Member<'a>> {
     match batch.members {
-        [member] => Leasable::of(member).map(|algorithm| (member, algorithm)),
+        [member] if is_leased(member) => Some(member),
         _ => None,
     }
 }
 
 /// Returns the outcome of one request that passed without the store.
-fn passed(moment: Moment, algorithm: &Leasable, left: Holding) -> Outcome {
-    Outcome::of_one(moment.now(), algorithm.answer(left, moment.now()))
+fn passed(moment: Moment, member: &Member<'_>, left: Holding) -> Outcome {
+    Outcome::of_one(moment.now(), left.answer(member.algorithm, moment.now()))
 }
 
 #[async_trait]
@@ -210,13 +210,13 @@ impl<B: Backend> Backend for Lease<B> {
         if let Some(decided) = self.try_memory(batch) {
             return Ok(decided);
         }
-        if !is_leased(batch) {
+        if !any_is_leased(batch) {
             return self.inner().apply(batch).await;
         }
         let sent = self.shared.moment(batch);
         let mut outcome = match only(batch) {
-            Some((member, algorithm)) if batch.action(member) == Action::Spend => {
-                self.decide_one(batch, member, &algorithm).await?
+            Some(member) if batch.action(member) == Action::Spend => {
+                self.decide_one(batch, member).await?
             }
             None if batch.operation == Operation::Spend && self.begin_returns() => {
                 self.decide_split(batch).await?
@@ -228,7 +228,7 @@ impl<B: Backend> Backend for Lease<B> {
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        if !is_leased(batch) {
+        if !any_is_leased(batch) {
             return self.inner().try_apply(batch);
         }
         match batch.now.map_or(Ok(()), Timestamp::validate) {

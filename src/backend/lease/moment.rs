@@ -22,10 +22,6 @@ impl Moment {
         self.now
     }
 
-    pub(super) const fn us(self) -> u64 {
-        self.now.as_micros()
-    }
-
     /// Returns the time for the store, if it is not the store's own.
     pub(super) fn given(self) -> Option<Timestamp> {
         self.is_given.then_some(self.now)

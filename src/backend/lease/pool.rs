@@ -14,10 +14,11 @@ use tokio::sync::{Notify, futures::Notified};
 
 use super::{
     bucket::{LeaseAnswer, LeasedBucket, Return},
-    leasable::{Holding, Leasable, Stock},
     moment::Moment,
+    stock::{Holding, Stock, is_leased},
 };
 use crate::{
+    algorithm::Algorithm,
     clock::Timestamp,
     decision::State,
     transaction::{Fingerprint, Member},
@@ -88,7 +89,7 @@ impl Pool {
         &self,
         bucket: Fingerprint,
         loan: Stock,
-        algorithm: &Leasable,
+        algorithm: &Algorithm,
         is_spent: bool,
     ) -> Holding {
         self.end(bucket, |bucket| bucket.lent(loan, algorithm, is_spent))
@@ -110,7 +111,7 @@ impl Pool {
     }
 
     /// Ends a charge that has brought these units under a limit.
-    pub(super) fn charged(&self, bucket: Fingerprint, come: Stock, algorithm: &Leasable) {
+    pub(super) fn charged(&self, bucket: Fingerprint, come: Stock, algorithm: &Algorithm) {
         self.end(bucket, |bucket| bucket.charged(come, algorithm));
     }
 
@@ -157,7 +158,7 @@ impl Pool {
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(moment);
         bucket
-            .take_back(moment.us(), member)
+            .take_back(moment.now(), member)
             .then(|| bucket.holding())
     }
 
@@ -207,7 +208,9 @@ impl Pool {
         moment: Moment,
         member: &Member<'_>,
     ) -> Option<&'a mut LeasedBucket> {
-        let algorithm = Leasable::of(member)?;
+        if !is_leased(member) {
+            return None;
+        }
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
@@ -215,12 +218,12 @@ impl Pool {
         let Some(place) = shard.get_index_of(&print) else {
             make_room(shard, print);
             if shard.len() < ROOM {
-                shard.insert(print, LeasedBucket::new(member, algorithm));
+                shard.insert(print, LeasedBucket::new(member));
             }
             return None;
         };
         let (_, bucket) = shard.get_index_mut(place)?;
-        if let Some(excess) = bucket.adapt(moment, member, algorithm) {
+        if let Some(excess) = bucket.adapt(moment, member) {
             lock(&self.returns).push(excess);
         }
         Some(bucket)

@@ -8,9 +8,9 @@ use tokio::runtime::Handle;
 use super::{
     Lease,
     charge::ChargeAhead,
-    leasable::{Holding, Leasable, Stock},
     moment::Moment,
     shared::Shared,
+    stock::{Holding, Stock, is_leased},
 };
 use crate::{
     algorithm::Action,
@@ -23,7 +23,6 @@ use crate::{
 #[derive(Clone, Copy)]
 struct HeldMember<'a> {
     member: &'a Member<'a>,
-    algorithm: Leasable,
     /// The units left once the batch is decided.
     left: Holding,
     /// The units taken until the batch is decided.
@@ -67,14 +66,15 @@ impl<B: Backend> Lease<B> {
 
     /// Charges a portion ahead for later batches, in the background.
     fn top_up(&self, moment: Moment, member: &Member<'_>) {
-        let Some(algorithm) = Leasable::of(member) else {
+        if !is_leased(member) {
             return;
-        };
+        }
         let ahead = self.shared.pool.begin_to_charge(moment, member);
         if ahead == 0 {
             return;
         }
         let bucket = member.fingerprint;
+        let algorithm = member.algorithm.clone();
         let charging = ChargeAhead::new(&self.shared, bucket, algorithm, ahead);
         let Ok(runtime) = Handle::try_current() else {
             return;
@@ -99,7 +99,9 @@ impl<'a, B: Backend> FromMemory<'a, B> {
     }
 
     fn take_one(&self, batch: &Batch<'_>, member: &'a Member<'a>) -> Option<HeldMember<'a>> {
-        let algorithm = Leasable::of(member).filter(|_| member.cost > 0)?;
+        if member.cost == 0 || !is_leased(member) {
+            return None;
+        }
         let (pool, moment) = (&self.shared.pool, self.moment);
         let (left, units) = match batch.action(member) {
             Action::Spend => (pool.lend(moment, member)?, member.cost),
@@ -110,12 +112,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
             units,
             ..left.stock
         };
-        Some(HeldMember {
-            member,
-            algorithm,
-            left,
-            lent,
-        })
+        Some(HeldMember { member, left, lent })
     }
 
     /// Ends all loans. Units that were not spent are held again.
@@ -128,10 +125,8 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         {
             let lent = take(&mut held.lent);
             let bucket = held.member.fingerprint;
-            held.left = self
-                .shared
-                .pool
-                .lent(bucket, lent, &held.algorithm, is_spent);
+            let algorithm = held.member.algorithm;
+            held.left = self.shared.pool.lent(bucket, lent, algorithm, is_spent);
         }
     }
 
@@ -141,7 +136,7 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         let members = self.members.iter();
         let merged = members.map(|held| match held {
             Some(held) => {
-                let answer = held.algorithm.answer(held.left, decided.now);
+                let answer = held.left.answer(held.member.algorithm, decided.now);
                 let passed = passes || held.member.mode.votes();
                 Answer { passed, ..answer }
             }
@@ -161,7 +156,7 @@ impl<B> Drop for FromMemory<'_, B> {
         {
             let bucket = held.member.fingerprint;
             let pool = &self.shared.pool;
-            pool.lent(bucket, held.lent, &held.algorithm, false);
+            pool.lent(bucket, held.lent, held.member.algorithm, false);
         }
     }
 }

@@ -28,22 +28,11 @@ pub(super) fn terms(
 
 /// The burst or the quota that is split.
 fn divisible(algorithm: &Algorithm) -> Result<u32, NotAdmitted> {
-    let reason = match algorithm {
-        Algorithm::Gcra(gcra) if gcra.max_wait_us() == 0 => return Ok(gcra.burst()),
-        Algorithm::Quota(quota) => return Ok(quota.quota()),
-        Algorithm::Gcra(_) => {
-            "a limit with `max_wait` cannot be leased, because its line is at the store"
-        }
-        Algorithm::Tiers(_) => {
-            "tiers cannot be leased, because what they grant cannot be given back"
-        }
-        Algorithm::Window(_) => {
-            "a window cannot be leased, because each of its units counts from its own instant"
-        }
-    };
-    Err(NotAdmitted::new(format!(
-        "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
-    )))
+    algorithm.divisible().map_err(|reason| {
+        NotAdmitted::new(format!(
+            "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
+        ))
+    })
 }
 
 #[cfg(test)]

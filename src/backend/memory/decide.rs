@@ -7,7 +7,7 @@ use super::{
     batch::{FoundRow, LockedBuckets, changed},
 };
 use crate::{
-    algorithm::{Algorithm, RowValue},
+    algorithm::{Algorithm, RowValue, State},
     backend::BackendError,
     clock::{Clock, Timestamp},
     decision::{Answer, Outcome},
@@ -28,7 +28,7 @@ impl MemoryBackend {
         {
             let charged = self.spend(member.fingerprint, gcra, member.cost, now);
             let (Ok(tat) | Err(tat)) = charged;
-            let answer = Answer::new(crate::algorithm::State::Gcra(tat), charged.is_ok());
+            let answer = Answer::new(State::Gcra(tat), charged.is_ok());
             return Ok(Outcome::of_one(now, answer));
         }
         Ok(self.decide_others(batch, now))
@@ -74,22 +74,21 @@ impl MemoryBackend {
         Ok(usage)
     }
 
-    /// Decides one GCRA bucket from another TAT than the stored one. A denial does not change it.
+    /// Decides one bucket in a row from another state than the stored one. A denial does not change it.
     #[cfg(feature = "failure-policy")]
     #[inline]
     pub(in crate::backend) fn decide_from(
         &self,
         batch: &Batch<'_>,
         member: &Member<'_>,
-        gcra: &Gcra,
         now: Timestamp,
-        tat: impl FnOnce(Tat) -> Tat,
+        from: impl FnOnce(State) -> State,
     ) -> Answer {
         self.decide_row(batch, member, now, |value| {
-            let before = gcra::row::tat(value);
-            match tat(before) {
+            let before = member.algorithm.state_in_row(value, now);
+            match from(before) {
                 after if after == before => value,
-                after => gcra::row::value(after, gcra.tolerance()),
+                after => member.algorithm.row(after),
             }
         })
     }

@@ -25,10 +25,8 @@ use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
 #[cfg(feature = "failure-policy")]
 use crate::{
-    algorithm::Action,
+    algorithm::{Action, State},
     decision::Answer,
-    gcra::{self, Gcra, Tat},
-    quota::{self, Quota, Usage},
     transaction::{Fingerprint, Member},
 };
 use crate::{
@@ -153,60 +151,28 @@ impl MemoryBackend {
         rows + self.histories.evictions()
     }
 
-    /// Changes a GCRA bucket in one step, and returns its TAT before and after.
+    /// Changes the state of a bucket in a row in one step, and returns it before and after. The row of a history is that of
+    /// an unused bucket.
     #[cfg(feature = "failure-policy")]
     pub(super) fn change(
         &self,
-        member: &Member<'_>,
-        gcra: &Gcra,
-        now: Timestamp,
-        change: impl FnOnce(Tat) -> Tat,
-    ) -> (Tat, Tat) {
-        self.change_row(&member.fingerprint, gcra, now, change)
-    }
-
-    /// Changes a GCRA bucket with this fingerprint in one step, and returns its TAT before and after.
-    #[cfg(feature = "failure-policy")]
-    pub(super) fn change_row(
-        &self,
         print: &Fingerprint,
-        gcra: &Gcra,
+        algorithm: &Algorithm,
         now: Timestamp,
-        change: impl FnOnce(Tat) -> Tat,
-    ) -> (Tat, Tat) {
+        change: impl FnOnce(State) -> State,
+    ) -> (State, State) {
         let mut rows = self.rows.lock(self.rows.of(print));
         let (value, place) = rows.look(print);
-        let before = gcra::row::tat(value);
+        let before = algorithm.state_in_row(value, now);
         let after = change(before);
         if after != before {
-            let value = gcra::row::value(after, gcra.tolerance());
+            let value = algorithm.row(after);
             rows.put(place, print, value.unless_full(now), now);
         }
         (before, after)
     }
 
-    /// Changes a bucket with a quota in one step, and returns its usage before and after.
-    #[cfg(feature = "failure-policy")]
-    pub(super) fn change_usage(
-        &self,
-        member: &Member<'_>,
-        quota: &Quota,
-        now: Timestamp,
-        change: impl FnOnce(Usage) -> Usage,
-    ) -> (Usage, Usage) {
-        let print = &member.fingerprint;
-        let mut rows = self.rows.lock(self.rows.of(print));
-        let (value, place) = rows.look(print);
-        let before = quota.current(quota::row::usage(value), now.as_micros());
-        let after = change(before);
-        if after != before {
-            let value = quota::row::value(quota, after);
-            rows.put(place, print, value.unless_full(now), now);
-        }
-        (before, after)
-    }
-
-    /// Repeats another backend's grant from a bucket with tiers, or its reset of a bucket with tiers or a window.
+    /// Repeats the change of a history that another backend has made.
     #[cfg(feature = "failure-policy")]
     pub(super) fn learn_history(
         &self,
@@ -295,6 +261,7 @@ mod tests {
     use super::*;
     use crate::{
         Limit,
+        algorithm::Tat,
         transaction::{BucketKey, LimitKey, Mode, Operation},
     };
 
@@ -311,10 +278,8 @@ mod tests {
             let key = BucketKey::new(LimitKey::Number(1), &id);
             let member = Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend);
             let tat = Tat { us, frac: u32::MAX };
-            let Algorithm::Gcra(gcra) = member.algorithm else {
-                panic!("it has no tiers")
-            };
-            backend.change(&member, gcra, now, |_| tat);
+            let state = |_| State::Gcra(tat);
+            backend.change(&member.fingerprint, member.algorithm, now, state);
             let members = [member];
             let batch = Batch::new(Operation::Spend, &members).at(Some(now));
             let decided = backend.decide(&batch).unwrap();

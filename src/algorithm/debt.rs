@@ -1,0 +1,232 @@
+//! What a process owes the store for decisions that it has made without it.
+
+use std::fmt;
+
+use super::{
+    action::Refund,
+    counting::Counting,
+    each::{Algorithm, Each, all_of, each, map_all},
+    gcra::Gcra,
+    quota::Quota,
+    state::State,
+    ticks::{Tat, Ticks},
+    tiers::Tiers,
+    window::Window,
+};
+use crate::clock::Timestamp;
+
+/// How local charges become a debt. Times are microseconds since the Unix epoch.
+pub(crate) trait Owing: Counting {
+    /// What is recorded of the local charges of a bucket.
+    type Ledger: fmt::Debug;
+
+    /// Whether the two memories say what is owed, so that a charge need not be recorded.
+    const IS_IN_MEMORY: bool = false;
+
+    /// Creates a ledger without charges; `None` if nothing can be owed, because the bucket cannot be debited.
+    fn ledger(&self) -> Option<Self::Ledger>;
+
+    /// Records a charge that has led to a state.
+    fn charge_ledger(&self, ledger: &mut Self::Ledger, state: &Self::State, cost: u32, now: u64);
+
+    /// Records the refund of local charges.
+    fn refund_ledger(&self, ledger: &mut Self::Ledger, refund: Refund<'_>, cost: u32, now: u64);
+
+    /// Records that a refund of the store has changed the local state.
+    fn lower_ledger(&self, ledger: &mut Self::Ledger, before: Self::State, after: Self::State) {
+        let _ = (ledger, before, after);
+    }
+
+    /// Returns the debt that is paid first. States of histories are those of unused buckets.
+    fn owed(
+        &self,
+        ledger: &Self::Ledger,
+        own: Self::State,
+        seen: Self::State,
+        now: u64,
+    ) -> Option<Owed>;
+
+    /// Returns the units of the whole debt.
+    fn owed_units(
+        &self,
+        ledger: &Self::Ledger,
+        own: Self::State,
+        seen: Self::State,
+        now: u64,
+    ) -> u32 {
+        let owed = self.owed(ledger, own, seen, now);
+        owed.map_or(0, |owed| owed.units)
+    }
+
+    /// Leaves only the debt that is paid first. Returns the rest.
+    fn split_ledger(&self, ledger: &mut Self::Ledger, now: u64) -> Option<Self::Ledger> {
+        let _ = (ledger, now);
+        None
+    }
+
+    /// Adds an earlier ledger of the same bucket.
+    fn merge_ledger(&self, ledger: &mut Self::Ledger, earlier: Self::Ledger);
+
+    /// Returns the number of entries, if there can be many.
+    fn entries(&self, ledger: &Self::Ledger) -> usize {
+        let _ = ledger;
+        0
+    }
+
+    /// Forgets the newest entry, if there is one.
+    fn forget_newest(&self, ledger: &mut Self::Ledger) -> bool {
+        let _ = ledger;
+        false
+    }
+
+    /// Returns the seen state once a debt of this span counts as charged at the store.
+    fn settled(&self, seen: Self::State, span: Ticks, now: u64) -> Self::State {
+        let _ = (span, now);
+        seen
+    }
+
+    /// Undoes [`settled`](Self::settled).
+    fn unsettled(&self, seen: Self::State, span: Ticks, now: u64) -> Self::State {
+        let _ = (span, now);
+        seen
+    }
+}
+
+/// What is recorded of the local charges of a bucket.
+pub(crate) type Ledger = Each<
+    <Gcra as Owing>::Ledger,
+    <Tiers as Owing>::Ledger,
+    <Window as Owing>::Ledger,
+    <Quota as Owing>::Ledger,
+>;
+
+/// A debt that is paid with one debit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    pub(crate) units: u32,
+    /// Once it is paid, receipts of local charges up to this instant refund nothing.
+    pub(crate) until: Tat,
+    /// How far the local state is beyond the seen one, if the memories say what is owed.
+    pub(crate) span: Ticks,
+    /// The instant for which the store has to charge the units, if it is not the time of the debit.
+    pub(crate) taken_at: Option<u64>,
+}
+
+impl Algorithm {
+    /// Creates a ledger without charges; `None` if nothing can be owed.
+    pub(crate) fn ledger(&self) -> Option<Ledger> {
+        match self {
+            Self::Gcra(by) => by.ledger().map(Each::Gcra),
+            Self::Tiers(by) => by.ledger().map(Each::Tiers),
+            Self::Window(by) => by.ledger().map(Each::Window),
+            Self::Quota(by) => by.ledger().map(Each::Quota),
+        }
+    }
+
+    /// Returns whether the memories say what is owed, so that a charge need not be recorded.
+    #[inline]
+    pub(crate) const fn owes_in_memory(&self) -> bool {
+        const fn is_in_memory<A: Owing>(_: &A) -> bool {
+            A::IS_IN_MEMORY
+        }
+        each!(self, by => is_in_memory(by))
+    }
+
+    /// Records a charge that has led to a state.
+    pub(crate) fn charge_ledger(
+        &self,
+        ledger: &mut Ledger,
+        state: State,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        all_of!((self, ledger, state),
+            (by, ledger, state) => by.charge_ledger(ledger, &state, cost, now.as_micros()),
+            _ => ());
+    }
+
+    /// Records the refund of local charges.
+    pub(crate) fn refund_ledger(
+        &self,
+        ledger: &mut Ledger,
+        refund: Refund<'_>,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        each!(self, ledger,
+            (by, ledger) => by.refund_ledger(ledger, refund, cost, now.as_micros()),
+            _ => ());
+    }
+
+    /// Records that a refund of the store has changed the local state.
+    pub(crate) fn lower_ledger(&self, ledger: &mut Ledger, before: State, after: State) {
+        all_of!((self, ledger, before, after),
+            (by, ledger, before, after) => by.lower_ledger(ledger, before, after),
+            _ => ());
+    }
+
+    /// Returns the debt that is paid first, by the states in the two memories.
+    pub(crate) fn owed(
+        &self,
+        ledger: &Ledger,
+        own: State,
+        seen: State,
+        now: Timestamp,
+    ) -> Option<Owed> {
+        all_of!((self, ledger, own, seen),
+            (by, ledger, own, seen) => by.owed(ledger, own, seen, now.as_micros()),
+            _ => None)
+    }
+
+    /// Returns the units of the whole debt.
+    pub(crate) fn owed_units(
+        &self,
+        ledger: &Ledger,
+        own: State,
+        seen: State,
+        now: Timestamp,
+    ) -> u32 {
+        all_of!((self, ledger, own, seen),
+            (by, ledger, own, seen) => by.owed_units(ledger, own, seen, now.as_micros()),
+            _ => 0)
+    }
+
+    /// Leaves only the debt that is paid first. Returns the rest.
+    pub(crate) fn split_ledger(&self, ledger: &mut Ledger, now: Timestamp) -> Option<Ledger> {
+        let now = now.as_micros();
+        match (self, ledger) {
+            (Self::Gcra(by), Each::Gcra(own)) => by.split_ledger(own, now).map(Each::Gcra),
+            (Self::Tiers(by), Each::Tiers(own)) => by.split_ledger(own, now).map(Each::Tiers),
+            (Self::Window(by), Each::Window(own)) => by.split_ledger(own, now).map(Each::Window),
+            (Self::Quota(by), Each::Quota(own)) => by.split_ledger(own, now).map(Each::Quota),
+            _ => None,
+        }
+    }
+
+    /// Adds an earlier ledger of the same bucket.
+    pub(crate) fn merge_ledger(&self, ledger: &mut Ledger, earlier: Ledger) {
+        all_of!((self, ledger, earlier),
+            (by, ledger, earlier) => by.merge_ledger(ledger, earlier),
+            _ => ());
+    }
+
+    /// Returns the number of entries, if there can be many.
+    pub(crate) fn entries(&self, ledger: &Ledger) -> usize {
+        each!(self, ledger, (by, ledger) => by.entries(ledger), _ => 0)
+    }
+
+    /// Forgets the newest entry, if there is one.
+    pub(crate) fn forget_newest(&self, ledger: &mut Ledger) -> bool {
+        each!(self, ledger, (by, ledger) => by.forget_newest(ledger), _ => false)
+    }
+
+    /// Returns the seen state once a debt of this span counts as charged at the store.
+    pub(crate) fn settled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
+        map_all!((self, seen), (by, seen) => by.settled(seen, span, now.as_micros()), _ => seen)
+    }
+
+    /// Undoes [`settled`](Self::settled).
+    pub(crate) fn unsettled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
+        map_all!((self, seen), (by, seen) => by.unsettled(seen, span, now.as_micros()), _ => seen)
+    }
+}
