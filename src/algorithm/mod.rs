@@ -8,10 +8,14 @@
 
 mod action;
 mod algorithm_key;
+mod bound;
 mod counting;
+mod duration;
 mod each;
 pub mod gcra;
 mod history;
+mod line;
+mod notation;
 pub mod quota;
 mod row;
 mod shown;
@@ -24,9 +28,11 @@ pub mod window;
 
 pub(crate) use self::{
     action::{Action, Ask, Refund},
+    bound::{Asked, NoTokenBucket, NotPermitted, Purpose},
     counting::{Judged, TakenPart},
     each::Charge,
     history::{HistoryTerms, HistoryUse},
+    notation::{AlgorithmValues, Fields, ListedFields, NotationError},
     row::RowValue,
     shown::{ClientFigures, ShownBucket, ShownIn},
     state::{State, View, ViewIn},
@@ -34,6 +40,7 @@ pub(crate) use self::{
 };
 pub use self::{
     algorithm_key::AlgorithmKey,
+    duration::{DurationError, format_duration, parse_duration},
     each::Algorithm,
     stored::{Stored, StoredError},
 };

@@ -19,11 +19,13 @@
 //! Source: ITU-T I.371 (GCRA), in the form that Let's Encrypt's Boulder made known, with the
 //! tolerance of one whole burst.
 
+mod bound;
 mod charge;
 mod counting;
 mod figures;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod gcra;
+mod notation;
 
 pub(crate) mod row;
 

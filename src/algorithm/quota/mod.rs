@@ -19,14 +19,16 @@
 //!
 //! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
 
+mod bound;
 mod counting;
+mod notation;
 mod per;
 pub(crate) mod row;
 mod utc_offset;
 
 use thiserror::Error;
 
-pub(crate) use self::counting::QuotaCharge;
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, counting::QuotaCharge, notation::QuotaMistake};
 pub use self::{
     per::{CalendarUnit, Per, PerError},
     utc_offset::{InvalidUtcOffset, UtcOffset},

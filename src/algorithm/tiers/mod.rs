@@ -44,9 +44,11 @@
 //! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024). Where
 //! they leave questions open, the author's own simulator decides.
 
+mod bound;
 mod counting;
 mod grant;
 mod history;
+mod notation;
 mod phase;
 mod requests;
 mod tier;
@@ -56,6 +58,7 @@ mod view;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::view::TierWindow;
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, view::TierView};
 pub use self::{
     grant::Grant,
     history::History,
@@ -64,4 +67,3 @@ pub use self::{
     tiers::{Tiers, TiersError},
     view::TierSnapshot,
 };
-pub(crate) use self::{tier::Span, view::TierView};

@@ -20,8 +20,10 @@
 //!
 //! [debit]: crate::transaction::Mode::Debit
 
+mod bound;
 mod change;
 mod counting;
+mod notation;
 mod snapshot;
 mod units;
 mod view;
@@ -30,7 +32,9 @@ mod window;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::view::Sample;
-pub(crate) use self::{change::Change, counting::WindowCharge, view::WindowView};
+pub(crate) use self::{
+    bound::NO_TOKEN_BUCKET, change::Change, counting::WindowCharge, view::WindowView,
+};
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,
