@@ -26,6 +26,12 @@ pub(crate) trait Bounded: Sized {
         None
     }
 
+    /// Returns whether a store may forget a bucket, although it is not as a new one.
+    #[cfg(feature = "testing")]
+    fn may_be_forgotten(&self) -> bool {
+        false
+    }
+
     /// Returns whether a cost could ever pass, or the reason why it must not be asked.
     fn permits(&self, asked: Asked) -> Result<bool, NotPermitted>;
 }
@@ -109,6 +115,12 @@ impl Algorithm {
     /// Returns the same limit with another burst or quota, if it has one.
     pub(crate) fn with_most(&self, most: u32) -> Option<Self> {
         Some(map_each!(self, by => by.with_most(most)?))
+    }
+
+    /// Returns whether a store may forget a bucket, although it is not as a new one.
+    #[cfg(feature = "testing")]
+    pub(crate) fn may_be_forgotten(&self) -> bool {
+        each!(self, by => by.may_be_forgotten())
     }
 
     /// Returns whether requests can wait in line.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::id::shortened;
 
-/// How the limits of an algorithm are written.
+/// The notation of an algorithm's limits.
 pub(crate) trait Notation: Sized {
     /// The fields of a file that only this algorithm has. Any of them marks a limit as one of this algorithm.
     const FIELDS: &'static [&'static str];
@@ -25,7 +25,7 @@ pub(crate) trait Notation: Sized {
     /// The main ones, in words.
     const WORDS: &'static str;
 
-    /// More fields, which do not mark a limit, and the reason why other algorithms do not have them.
+    /// More fields, which do not mark a limit, each with the reason why other algorithms do not have it.
     const OPTIONS: &'static [(&'static str, &'static str)] = &[];
 
     /// The values of a limit, for files.
@@ -43,7 +43,7 @@ pub(crate) trait Notation: Sized {
     /// Returns what [`read`](Self::read) reads.
     fn values(&self) -> Self::Values;
 
-    /// Returns the fields in one line, for those who write the words of a line into a file.
+    /// Returns the fields in one line, for the error about a limit in a file that is written as a line.
     fn written_out(&self) -> Option<String> {
         None
     }
@@ -173,7 +173,7 @@ impl Algorithm {
         AlgorithmValues(map_each!(self, by => Notation::values(by)))
     }
 
-    /// Returns the fields in one line, for those who write the words of a line into a file.
+    /// Returns the fields in one line, for the error about a limit in a file that is written as a line.
     pub(crate) fn written_out(&self) -> Option<String> {
         each!(self, by => Notation::written_out(by))
     }

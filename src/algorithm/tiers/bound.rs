@@ -27,6 +27,13 @@ impl Bounded for Tiers {
         spans.map(|(i, span)| of_tier(span, i == 0, us)).sum()
     }
 
+    /// If the lowest tier never ends, its window can be empty although the tier has been entered.
+    #[cfg(feature = "testing")]
+    fn may_be_forgotten(&self) -> bool {
+        let lowest = self.spans().first();
+        lowest.is_some_and(|lowest| lowest.active == NEVER)
+    }
+
     /// A cost above all their limits is not an error, but is always denied.
     fn permits(&self, asked: Asked) -> Result<bool, NotPermitted> {
         let least = asked.min_cost.unwrap_or(asked.cost);
