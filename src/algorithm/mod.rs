@@ -4,7 +4,8 @@
 //! An algorithm is pure: it has no clock, no I/O and no floating point. It implements [`Counting`], and [`Each`] holds one
 //! of the algorithms, or what belongs to one: a state, a charge. The rest of the crate asks [`Algorithm`], and names none.
 //!
-//! To add one, write its folder, and add it to [`Each`] and [`AlgorithmKey`]; the compiler lists the rest.
+//! To add one, write its folder, and add it to [`Each`], [`AlgorithmKey`] and [`AlgorithmKey::ALL`]; the compiler lists the
+//! rest.
 
 mod action;
 mod algorithm_key;
@@ -32,7 +33,7 @@ pub(crate) use self::{
     counting::{Judged, TakenPart},
     each::Charge,
     history::{HistoryTerms, HistoryUse},
-    notation::{AlgorithmValues, Fields, ListedFields, NotationError},
+    notation::{AlgorithmValues, FieldReader, ListedFields, NotationError},
     row::RowValue,
     shown::{ClientFigures, ShownBucket, ShownIn},
     state::{State, View, ViewIn},

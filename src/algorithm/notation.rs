@@ -35,7 +35,7 @@ pub(crate) trait Notation: Sized {
     fn parse(line: &str) -> Option<Result<Self, NotationError>>;
 
     /// Reads the fields of a file.
-    fn read<F: Fields>(fields: &F) -> Result<Self, F::Error>;
+    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error>;
 
     /// Writes what [`parse`](Self::parse) reads.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -55,7 +55,7 @@ pub(crate) trait Notation: Sized {
 }
 
 /// The fields of a limit in a file.
-pub(crate) trait Fields: Sized {
+pub(crate) trait FieldReader: Sized {
     /// A mistake, and its place.
     type Error;
 
@@ -126,9 +126,6 @@ pub(crate) struct ListedFields {
 }
 
 impl AlgorithmKey {
-    /// All algorithms, in the order in which their fields are listed.
-    pub(crate) const ALL: [Self; 4] = [Self::Gcra, Self::Window, Self::Quota, Self::Tiers];
-
     /// The fields that only this algorithm has.
     pub(crate) const fn fields(self) -> &'static [&'static str] {
         keyed!(self, (By, _wrap) => By::FIELDS)
@@ -145,7 +142,7 @@ impl AlgorithmKey {
     }
 
     /// Reads the fields of a file.
-    pub(crate) fn read<F: Fields>(self, fields: &F) -> Result<Algorithm, F::Error> {
+    pub(crate) fn read<F: FieldReader>(self, fields: &F) -> Result<Algorithm, F::Error> {
         keyed!(self, (By, wrap) => By::read(fields).map(wrap))
     }
 

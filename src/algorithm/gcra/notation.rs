@@ -8,7 +8,7 @@ use super::gcra::{Gcra, GcraError};
 use crate::algorithm::{
     duration::format_duration,
     line::{after_per, after_word, duration, number, period},
-    notation::{Fields, Notation, NotationError},
+    notation::{FieldReader, Notation, NotationError},
 };
 
 /// The values in a file.
@@ -35,7 +35,7 @@ impl Notation for Gcra {
         Some(token_bucket(line))
     }
 
-    fn read<F: Fields>(fields: &F) -> Result<Self, F::Error> {
+    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
         let burst = fields.whole("burst")?;
         let count = fields.whole("count")?;
         let period = fields.duration("period")?;

@@ -14,7 +14,7 @@ use crate::{
     algorithm::{
         duration::format_duration,
         line::{after_per, after_word, duration, number},
-        notation::{Fields, Notation, NotationError},
+        notation::{FieldReader, Notation, NotationError},
     },
     id::shortened,
     spelling::nearest,
@@ -46,7 +46,7 @@ impl Notation for Quota {
         Some(per.and_then(|per| Ok(of_values(quota, per)?)))
     }
 
-    fn read<F: Fields>(fields: &F) -> Result<Self, F::Error> {
+    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
         let quota = fields.whole("quota")?;
         let per = fields.parsed("per", per)?;
         let offset = fields.parsed("utc_offset", offset)?;

@@ -11,7 +11,7 @@ use super::{
 use crate::algorithm::{
     duration::format_span,
     line::{after_word, number, span},
-    notation::{Fields, ListedFields, Notation, NotationError},
+    notation::{FieldReader, ListedFields, Notation, NotationError},
 };
 
 const TIER: ListedFields = ListedFields {
@@ -55,7 +55,7 @@ impl Notation for Tiers {
         })
     }
 
-    fn read<F: Fields>(fields: &F) -> Result<Self, F::Error> {
+    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
         let listed = fields.list("tiers", &TIER)?;
         let listed = listed.ok_or_else(|| fields.missing("tiers"))?;
         let read = listed.iter().enumerate();
@@ -130,7 +130,7 @@ fn parse_tier(text: &str) -> Result<Tier, NotationError> {
 }
 
 /// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.
-fn read_tier<F: Fields>(i: usize, fields: &F) -> Result<Tier, F::Error> {
+fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Result<Tier, F::Error> {
     let limit = fields.whole("limit")?;
     let limit = limit.ok_or_else(|| fields.missing("limit"))?;
     let window = fields.span("window")?;

@@ -8,7 +8,7 @@ use super::window::{Window, WindowError};
 use crate::algorithm::{
     duration::format_duration,
     line::{after_word, number, period},
-    notation::{Fields, Notation, NotationError},
+    notation::{FieldReader, Notation, NotationError},
 };
 
 /// The values in a file.
@@ -30,7 +30,7 @@ impl Notation for Window {
         Some(window(limit, after_word(rest, "in")?))
     }
 
-    fn read<F: Fields>(fields: &F) -> Result<Self, F::Error> {
+    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
         let limit = fields.whole("limit")?;
         let window = fields.duration("window")?;
         let limit = limit.ok_or_else(|| fields.missing("limit"))?;

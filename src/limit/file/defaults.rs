@@ -9,7 +9,7 @@ use super::{
     node::{MapKey, Node, Value},
     values,
 };
-use crate::{algorithm::Fields, id::IdFormat, transaction::LeaseShare};
+use crate::{algorithm::FieldReader, id::IdFormat, transaction::LeaseShare};
 
 const LIMIT: AllowedFields = AllowedFields {
     has_values: true,

@@ -3,7 +3,7 @@ use super::{
     node::{Node, Value},
 };
 use crate::{
-    algorithm::{Algorithm, AlgorithmKey, Fields, ListedFields, NotationError},
+    algorithm::{Algorithm, AlgorithmKey, FieldReader, ListedFields, NotationError},
     id::IdFormat,
     spelling::did_you_mean,
     transaction::LeaseShare,
@@ -141,7 +141,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl Fields for Entry<'_> {
+impl FieldReader for Entry<'_> {
     type Error = LimitsError;
 
     fn parsed<T>(

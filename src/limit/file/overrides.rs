@@ -12,7 +12,7 @@ use super::{
     node::{MapKey, Node, Value},
     values,
 };
-use crate::algorithm::Fields;
+use crate::algorithm::FieldReader;
 
 const OVERRIDE: AllowedFields = AllowedFields {
     has_values: true,

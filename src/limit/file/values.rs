@@ -8,7 +8,7 @@ use super::{
     entry::Entry,
     node::Node,
 };
-use crate::algorithm::{AlgorithmKey, Fields};
+use crate::algorithm::{AlgorithmKey, FieldReader};
 
 /// The kinds of limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
