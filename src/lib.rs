@@ -117,6 +117,7 @@ pub mod response;
 pub mod rule;
 #[cfg(feature = "testing")]
 mod simulated;
+mod spelling;
 mod stats;
 mod task;
 #[cfg(feature = "testing")]

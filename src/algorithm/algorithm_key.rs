@@ -20,6 +20,9 @@ pub enum AlgorithmKey {
 }
 
 impl AlgorithmKey {
+    /// All algorithms, in the order in which their fields are listed.
+    pub(crate) const ALL: [Self; 4] = [Self::Gcra, Self::Window, Self::Quota, Self::Tiers];
+
     /// The text of the key.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -101,6 +101,23 @@ macro_rules! map_all {
     };
 }
 
+/// Evaluates an expression for the algorithm of a key, with its type and its variant of [`Each`].
+macro_rules! keyed {
+    ($key:expr, ($by:ident, $wrap:ident) => $body:expr) => {
+        match $key {
+            AlgorithmKey::Gcra => keyed!(Gcra, $by, $wrap, $body),
+            AlgorithmKey::Tiers => keyed!(Tiers, $by, $wrap, $body),
+            AlgorithmKey::Window => keyed!(Window, $by, $wrap, $body),
+            AlgorithmKey::Quota => keyed!(Quota, $by, $wrap, $body),
+        }
+    };
+    ($algorithm:ident, $by:ident, $wrap:ident, $body:expr) => {{
+        type $by = $algorithm;
+        let $wrap = Algorithm::$algorithm;
+        $body
+    }};
+}
+
 /// Returns the stored state, if it is one of this algorithm.
 macro_rules! own {
     ($kept:expr, $algorithm:ident) => {
@@ -113,7 +130,7 @@ macro_rules! own {
 
 #[cfg(feature = "failure-policy")]
 pub(super) use {all_of, map_all};
-pub(super) use {each, map_each, own};
+pub(super) use {each, keyed, map_each, own};
 
 impl Charge {
     /// The part of bucket keys that stands for the algorithm of the charge.

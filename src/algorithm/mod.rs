@@ -4,14 +4,17 @@
 //! An algorithm is pure: it has no clock, no I/O and no floating point. It implements [`Counting`], and [`Each`] holds one
 //! of the algorithms, or what belongs to one: a state, a charge. The rest of the crate asks [`Algorithm`], and names none.
 //!
-//! To add one, write its folder, and add it to [`Each`] and [`AlgorithmKey`]; the compiler lists the rest.
+//! To add one, write its folder, and add it to [`Each`], [`AlgorithmKey`] and [`AlgorithmKey::ALL`]; the compiler lists the
+//! rest.
 
 mod action;
 mod algorithm_key;
+mod bound;
 mod counting;
 #[cfg(feature = "failure-policy")]
 mod debt;
 mod denial;
+mod duration;
 mod each;
 #[cfg(feature = "failure-policy")]
 mod follow;
@@ -19,6 +22,8 @@ pub mod gcra;
 mod history;
 #[cfg(feature = "tokio")]
 mod lease;
+mod line;
+mod notation;
 pub mod quota;
 mod row;
 #[cfg(feature = "failure-policy")]
@@ -35,10 +40,12 @@ pub mod window;
 pub(crate) use self::state::ViewIn;
 pub(crate) use self::{
     action::{Action, Ask, Refund},
+    bound::{Asked, NoTokenBucket, NotPermitted, Purpose},
     counting::{Judged, TakenPart},
     denial::Denied,
     each::Charge,
     history::{HistoryTerms, HistoryUse},
+    notation::{AlgorithmValues, FieldReader, ListedFields, NotationError},
     row::RowValue,
     shown::{ClientFigures, ShownBucket, ShownIn},
     state::{State, View},
@@ -46,6 +53,7 @@ pub(crate) use self::{
 };
 pub use self::{
     algorithm_key::AlgorithmKey,
+    duration::{DurationError, format_duration, parse_duration},
     each::Algorithm,
     stored::{Stored, StoredError},
 };

@@ -223,17 +223,16 @@ fn split_last(receipts: &mut Receipts, cost: u32) -> Option<Receipt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        algorithm::Charge,
-        quota::QuotaCharge,
-        transaction::{AlgorithmKey, LimitKey, LimitSeed},
-    };
+    use crate::{Limit, Limiter, Limits, MemoryBackend};
 
     fn receipt(cost: u32) -> Receipt {
-        let alice = LimitSeed::of(LimitKey::Number(1)).client("alice");
-        let bucket = alice.bucket(AlgorithmKey::Quota);
-        let charge = Charge::Quota(QuotaCharge { start_us: 0 });
-        Receipt::new(bucket, charge, cost, false)
+        let limits = Limits::builder().limit("few", Limit::per_day(100));
+        let limits = limits.build().expect("a limit in code");
+        let limiter = Limiter::new(limits, MemoryBackend::new());
+        let few = limiter.limit("few").expect("it is known").cost(cost);
+        let charged = few.try_spend("alice").expect("memory does not wait");
+        let receipt = charged.expect("it is decided").receipt();
+        receipt.expect("it is charged")
     }
 
     fn refunds(changes: &Changes) -> Vec<u32> {

@@ -7,11 +7,12 @@ use super::{
     file::{Definition, ListedId, OverrideGroup},
     limit::Limit,
     limits::Limits,
-    mistake::{LimitsError, Location, Mistake, MistakeOrigin, nearest},
+    mistake::{LimitsError, Location, Mistake, MistakeOrigin},
     name::LimitName,
 };
 use crate::{
     id::{IdFormat, shortened},
+    spelling::nearest,
     transaction::Algorithm,
 };
 
@@ -213,16 +214,9 @@ impl Assembly {
 
 /// Logs values that are allowed but probably a mistake.
 fn warn(name: &str, limit: &Limit) {
-    let Some(Algorithm::Tiers(tiers)) = limit.algorithm() else {
-        return;
-    };
-    for tier in tiers.short_cooldowns() {
-        tracing::warn!(
-            limit = name,
-            tier,
-            "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
-             entered: it grants up to twice its limit within one window; make the cooldown as long as the window"
-        );
+    let doubts = limit.algorithm().map(Algorithm::doubts);
+    for (tier, doubt) in doubts.into_iter().flatten() {
+        tracing::warn!(limit = name, tier, "{doubt}");
     }
 }
 

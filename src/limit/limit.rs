@@ -120,7 +120,7 @@ impl Limit {
     #[track_caller]
     pub const fn window(limit: u32, window: Duration) -> Self {
         match Window::new(limit, window) {
-            Ok(window) => Self(LimitKind::By(Algorithm::Window(window))),
+            Ok(window) => Self::of(Algorithm::Window(window)),
             Err(WindowError::ZeroLimit) => panic!("a limit of 0 lets nothing pass: use at least 1"),
             Err(WindowError::TooManyToRemember(_)) => {
                 panic!("a window remembers at most 4096 units: lower the limit, or use a quota")
@@ -160,13 +160,13 @@ impl Limit {
     #[track_caller]
     pub const fn quota(quota: u32, per: Per) -> Self {
         match Quota::new(quota, per) {
-            Ok(quota) => Self(LimitKind::By(Algorithm::Quota(quota))),
+            Ok(quota) => Self::of(Algorithm::Quota(quota)),
             Err(_) => panic!("a quota of 0 lets nothing pass: use at least 1"),
         }
     }
 
     pub(super) const fn by(gcra: Gcra) -> Self {
-        Self(LimitKind::By(Algorithm::Gcra(gcra)))
+        Self::of(Algorithm::Gcra(gcra))
     }
 
     /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
@@ -190,23 +190,23 @@ impl Limit {
     /// Returns the same limit with leases: each process may hold `units`, and the store uses `burst` as its burst or
     /// quota.
     pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
-        // A smaller limit is valid if the whole one is.
-        let (left, whole) = match self.algorithm() {
-            Some(Algorithm::Gcra(gcra)) => {
-                let left = Gcra::new(burst, gcra.count(), gcra.period()).unwrap_or(*gcra);
-                (Algorithm::Gcra(left), gcra.burst())
-            }
-            Some(Algorithm::Quota(quota)) => {
-                let left = Quota::new(burst, quota.per()).unwrap_or(*quota);
-                (Algorithm::Quota(left), quota.quota())
-            }
-            _ => return self.clone(),
-        };
-        Self(LimitKind::Leased(Leased {
-            algorithm: left,
-            units,
-            whole,
-        }))
+        let leased = self.algorithm().and_then(|whole| {
+            Some(Leased {
+                algorithm: whole.with_most(burst)?,
+                units,
+                whole: whole.max_cost(),
+            })
+        });
+        leased.map_or_else(|| self.clone(), |leased| Self(LimitKind::Leased(leased)))
+    }
+
+    /// Returns the algorithm as it was configured, before it was split.
+    pub(super) fn configured(&self) -> Option<Algorithm> {
+        let algorithm = self.algorithm()?;
+        match self.before_split() {
+            Some(whole) => algorithm.with_most(whole),
+            None => Some(algorithm.clone()),
+        }
     }
 
     /// Returns the algorithm, unless the limit has leases.
@@ -255,21 +255,50 @@ impl Limit {
 
     /// Returns whether requests can wait in line.
     pub(crate) fn has_line(&self) -> bool {
-        match self.algorithm() {
-            Some(Algorithm::Gcra(gcra)) => gcra.max_wait_us() > 0,
-            _ => false,
-        }
+        self.algorithm().is_some_and(Algorithm::has_line)
     }
 
     /// Returns the highest cost that can ever pass. It is `None` for limits that allow or deny every cost.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {
-        match self.algorithm()? {
-            Algorithm::Gcra(gcra) => Some(gcra.burst()),
-            Algorithm::Tiers(tiers) => Some(tiers.max_units()),
-            Algorithm::Window(window) => Some(window.limit()),
-            Algorithm::Quota(quota) => Some(quota.quota()),
-        }
+        self.algorithm().map(Algorithm::max_cost)
+    }
+
+    /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts.
+    ///
+    /// Debits, resets, refunds and changes of the limit are not counted. Units that are refunded within the span can be
+    /// admitted again.
+    ///
+    /// | limit | bound for a span `W` |
+    /// |---|---|
+    /// | burst, count and period | burst + ⌈W / T⌉ − 1, where T is the period divided by the count |
+    /// | window | limit × ⌈W / window⌉ |
+    /// | quota per hour, day, week or month | quota × as many periods as the span can touch |
+    /// | quota Q per length L from first use | the larger of Q × ⌈W / L⌉ and Q − 1 + Q × ⌈(W − 1 µs) / L⌉ |
+    /// | tiers | the sum over the tiers, each entered as often as it can be |
+    /// | unlimited, blocked | `u64::MAX`, 0 |
+    ///
+    /// Some sequence of requests reaches the bound, with two exceptions. Tiers may admit less, because they do not
+    /// grant from all of their tiers at once. An interval T that is not a whole number of microseconds may also admit
+    /// less.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// assert_eq!(Limit::per_day(1000).most_within(day), 1999);
+    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), 2000);
+    /// assert_eq!(Limit::window(1000, day).most_within(day), 1000);
+    /// ```
+    #[must_use]
+    pub fn most_within(&self, window: Duration) -> u64 {
+        let most = match self.algorithm() {
+            _ if window.is_zero() || self.is_blocked() => return 0,
+            None => return u64::MAX,
+            Some(algorithm) => algorithm.most_within(window),
+        };
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 
     /// Creates a limit from an algorithm.
@@ -298,6 +327,6 @@ impl From<Gcra> for Limit {
 
 impl From<Tiers> for Limit {
     fn from(tiers: Tiers) -> Self {
-        Self(LimitKind::By(Algorithm::Tiers(tiers)))
+        Self::of(Algorithm::Tiers(tiers))
     }
 }

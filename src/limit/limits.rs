@@ -11,13 +11,14 @@ use indexmap::IndexMap;
 
 use super::{
     limit::Limit,
-    mistake::{Mistake, did_you_mean},
+    mistake::Mistake,
     name::LimitName,
     overrides::{Override, Overrides},
 };
 use crate::{
     id::CanonicalId,
     metrics::Meter,
+    spelling::did_you_mean,
     transaction::{Algorithm, LeaseShare, LimitRef, LimitSeed},
 };
 

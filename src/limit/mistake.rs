@@ -6,17 +6,11 @@ use std::{
 
 use thiserror::Error;
 
-use super::{
-    duration::DurationError,
-    name::{LimitName, NameError},
-};
+use super::name::{LimitName, NameError};
 use crate::{
-    gcra::GcraError,
+    algorithm::NotationError,
     id::{IdError, UnknownIdFormat, shortened},
-    quota::{InvalidUtcOffset, PerError, QuotaError},
-    tiers::TiersError,
     transaction::LeaseShareError,
-    window::WindowError,
 };
 
 /// The error for limits that cannot be used. It has the file and line if they are known, the limit, the id, and what to
@@ -184,7 +178,7 @@ pub(super) enum Mistake {
     Shape {
         expected: &'static str,
         found: String,
-        whole: Option<&'static str>,
+        whole: Option<String>,
     },
     #[error("values are not written as {0}: write `{1}`")]
     OneLine(String, String),
@@ -193,22 +187,13 @@ pub(super) enum Mistake {
     )]
     NoLimits,
     #[error("it has no values: {0}")]
-    NoValues(&'static str),
+    NoValues(String),
     #[error("unknown field `{field}`: {hint}")]
     UnknownField { field: String, hint: String },
     #[error("{0} appears twice: remove one of them")]
     RepeatedField(&'static str),
     #[error("{0} is missing: {1}")]
-    MissingField(&'static str, &'static str),
-    #[error("{field} is `{text}`: use a whole number up to 4294967295, in digits only")]
-    Number { field: &'static str, text: String },
-    #[error("{field}: {source}")]
-    Duration {
-        field: &'static str,
-        source: DurationError,
-    },
-    #[error(transparent)]
-    Gcra(#[from] GcraError),
+    MissingField(&'static str, String),
     #[error(transparent)]
     Name(#[from] NameError),
     #[error(transparent)]
@@ -244,35 +229,17 @@ pub(super) enum Mistake {
     #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
     OverrideKey(String),
     #[error(transparent)]
-    Tiers(#[from] TiersError),
-    #[error(transparent)]
-    Window(#[from] WindowError),
-    #[error(transparent)]
-    Quota(#[from] QuotaError),
-    #[error(transparent)]
-    PerLength(#[from] PerError),
-    #[error("per is `{text}`: {hint}")]
-    Per { text: String, hint: String },
-    #[error("utc_offset is `{text}`: {source}")]
-    Offset {
-        text: String,
-        source: InvalidUtcOffset,
-    },
-    #[error(
-        "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first request: \
-         remove it"
-    )]
-    NoOffset,
+    Values(#[from] NotationError),
     #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
     SeveralKinds(&'static str, String),
-    #[error(
-        "max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it"
-    )]
-    NoLine,
+    #[error("{field} is only for {kind}, because {reason}: remove it")]
+    OtherKind {
+        field: &'static str,
+        kind: &'static str,
+        reason: &'static str,
+    },
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
     Docs(String),
-    #[error("{field} is `{text}`: write true or false")]
-    Flag { field: &'static str, text: String },
     #[error("lease is `{text}`: {source}")]
     Lease {
         text: String,
@@ -290,7 +257,7 @@ impl Mistake {
     pub(super) fn shape(
         expected: &'static str,
         found: &impl fmt::Display,
-        whole: Option<&'static str>,
+        whole: Option<String>,
     ) -> Self {
         Self::Shape {
             expected,
@@ -304,36 +271,6 @@ impl Mistake {
             field: shortened(field),
             hint: hint.into(),
         }
-    }
-
-    /// Creates the mistake in a field that holds a duration.
-    pub(super) fn duration(field: &'static str) -> impl FnOnce(DurationError) -> Self {
-        move |source| Self::Duration { field, source }
-    }
-
-    pub(super) fn number(field: &'static str, text: &str) -> Self {
-        let text = shortened(text);
-        Self::Number { field, text }
-    }
-
-    pub(super) fn per(text: &str) -> Self {
-        const UNITS: [&str; 4] = ["hour", "day", "week", "month"];
-        let hint = nearest(text, &UNITS).map_or_else(
-            || "write `hour`, `day`, `week` or `month`, or a duration such as `24h`, which starts with the first request".into(),
-            |near| format!("did you mean `{near}`?"),
-        );
-        let text = shortened(text);
-        Self::Per { text, hint }
-    }
-
-    pub(super) fn offset(text: &str, source: InvalidUtcOffset) -> Self {
-        let text = shortened(text);
-        Self::Offset { text, source }
-    }
-
-    pub(super) fn flag(field: &'static str, text: &str) -> Self {
-        let text = shortened(text);
-        Self::Flag { field, text }
     }
 
     pub(super) fn lease(text: &str, source: LeaseShareError) -> Self {
@@ -350,8 +287,9 @@ impl Mistake {
     }
 }
 
-fn after_colon(text: &Option<&str>) -> String {
-    text.map_or_else(String::new, |text| format!(": {text}"))
+fn after_colon(text: &Option<String>) -> String {
+    text.as_ref()
+        .map_or_else(String::new, |text| format!(": {text}"))
 }
 
 fn numbered(name: &LimitName) -> String {
@@ -359,28 +297,4 @@ fn numbered(name: &LimitName) -> String {
         || "a name without a number".into(),
         |number| format!("number {number}"),
     )
-}
-
-/// Suggests a similar word or, if there is none, lists the known ones.
-pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    const SHOWN: usize = 20;
-    match nearest(word, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "none are known".into(),
-        None => {
-            let more = if known.len() > SHOWN { ", …" } else { "" };
-            let shown = &known[..known.len().min(SHOWN)];
-            format!("known are {}{more}", shown.join(", "))
-        }
-    }
-}
-
-/// Returns the known word that was probably meant.
-pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let lower = word.to_ascii_lowercase();
-    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
-    // Only words of a similar length are similar, and some words are very long.
-    let similar = known.iter().filter(|known| word.len() <= 2 * known.len());
-    let (distance, near) = similar.map(|known| (distance(known), *known)).min()?;
-    (distance <= near.len() / 2).then_some(near)
 }

@@ -22,10 +22,7 @@
 //! [guide](crate::guide::limits_in_files) describes their format.
 
 mod assembly;
-mod bound;
 mod builder;
-mod display;
-mod duration;
 mod file;
 #[expect(clippy::module_inception, reason = "a limit is where one looks for it")]
 mod limit;
@@ -39,11 +36,9 @@ mod write;
 
 #[cfg(feature = "reload")]
 pub(crate) use self::builder::Documents;
-pub(crate) use self::mistake::did_you_mean;
 
 pub use self::{
     builder::LimitsBuilder,
-    duration::{DurationError, format_duration, parse_duration},
     file::Language,
     limit::Limit,
     limits::{Limits, NamedLimit},
@@ -52,3 +47,4 @@ pub use self::{
     notation::ParseLimitError,
     overrides::Override,
 };
+pub use crate::algorithm::{DurationError, format_duration, parse_duration};

@@ -4,8 +4,8 @@ use std::{mem::ManuallyDrop, time::Duration};
 
 use super::limit::Limit;
 use crate::{
+    algorithm::NoTokenBucket,
     gcra::{Gcra, GcraError},
-    transaction::Algorithm,
 };
 
 impl Limit {
@@ -102,14 +102,12 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
-        let gcra = match self.algorithm() {
+        let gcra = match self.token_bucket() {
             _ if self.before_split().is_some() => {
                 panic!("the limit is leased: set the burst of the one that is configured")
             }
-            Some(Algorithm::Gcra(gcra)) => *gcra,
-            Some(Algorithm::Tiers(_)) => panic!("tiers have no burst: set their limits"),
-            Some(Algorithm::Window(_)) => panic!("a window has no burst: set its limit"),
-            Some(Algorithm::Quota(_)) => panic!("a quota has no burst: set the quota"),
+            Some(Ok(gcra)) => gcra,
+            Some(Err(none)) => panic!("{}", none.burst),
             None => panic!("there is nothing that a burst could be of"),
         };
         // The limit has nothing to drop, but a `const fn` may not drop it.
@@ -144,22 +142,23 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
-        let gcra = match self.algorithm() {
+        let gcra = match self.token_bucket() {
             _ if self.before_split().is_some() => {
                 panic!("a limit with leases has no line to wait in")
             }
-            Some(Algorithm::Gcra(gcra)) => *gcra,
-            Some(Algorithm::Tiers(_)) => panic!(
-                "tiers have no line to wait in, because a later grant depends on which tier is active then: \
-                 use burst, count and period"
-            ),
-            Some(Algorithm::Window(_) | Algorithm::Quota(_)) => {
-                panic!("windows and quotas have no line to wait in: use burst, count and period")
-            }
+            Some(Ok(gcra)) => gcra,
+            Some(Err(none)) => panic!("{}", none.line),
             None => panic!("there is nothing to wait for: use a limit"),
         };
         let _ = ManuallyDrop::new(self);
         Self::built(gcra.with_max_wait(max_wait))
+    }
+
+    const fn token_bucket(&self) -> Option<Result<Gcra, NoTokenBucket>> {
+        match self.algorithm() {
+            Some(algorithm) => Some(algorithm.token_bucket()),
+            None => None,
+        }
     }
 
     #[track_caller]

@@ -3,17 +3,11 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::{
-    duration::{format_duration, format_span},
     limit::Limit,
     limits::{Limits, NamedLimit},
     overrides::Override,
 };
-use crate::{
-    id::IdFormat,
-    quota::{Per, UtcOffset},
-    tiers::Tier,
-    transaction::Algorithm,
-};
+use crate::{algorithm::AlgorithmValues, id::IdFormat};
 
 impl Limits {
     /// Returns the defaults in the form of a file.
@@ -98,96 +92,17 @@ impl<'a> WrittenLimit<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Values {
-    Gcra {
-        burst: u32,
-        count: u32,
-        period: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        max_wait: Option<String>,
-    },
-    Tiers {
-        tiers: Vec<TierValues>,
-    },
-    Window {
-        limit: u32,
-        window: String,
-    },
-    Quota {
-        quota: u32,
-        per: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        utc_offset: Option<String>,
-    },
-    Unlimited {
-        unlimited: bool,
-    },
-    Blocked {
-        blocked: bool,
-    },
-}
-
-#[derive(Serialize)]
-struct TierValues {
-    limit: u32,
-    window: String,
-    active: String,
-    cooldown: String,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    skippable: bool,
+    By(AlgorithmValues),
+    Unlimited { unlimited: bool },
+    Blocked { blocked: bool },
 }
 
 impl Values {
     fn new(limit: &Limit) -> Self {
-        match limit.algorithm() {
-            Some(Algorithm::Gcra(gcra)) => Self::Gcra {
-                burst: limit.before_split().unwrap_or(gcra.burst()),
-                count: gcra.count(),
-                period: format_duration(gcra.period()),
-                max_wait: Some(gcra.max_wait())
-                    .filter(|wait| !wait.is_zero())
-                    .map(format_duration),
-            },
-            Some(Algorithm::Tiers(tiers)) => Self::Tiers {
-                tiers: tiers.iter().map(TierValues::new).collect(),
-            },
-            Some(Algorithm::Window(window)) => Self::Window {
-                limit: window.limit(),
-                window: format_duration(window.window()),
-            },
-            Some(Algorithm::Quota(quota)) => {
-                Self::quota(limit.before_split().unwrap_or(quota.quota()), quota.per())
-            }
+        match limit.configured() {
+            Some(algorithm) => Self::By(algorithm.values()),
             None if limit.is_blocked() => Self::Blocked { blocked: true },
             None => Self::Unlimited { unlimited: true },
-        }
-    }
-}
-
-impl Values {
-    fn quota(quota: u32, per: Per) -> Self {
-        let (per, offset) = match per.calendar_unit() {
-            Some((unit, offset)) => (unit.to_string(), offset),
-            None => {
-                let length = per.first_use_length().unwrap_or_default();
-                (format_duration(length), UtcOffset::UTC)
-            }
-        };
-        Self::Quota {
-            quota,
-            per,
-            utc_offset: (offset != UtcOffset::UTC).then(|| offset.to_string()),
-        }
-    }
-}
-
-impl TierValues {
-    fn new(tier: Tier) -> Self {
-        Self {
-            limit: tier.limit,
-            window: format_span(tier.window),
-            active: format_span(tier.active),
-            cooldown: format_span(tier.cooldown),
-            skippable: tier.skippable,
         }
     }
 }

@@ -1,12 +1,13 @@
 use thiserror::Error;
 
 use crate::{
+    algorithm::{Algorithm, NotPermitted},
     backend::BackendError,
     clock::InvalidNow,
     id::{IdError, redacted},
-    limit::{Limit, Limits, NamedLimit, did_you_mean},
-    transaction::{Algorithm, LimitRef, Member},
-    window::Window,
+    limit::{Limit, Limits, NamedLimit},
+    spelling::did_you_mean,
+    transaction::{LimitRef, Member},
 };
 
 /// The error for a transaction that was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
@@ -82,9 +83,8 @@ pub enum LimiterError {
     },
     /// A debit of a window for which there is no room.
     #[error(
-        "the window of limit {limit} remembers at most {} units, and has no room for a debit of {cost} more units: lower \
-         the cost, or use a quota",
-        Window::MAX_UNITS
+        "the window of limit {limit} remembers at most 4096 units, and has no room for a debit of {cost} more units: lower \
+         the cost, or use a quota"
     )]
     NoRoomForDebit {
         /// The limit's number or, if it has none, its name.
@@ -144,10 +144,21 @@ impl LimiterError {
         }
     }
 
+    /// Creates the error for what the algorithm of a limit cannot do.
     #[cold]
-    pub(super) fn no_tiers(limit: &str) -> Self {
-        let limit = limit.into();
-        Self::NoTiers { limit }
+    pub(super) fn not_permitted(limit: &str, cost: u32, reason: NotPermitted) -> Self {
+        match reason {
+            NotPermitted::Refund => Self::not_with_tiers(limit, "refunded"),
+            NotPermitted::Debit => Self::not_with_tiers(limit, "debited"),
+            NotPermitted::Part => Self::NoTiers {
+                limit: limit.into(),
+            },
+            NotPermitted::Minimum(least) => Self::NoSuchGroup {
+                limit: limit.into(),
+                cost,
+                least,
+            },
+        }
     }
 
     #[cold]
@@ -200,7 +211,7 @@ impl LimiterError {
             cost,
             burst,
             configured: limit.before_split().unwrap_or(burst),
-            measure: measure(limit),
+            measure: limit.algorithm().map_or("burst", Algorithm::measure),
         }
     }
 }
@@ -211,16 +222,6 @@ impl From<BackendError> for LimiterError {
             BackendError::InvalidNow(error) => Self::InvalidNow(error),
             error => Self::Backend(error),
         }
-    }
-}
-
-/// Returns the measure that bounds the cost of one request, in words.
-fn measure(limit: &Limit) -> &'static str {
-    match limit.algorithm() {
-        Some(Algorithm::Window(_)) => "units per window",
-        Some(Algorithm::Quota(_)) => "quota",
-        Some(Algorithm::Tiers(_)) => "units of all tiers",
-        Some(Algorithm::Gcra(_)) | None => "burst",
     }
 }
 

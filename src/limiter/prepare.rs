@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::limiter_error::LimiterError;
 use crate::{
+    algorithm::{Asked, Purpose},
     decision::Decision,
     id::Id,
     limit::{Limits, NamedLimit},
@@ -268,63 +269,33 @@ fn permits(
     operation: Operation,
     transaction: &Transaction<'_>,
 ) -> Result<bool, Box<LimiterError>> {
-    let Transaction { cost, min_cost, .. } = *transaction;
-    match algorithm {
-        // A cost within the burst is valid for every operation.
-        Algorithm::Gcra(gcra) if min_cost.is_none() && cost <= gcra.burst() => Ok(true),
-        _ => {
-            let asked = Asked {
-                operation,
-                mode: transaction.mode,
-                cost,
-                min_cost,
-                has_receipt: transaction.receipt().is_some(),
-            };
-            let is_permitted = asked.is_permitted(algorithm, transaction.limit.as_str());
-            is_permitted.map_err(Box::new)
-        }
+    match transaction.min_cost.is_none() && algorithm.permits_any(transaction.cost) {
+        true => Ok(true),
+        false => permits_some(algorithm, operation, transaction),
     }
 }
 
-/// The request that an algorithm is asked to permit.
-#[derive(Clone, Copy)]
-struct Asked {
+#[inline(never)]
+fn permits_some(
+    algorithm: &Algorithm,
     operation: Operation,
-    mode: Mode,
-    cost: u32,
-    min_cost: Option<u32>,
-    has_receipt: bool,
-}
-
-impl Asked {
-    #[inline(never)]
-    fn is_permitted(self, algorithm: &Algorithm, limit: &str) -> Result<bool, LimiterError> {
-        match algorithm {
-            _ if self.operation == Operation::Reset => Ok(true),
-            _ if self.operation == Operation::Refund && self.has_receipt => Ok(true),
-            Algorithm::Tiers(_) => self.is_permitted_by_tiers(limit).map(|()| true),
-            _ if self.min_cost.is_some() => Err(LimiterError::no_tiers(limit)),
-            _ if self.mode == Mode::Debit => Ok(true),
-            Algorithm::Gcra(gcra) => Ok(self.cost <= gcra.burst()),
-            _ if self.operation == Operation::Refund => Ok(true),
-            Algorithm::Window(window) => Ok(self.cost <= window.limit()),
-            Algorithm::Quota(quota) => Ok(self.cost <= quota.quota()),
-        }
-    }
-
-    /// Rejects what cannot be done to tiers. A cost above all their limits is always denied.
-    fn is_permitted_by_tiers(self, limit: &str) -> Result<(), LimiterError> {
-        let cost = self.cost;
-        let least = self.min_cost.unwrap_or(cost);
-        match (self.operation, self.mode) {
-            (Operation::Refund, _) => Err(LimiterError::not_with_tiers(limit, "refunded")),
-            (_, Mode::Debit) => Err(LimiterError::not_with_tiers(limit, "debited")),
-            _ if least == 0 || least > cost => Err(LimiterError::NoSuchGroup {
-                limit: limit.into(),
-                cost,
-                least,
-            }),
-            _ => Ok(()),
-        }
-    }
+    transaction: &Transaction<'_>,
+) -> Result<bool, Box<LimiterError>> {
+    let Transaction { cost, min_cost, .. } = *transaction;
+    let purpose = match operation {
+        Operation::Reset => return Ok(true),
+        Operation::Refund if transaction.receipt().is_some() => return Ok(true),
+        Operation::Refund => Purpose::GiveBack,
+        Operation::Check | Operation::Spend => Purpose::Take,
+    };
+    let permitted = algorithm.permits(Asked {
+        purpose,
+        is_debit: transaction.mode == Mode::Debit,
+        cost,
+        min_cost,
+    });
+    permitted.map_err(|reason| {
+        let limit = transaction.limit.as_str();
+        Box::new(LimiterError::not_permitted(limit, cost, reason))
+    })
 }

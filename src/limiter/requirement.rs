@@ -11,8 +11,10 @@ use super::{
     reload_error::{ReloadError, off_entry},
 };
 use crate::{
-    limit::{Limit, Limits, NamedLimit, did_you_mean},
-    transaction::{Algorithm, Mode},
+    algorithm::{Asked, Purpose},
+    limit::{Limit, Limits, NamedLimit},
+    spelling::did_you_mean,
+    transaction::Mode,
 };
 
 /// The assumptions of a rule: its limit exists, and its cost can pass.
@@ -68,22 +70,23 @@ impl RuleRequirement {
     }
 
     fn check_limit(&self, id: Option<&str>, limit: &Limit) -> Result<(), LimiterError> {
-        let (name, cost) = (self.limit.to_string(), self.cost);
-        let Some((algorithm, max_cost)) = limit.algorithm().zip(limit.max_cost()) else {
+        let Some(algorithm) = limit.algorithm() else {
             return Ok(());
         };
-        let has_tiers = matches!(algorithm, Algorithm::Tiers(_));
-        match self.mode {
-            Mode::Debit if has_tiers => Err(LimiterError::not_with_tiers(&name, "debited")),
-            _ if self.corrects && has_tiers => Err(LimiterError::not_with_tiers(&name, "refunded")),
-            _ if cost == 0 && has_tiers => Err(LimiterError::NoSuchGroup {
-                limit: name,
+        let (name, cost, is_debit) = (&*self.limit, self.cost, self.mode == Mode::Debit);
+        let refund = (self.corrects && !is_debit).then_some(Purpose::GiveBack);
+        for purpose in refund.into_iter().chain([Purpose::Take]) {
+            let permitted = algorithm.permits(Asked {
+                purpose,
+                is_debit,
                 cost,
-                least: cost,
-            }),
-            Mode::Debit => Ok(()),
-            _ if cost > max_cost => Err(LimiterError::too_costly(&name, id, cost, limit)),
-            _ => Ok(()),
+                min_cost: None,
+            });
+            permitted.map_err(|reason| LimiterError::not_permitted(name, cost, reason))?;
+        }
+        match !is_debit && cost > algorithm.max_cost() {
+            true => Err(LimiterError::too_costly(name, id, cost, limit)),
+            false => Ok(()),
         }
     }
 

@@ -19,6 +19,7 @@
 //! Source: ITU-T I.371 (GCRA), in the form that Let's Encrypt's Boulder made known, with the
 //! tolerance of one whole burst.
 
+mod bound;
 mod charge;
 mod counting;
 #[cfg(feature = "failure-policy")]
@@ -31,6 +32,7 @@ mod follow;
 mod gcra;
 #[cfg(feature = "tokio")]
 mod lease;
+mod notation;
 
 pub(crate) mod row;
 

@@ -19,6 +19,7 @@
 //!
 //! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
 
+mod bound;
 mod counting;
 #[cfg(feature = "failure-policy")]
 mod debt;
@@ -27,6 +28,7 @@ mod denial;
 mod follow;
 #[cfg(feature = "tokio")]
 mod lease;
+mod notation;
 mod per;
 pub(crate) mod row;
 mod utc_offset;
@@ -35,6 +37,7 @@ use thiserror::Error;
 
 #[cfg(test)]
 pub(crate) use self::counting::QuotaCharge;
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, notation::QuotaMistake};
 pub use self::{
     per::{CalendarUnit, Per, PerError},
     utc_offset::{InvalidUtcOffset, UtcOffset},

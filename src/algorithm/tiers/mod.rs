@@ -44,6 +44,7 @@
 //! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024). Where
 //! they leave questions open, the author's own simulator decides.
 
+mod bound;
 mod counting;
 #[cfg(feature = "failure-policy")]
 mod debt;
@@ -54,6 +55,7 @@ mod grant;
 mod history;
 #[cfg(feature = "tokio")]
 mod lease;
+mod notation;
 mod phase;
 mod requests;
 mod tier;
@@ -61,7 +63,7 @@ mod tier;
 mod tiers;
 mod view;
 
-pub(crate) use self::tier::Span;
+pub(crate) use self::bound::NO_TOKEN_BUCKET;
 #[cfg(feature = "redis")]
 pub(crate) use self::view::{TierView, TierWindow};
 pub use self::{

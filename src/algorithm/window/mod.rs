@@ -20,6 +20,7 @@
 //!
 //! [debit]: crate::transaction::Mode::Debit
 
+mod bound;
 mod change;
 mod counting;
 #[cfg(feature = "failure-policy")]
@@ -29,12 +30,14 @@ mod denial;
 mod follow;
 #[cfg(feature = "tokio")]
 mod lease;
+mod notation;
 mod snapshot;
 mod units;
 mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
+pub(crate) use self::bound::NO_TOKEN_BUCKET;
 #[cfg(test)]
 pub(crate) use self::counting::WindowCharge;
 #[cfg(feature = "redis")]

@@ -20,7 +20,7 @@ use super::{
 const VALUES: AllowedFields = AllowedFields {
     has_values: true,
     fields: &[],
-    whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
+    whole: "a limit has <values>, or says unlimited or blocked",
     misplaced: &[
         ("ids", "they belong to overrides in a file of limits"),
         ("number", "it belongs to a name in a file of limits"),
@@ -62,9 +62,9 @@ impl<'de> Deserialize<'de> for Limit {
 }
 
 fn limit(node: &Node<'_>) -> Result<Limit, LimitsError> {
-    let entry = Entry::new(&VALUES, LINE, node)?;
+    let entry = Entry::new(VALUES, LINE, node)?;
     let limit = values::limit(&entry)?;
-    limit.ok_or_else(|| Mistake::NoValues(VALUES.whole).at(LINE))
+    limit.ok_or_else(|| Mistake::NoValues(VALUES.whole()).at(LINE))
 }
 
 /// A value as written, with numbers and flags as text.

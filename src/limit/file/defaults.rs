@@ -9,12 +9,12 @@ use super::{
     node::{MapKey, Node, Value},
     values,
 };
-use crate::{id::IdFormat, transaction::LeaseShare};
+use crate::{algorithm::FieldReader, id::IdFormat, transaction::LeaseShare};
 
 const LIMIT: AllowedFields = AllowedFields {
     has_values: true,
     fields: &["number", "id", "shadow", "lease", "description", "docs"],
-    whole: "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+    whole: "a limit has <values>, and one that is off is written `{}`",
     misplaced: &[("ids", "they belong to overrides")],
 };
 
@@ -49,7 +49,7 @@ pub(super) fn definitions<'a>(
 
 fn definition<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Result<Definition<'a>, LimitsError> {
     let read = || {
-        let entry = Entry::new(&LIMIT, key.line, node)?;
+        let entry = Entry::new(LIMIT, key.line, node)?;
         Ok(Definition {
             name: &key.text,
             number: entry.whole("number")?,

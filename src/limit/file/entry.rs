@@ -1,47 +1,47 @@
-use std::time::Duration;
-
 use super::{
-    super::{
-        duration::{format_duration, parse_duration, parse_span},
-        mistake::{LimitsError, Mistake, did_you_mean},
-        notation::as_token_bucket,
-    },
+    super::mistake::{LimitsError, Mistake},
     node::{Node, Value},
 };
-use crate::{id::IdFormat, transaction::LeaseShare};
+use crate::{
+    algorithm::{Algorithm, AlgorithmKey, FieldReader, ListedFields, NotationError},
+    id::IdFormat,
+    spelling::did_you_mean,
+    transaction::LeaseShare,
+};
 
-/// The fields for the values of a limit, of whatever kind.
-const VALUES: &[&str] = &[
-    "burst",
-    "count",
-    "period",
-    "max_wait",
-    "limit",
-    "window",
-    "quota",
-    "per",
-    "utc_offset",
-    "tiers",
-    "unlimited",
-    "blocked",
-];
+/// The fields for the values of a limit without an algorithm.
+const ALL_OR_NOTHING: &[&str] = &["unlimited", "blocked"];
 
 /// The fields that are allowed below a key.
+#[derive(Clone, Copy)]
 pub(super) struct AllowedFields {
     /// Whether the values of a limit are allowed.
     pub(super) has_values: bool,
     /// Other allowed fields.
     pub(super) fields: &'static [&'static str],
-    /// A complete example, for errors about missing fields.
+    /// A complete example, for errors about missing fields. [`VALUES`](Self::VALUES) stands for the fields of algorithms.
     pub(super) whole: &'static str,
     /// Fields that a user could expect here but that belong elsewhere, with the reason.
     pub(super) misplaced: &'static [(&'static str, &'static str)],
 }
 
 impl AllowedFields {
+    const VALUES: &'static str = "<values>";
+
+    /// Returns the complete example.
+    pub(super) fn whole(&self) -> String {
+        let values = AlgorithmKey::ALL.map(AlgorithmKey::words).join(", or ");
+        self.whole.replace(Self::VALUES, &values)
+    }
+
     fn fields(&self) -> impl Iterator<Item = &'static str> {
-        let values = if self.has_values { VALUES } else { &[] };
-        values.iter().chain(self.fields).copied()
+        let by_algorithm = AlgorithmKey::ALL.into_iter().flat_map(|key| {
+            let options = key.options().iter().map(|(option, _)| option);
+            key.fields().iter().chain(options)
+        });
+        let values = by_algorithm.chain(ALL_OR_NOTHING);
+        let values = values.filter(|_| self.has_values);
+        values.chain(self.fields).copied()
     }
 
     fn field(&self, name: &str) -> Result<&'static str, Mistake> {
@@ -62,7 +62,7 @@ impl AllowedFields {
 
 /// The fields below a key: known ones, each once, as written.
 pub(super) struct Entry<'a> {
-    allowed: &'static AllowedFields,
+    allowed: AllowedFields,
     line: u64,
     fields: Vec<(&'static str, &'a Node<'a>)>,
 }
@@ -70,17 +70,17 @@ pub(super) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The fields below a key in `line`.
     pub(super) fn new(
-        allowed: &'static AllowedFields,
+        allowed: AllowedFields,
         line: u64,
         node: &'a Node<'a>,
     ) -> Result<Self, LimitsError> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
-            Value::Nothing => return Err(Mistake::NoValues(allowed.whole).at(line)),
+            Value::Nothing => return Err(Mistake::NoValues(allowed.whole()).at(line)),
             value => {
                 let mistake = match written_out(value).filter(|_| allowed.has_values) {
                     Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
-                    None => Mistake::shape("a map", value, Some(allowed.whole)),
+                    None => Mistake::shape("a map", value, Some(allowed.whole())),
                 };
                 return Err(mistake.at(node.line));
             }
@@ -106,28 +106,9 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// Returns the line of a field or, if it is missing, of the whole entry.
-    pub(super) fn line_of(&self, field: &str) -> u64 {
-        self.get(field).map_or(self.line, |node| node.line)
-    }
-
     pub(super) fn get(&self, field: &str) -> Option<&'a Node<'a>> {
         let found = self.fields.iter().find(|(name, _)| *name == field);
         found.map(|(_, node)| *node)
-    }
-
-    /// Creates the error for a missing field.
-    pub(super) fn missing(&self, field: &'static str) -> LimitsError {
-        Mistake::MissingField(field, self.allowed.whole).at(self.line)
-    }
-
-    /// A field that holds a whole number.
-    pub(super) fn whole(&self, field: &'static str) -> Result<Option<u32>, LimitsError> {
-        self.parsed(field, |text| {
-            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = text.parse().ok().filter(|_| digits);
-            number.ok_or_else(|| Mistake::number(field, text))
-        })
     }
 
     /// A field that holds a text.
@@ -137,40 +118,17 @@ impl<'a> Entry<'a> {
 
     /// The field that names a format of ids.
     pub(super) fn format(&self) -> Result<Option<IdFormat>, LimitsError> {
-        self.parsed("id", |text| Ok(text.parse::<IdFormat>()?))
-    }
-
-    /// A field that holds a duration, or `infinite`.
-    pub(super) fn span(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
-        self.parsed(field, |text| {
-            parse_span(text).map_err(Mistake::duration(field))
-        })
-    }
-
-    /// A field that holds `true` or `false`.
-    pub(super) fn flag(&self, field: &'static str) -> Result<bool, LimitsError> {
-        let flag = self.parsed(field, |text| {
-            text.parse().map_err(|_| Mistake::flag(field, text))
-        })?;
-        Ok(flag.unwrap_or(false))
+        self.read("id", |text| Ok(text.parse::<IdFormat>()?))
     }
 
     /// The field that holds the share of a lease.
     pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
-        self.parsed("lease", |text| {
+        self.read("lease", |text| {
             text.parse().map_err(|source| Mistake::lease(text, source))
         })
     }
 
-    /// A field that holds a duration.
-    pub(super) fn duration(&self, field: &'static str) -> Result<Option<Duration>, LimitsError> {
-        self.parsed(field, |text| {
-            parse_duration(text).map_err(Mistake::duration(field))
-        })
-    }
-
-    /// Reads a field with `parse`.
-    pub(super) fn parsed<T>(
+    fn read<T>(
         &self,
         field: &str,
         parse: impl FnOnce(&str) -> Result<T, Mistake>,
@@ -183,21 +141,55 @@ impl<'a> Entry<'a> {
     }
 }
 
+impl FieldReader for Entry<'_> {
+    type Error = LimitsError;
+
+    fn parsed<T>(
+        &self,
+        field: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, NotationError>,
+    ) -> Result<Option<T>, LimitsError> {
+        self.read(field, |text| Ok(parse(text)?))
+    }
+
+    fn list(
+        &self,
+        field: &'static str,
+        of: &'static ListedFields,
+    ) -> Result<Option<Vec<Self>>, LimitsError> {
+        let Some(node) = self.get(field) else {
+            return Ok(None);
+        };
+        let Value::List(items) = &node.value else {
+            return Err(Mistake::shape(of.list, &node.value, None).at(node.line));
+        };
+        let allowed = AllowedFields {
+            has_values: false,
+            fields: of.fields,
+            whole: of.whole,
+            misplaced: of.misplaced,
+        };
+        let items = items.iter();
+        let items = items.map(|item| Self::new(allowed, item.line, item));
+        items.collect::<Result<_, _>>().map(Some)
+    }
+
+    fn missing(&self, field: &'static str) -> LimitsError {
+        Mistake::MissingField(field, self.allowed.whole()).at(self.line)
+    }
+
+    fn mistaken(&self, field: &'static str, mistake: NotationError) -> LimitsError {
+        let line = self.get(field).map_or(self.line, |node| node.line);
+        Mistake::from(mistake).at(line)
+    }
+}
+
 /// The fields of a limit that is written in one line.
 fn written_out(value: &Value<'_>) -> Option<String> {
     let Value::Text(text) = value else {
         return None;
     };
-    let values = as_token_bucket(text)?;
-    let (burst, count) = (values.burst(), values.count());
-    let period = format_duration(values.period());
-    let max_wait = match values.max_wait() {
-        wait if wait.is_zero() => String::new(),
-        wait => format!(", max_wait: {}", format_duration(wait)),
-    };
-    Some(format!(
-        "burst: {burst}, count: {count}, period: {period}{max_wait}"
-    ))
+    Algorithm::parse(text.trim()).ok()?.written_out()
 }
 
 /// The text of a node that is a scalar.

@@ -6,8 +6,6 @@ mod entry;
 mod json;
 mod node;
 mod overrides;
-mod quota;
-mod tiers;
 #[cfg(feature = "toml")]
 mod toml;
 mod values;

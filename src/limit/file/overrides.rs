@@ -12,11 +12,12 @@ use super::{
     node::{MapKey, Node, Value},
     values,
 };
+use crate::algorithm::FieldReader;
 
 const OVERRIDE: AllowedFields = AllowedFields {
     has_values: true,
     fields: &["ids"],
-    whole: "an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+    whole: "an override has <values>, or says unlimited or blocked, and has ids",
     misplaced: &[
         ("id", "list the ids below `ids`"),
         ("shadow", "it belongs to defaults"),
@@ -27,7 +28,7 @@ const OVERRIDE: AllowedFields = AllowedFields {
 const KEYED: AllowedFields = AllowedFields {
     has_values: true,
     fields: &[],
-    whole: "an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
+    whole: "an override by `name:id` has <values>, or says unlimited or blocked",
     misplaced: &[
         ("ids", "the key has the id already"),
         ("id", "the key has the id already"),
@@ -99,7 +100,7 @@ fn group<'a>(
 ) -> Result<OverrideGroup<'a>, LimitsError> {
     let (name, id) = parts(key)?;
     let read = || {
-        let allowed = id.map_or(&OVERRIDE, |_| &KEYED);
+        let allowed = id.map_or(OVERRIDE, |_| KEYED);
         let entry = Entry::new(allowed, line, node)?;
         let limit = values::limit(&entry)?.ok_or_else(|| entry.missing("burst"))?;
         let ids = match (id, entry.get("ids")) {
@@ -145,7 +146,7 @@ fn listed<'a>(node: &'a Node<'a>) -> Result<ListedId<'a>, LimitsError> {
     let (id, comment) = match &node.value {
         Value::Nothing => ("", None),
         Value::Map(_) => {
-            let entry = Entry::new(&LISTED, line, node)?;
+            let entry = Entry::new(LISTED, line, node)?;
             let id = entry.get("id").ok_or_else(|| entry.missing("id"))?;
             (text(id)?, entry.get("comment").map(text).transpose()?)
         }

@@ -1,5 +1,10 @@
+use std::time::Duration;
+
 use super::*;
-use crate::quota::UtcOffset;
+use crate::{
+    quota::{CalendarUnit, Per, UtcOffset},
+    tiers::Tier,
+};
 
 #[test]
 fn reads_limits() {

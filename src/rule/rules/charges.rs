@@ -7,7 +7,6 @@ use http::request::Parts;
 use super::{Chain, Rules};
 use crate::{
     key::Missing,
-    limit::did_you_mean,
     limiter::Limiter,
     rule::{
         Rule,
@@ -15,6 +14,7 @@ use crate::{
         charge::{Charge, ChargeTerms, Charges, JointPolicy},
         source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
     },
+    spelling::did_you_mean,
 };
 
 impl Rules {

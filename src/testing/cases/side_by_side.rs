@@ -9,7 +9,6 @@ use crate::{
     limit::Limits,
     limiter::{Limiter, LimiterError},
     testing::map_backend::MapBackend,
-    tiers::Tier,
     transaction::{Algorithm, Transaction},
 };
 
@@ -147,7 +146,7 @@ fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
         waits: [
             Some(decision.retry_after()),
             Some(decision.next_after()),
-            Some(decision.reset_after()).filter(|_| !begins_for_ever(decision)),
+            Some(decision.reset_after()).filter(|_| !may_be_forgotten(decision)),
             decision.next_token_after(),
         ],
     };
@@ -155,16 +154,11 @@ fn seen(answer: Result<BatchDecision, LimiterError>) -> Seen {
     Ok((batch.allowed(), batch.strictest(), members))
 }
 
-/// Returns whether the lowest tier never ends. A store may forget such a bucket once its window is empty, although the
-/// tier has been entered. Only the time until a reset depends on that.
-fn begins_for_ever(decision: &Decision) -> bool {
-    match decision.algorithm() {
-        Some(Algorithm::Tiers(tiers)) => {
-            let lowest = tiers.iter().next();
-            lowest.is_some_and(|lowest| lowest.active == Tier::FOREVER)
-        }
-        _ => false,
-    }
+/// Returns whether a store may forget the bucket, although it is not as a new one. Only the time until a reset depends
+/// on that.
+fn may_be_forgotten(decision: &Decision) -> bool {
+    let algorithm = decision.algorithm();
+    algorithm.is_some_and(|algorithm| algorithm.may_be_forgotten())
 }
 
 /// Returns the algorithm of a limit, given by its key and that of the algorithm.

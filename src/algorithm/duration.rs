@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::{id::shortened, tiers::Tier};
+use super::time::FOREVER;
+use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
 const UNITS: [(&str, u64); 8] = [
@@ -109,9 +110,9 @@ pub fn format_duration(duration: Duration) -> String {
 const INFINITE: &str = "infinite";
 
 /// Reads a duration, which can be endless.
-pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
+pub(crate) fn parse_span(text: &str) -> Result<Duration, DurationError> {
     match text {
-        INFINITE => Ok(Tier::FOREVER),
+        INFINITE => Ok(FOREVER),
         text => parse_duration(text),
     }
 }
@@ -119,7 +120,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, DurationError> {
 /// Writes a duration, which can be endless.
 pub(super) fn format_span(span: Duration) -> String {
     match span {
-        Tier::FOREVER => INFINITE.into(),
+        FOREVER => INFINITE.into(),
         span => format_duration(span),
     }
 }
