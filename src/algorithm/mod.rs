@@ -14,6 +14,8 @@ pub mod gcra;
 mod history;
 pub mod quota;
 mod row;
+#[cfg(feature = "redis")]
+mod scripted;
 mod shown;
 mod state;
 mod stored;
@@ -22,6 +24,8 @@ pub mod tiers;
 mod time;
 pub mod window;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::scripted::{Argument, Found, GroupScript, Replied};
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     counting::{Judged, TakenPart},
@@ -29,7 +33,7 @@ pub(crate) use self::{
     history::{HistoryTerms, HistoryUse},
     row::RowValue,
     shown::{ClientFigures, ShownBucket, ShownIn},
-    state::{State, View, ViewIn},
+    state::{State, View},
     time::{FOREVER, NEVER},
 };
 pub use self::{

@@ -26,6 +26,8 @@ mod figures;
 mod gcra;
 
 pub(crate) mod row;
+#[cfg(feature = "redis")]
+mod scripted;
 
 pub(crate) use self::counting::GcraCharge;
 pub use self::gcra::{Gcra, GcraError};

@@ -22,6 +22,8 @@
 mod counting;
 mod per;
 pub(crate) mod row;
+#[cfg(feature = "redis")]
+mod scripted;
 mod utc_offset;
 
 use thiserror::Error;

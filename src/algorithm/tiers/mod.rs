@@ -49,13 +49,14 @@ mod grant;
 mod history;
 mod phase;
 mod requests;
+#[cfg(feature = "redis")]
+mod scripted;
 mod tier;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod tiers;
 mod view;
 
-#[cfg(feature = "redis")]
-pub(crate) use self::view::TierWindow;
+pub(crate) use self::tier::Span;
 pub use self::{
     grant::Grant,
     history::History,
@@ -64,4 +65,3 @@ pub use self::{
     tiers::{Tiers, TiersError},
     view::TierSnapshot,
 };
-pub(crate) use self::{tier::Span, view::TierView};

@@ -22,15 +22,15 @@
 
 mod change;
 mod counting;
+#[cfg(feature = "redis")]
+mod scripted;
 mod snapshot;
 mod units;
 mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
-#[cfg(feature = "redis")]
-pub(crate) use self::view::Sample;
-pub(crate) use self::{change::Change, counting::WindowCharge, view::WindowView};
+pub(crate) use self::{change::Change, counting::WindowCharge};
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,

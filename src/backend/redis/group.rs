@@ -35,7 +35,7 @@ impl<'a> Group<'a> {
         let form = match places(&calls) {
             None => GroupForm::Batches,
             Some(places) => match places[..] {
-                [place] if place.spend.is_of_gcra() => GroupForm::Spend,
+                [place] if place.spend.has_own_script() => GroupForm::Spend,
                 _ => GroupForm::Spends(places),
             },
         };
@@ -66,10 +66,13 @@ impl<'a> Group<'a> {
     /// Splits the script's answer into the answers for each call.
     pub(super) fn answers(&self, reply: &Value) -> Answers {
         match (&self.form, reply) {
-            (GroupForm::Spend, reply) => smallvec![ScriptAnswer::read(reply)],
+            (GroupForm::Spend, reply) => smallvec![ScriptAnswer::read(self.calls[0], reply)],
             (GroupForm::Spends(places), reply) => self.answers_to_spends(places, reply),
             (GroupForm::Batches, Value::Array(replies)) if replies.len() == self.calls.len() => {
-                replies.iter().map(ScriptAnswer::read).collect()
+                let replies = self.calls.iter().zip(replies);
+                replies
+                    .map(|(call, reply)| ScriptAnswer::read(call, reply))
+                    .collect()
             }
             (GroupForm::Batches, reply) => self.each(|| Failure::garbled(reply)),
         }
@@ -109,9 +112,9 @@ impl<'a> Group<'a> {
             .map(|(call, ..)| self.calls[*call].keys[0].clone());
         arguments.extend(keys);
         arguments.push(clock(kinds[0].now));
-        arguments.extend(kinds[0].terms());
+        arguments.extend(terms(kinds[0]));
         arguments.push(integer(kinds.len() as u64));
-        arguments.extend(kinds[1..].iter().flat_map(|kind| kind.terms()));
+        arguments.extend(kinds[1..].iter().flat_map(|kind| terms(kind)));
         let kinds = kinds.len();
         let runs = runs.into_iter();
         arguments.extend(runs.map(|(_, kind, more)| integer((kind + more * kinds) as u64)));
@@ -145,6 +148,12 @@ impl<'a> Group<'a> {
         }
         answers
     }
+}
+
+/// Encodes a kind of spend.
+fn terms(kind: &Spend) -> impl Iterator<Item = Value> {
+    let arguments = kind.algorithm.spend_arguments(&kind.ask());
+    arguments.into_iter().map(Value::from)
 }
 
 /// Returns the places of spends that one script can decide at one instant. Returns `None` if a call is of another kind.

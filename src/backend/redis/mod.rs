@@ -67,9 +67,6 @@ mod pulse;
 mod script;
 mod servers;
 mod spend;
-mod stored_reply;
-mod stored_tiers;
-mod stored_window;
 mod upkeep;
 
 use std::{

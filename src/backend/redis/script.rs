@@ -16,6 +16,8 @@ use std::sync::LazyLock;
 
 use fred::util::sha1_hash;
 
+use crate::algorithm::GroupScript;
+
 /// A script, and its hash.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -42,7 +44,7 @@ pub(super) static SPEND: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Spends from one bucket for each of several callers.
-pub(super) static SPENDS: LazyLock<Script> = LazyLock::new(|| {
+static SPENDS: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("script/clock.lua"),
         include_str!("script/stored.lua"),
@@ -51,7 +53,7 @@ pub(super) static SPENDS: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Spends from a quota or a small window for each of several callers.
-pub(super) static USES: LazyLock<Script> = LazyLock::new(|| {
+static USES: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("script/clock.lua"),
         include_str!("script/stored.lua"),
@@ -62,7 +64,7 @@ pub(super) static USES: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Spends from a bucket with tiers for each of several callers.
-pub(super) static GRANTS: LazyLock<Script> = LazyLock::new(|| {
+static GRANTS: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("script/clock.lua"),
         include_str!("script/stored.lua"),
@@ -86,6 +88,15 @@ pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| {
 
 /// Does nothing. It shows whether the user may run scripts.
 pub(super) static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
+
+/// Returns a script for spends of several callers.
+pub(super) fn group_script(group: GroupScript) -> &'static Script {
+    match group {
+        GroupScript::Spends => &SPENDS,
+        GroupScript::Uses => &USES,
+        GroupScript::Grants => &GRANTS,
+    }
+}
 
 /// All scripts, which every server should have loaded.
 pub(super) fn scripts() -> [&'static Script; 5] {

@@ -5,9 +5,9 @@
 -- ARGV: the time; the first kind of spend; the number of kinds; the other kinds; one number for each run. A kind is
 -- five arguments: the limit's count, the cost, the tolerance, and the remainders of both. With `kinds` kinds, the
 -- number of a run of `n` spends is its kind, counted from 0, plus `kinds * (n - 1)`. Zeros at the end are left out.
--- Answers the time, and for each bucket `us` and `frac` as stored before and the number of spends that fit. If `frac` is 0
--- and all spends fit, as in most cases, the answer is `us` alone. If a bucket cannot be read, the text of the error
--- replaces `us`. If it cannot be written, the text replaces the number.
+-- Answers the time, and for each bucket the number of spends that fit, and `us` and `frac` as stored before. If `frac` is 0
+-- and all spends fit, as in most cases, the answer is `us` alone. If a bucket cannot be read, the answer only has the
+-- text of the error. If it cannot be written, the text replaces the number.
 
 if not set_clock(ARGV[1]) then
   return {now}
@@ -67,9 +67,7 @@ while key do
     key = KEYS[nth]
   until key ~= bucket
   -- A bucket that cannot be read fails only its own spends.
-  if fault then
-    us, passed = fault, 0
-  elseif passed > 0 then
+  if not fault and passed > 0 then
     if tat_us ~= written_us or tat_frac ~= written_frac then
       local last = tat_us
       written_us, written_frac, value = tat_us, tat_frac, format(whole, tat_us)
@@ -80,7 +78,11 @@ while key do
     end
     passed = pcall('SET', bucket, value, 'PX', ttl).err or passed
   end
-  reply[at] = frac == 0 and passed == all and us or {us, frac, passed}
+  if fault then
+    reply[at] = {fault}
+  else
+    reply[at] = frac == 0 and passed == all and us or {passed, us, frac}
+  end
   at = at + 1
 end
 return reply
