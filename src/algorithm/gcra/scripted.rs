@@ -26,12 +26,16 @@ impl Scripted for Gcra {
     }
 
     fn arguments(&self, ask: &Ask<'_>) -> Arguments {
+        let letter = Argument::Text("G");
         if ask.action != Action::Refund {
-            return self.spend_arguments(ask);
+            let mut arguments = self.spend_arguments(ask);
+            arguments.insert(0, letter);
+            return arguments;
         }
         // A refund needs the plain tolerance: a TAT beyond it means that a caller waits in line.
         let (span, own) = self.refunded(ask.refund, ask.cost);
         let mut arguments = self.terms(span, 0);
+        arguments.insert(0, letter);
         if self.refund_verb(ask) == Some(LEAVE) {
             arguments.extend(match own {
                 Some(own) => [Argument::number(own.us), Argument::number(own.frac)],

@@ -1,5 +1,7 @@
 //! One caller's part of a script call.
 
+use std::{borrow::Cow, iter::once};
+
 use fred::types::Value;
 use smallvec::{SmallVec, smallvec};
 
@@ -35,6 +37,14 @@ struct BatchArguments {
     members: Vec<Value>,
     algorithms: SmallVec<[AlgorithmKey; 8]>,
     weight: usize,
+}
+
+/// A batch without its keys. Batches of several callers often have the same.
+#[derive(PartialEq)]
+pub(super) struct BatchKind<'a> {
+    now: Option<Timestamp>,
+    count: usize,
+    members: Cow<'a, [Value]>,
 }
 
 #[derive(Clone, Debug)]
@@ -117,21 +127,34 @@ impl ScriptCall {
         without_zeros(arguments);
     }
 
-    /// Appends the arguments of `batch.lua`, without the keys.
-    pub(super) fn push_batch(&self, arguments: &mut Vec<Value>) {
-        arguments.extend([clock(self.now), integer(self.keys.len() as u64)]);
-        match &self.demand {
-            Demand::Batch(batch) => {
-                arguments.push(integer(batch.members.len() as u64));
-                arguments.extend_from_slice(&batch.members);
-            }
+    /// Returns the kind of the batch as `batch.lua` reads it: all of its arguments but the keys.
+    pub(super) fn kind(&self) -> BatchKind<'_> {
+        let members = match &self.demand {
+            Demand::Batch(batch) => Cow::Borrowed(&batch.members[..]),
             Demand::Spend(spend) => {
-                let member = spend.algorithm.script_arguments(&spend.ask());
-                arguments.push(integer(1 + member.len() as u64));
-                arguments.push(Value::from_static_str("spend"));
-                arguments.extend(member.into_iter().map(Value::from));
+                let arguments = spend.algorithm.script_arguments(&spend.ask());
+                let arguments = arguments.into_iter().map(Value::from);
+                Cow::Owned(
+                    once(Value::from_static_str("spend"))
+                        .chain(arguments)
+                        .collect(),
+                )
             }
+        };
+        BatchKind {
+            now: self.now,
+            count: self.keys.len(),
+            members,
         }
+    }
+}
+
+impl BatchKind<'_> {
+    /// Appends the arguments of the kind.
+    pub(super) fn push(&self, arguments: &mut Vec<Value>) {
+        let [members, words] = [self.count, self.members.len()].map(|len| integer(len as u64));
+        arguments.extend([clock(self.now), members, words]);
+        arguments.extend_from_slice(&self.members);
     }
 }
 

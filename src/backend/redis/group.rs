@@ -10,12 +10,15 @@ use super::{
     answer::ScriptAnswer,
     arguments::{clock, integer, without_zeros},
     bucket_spends::{Answers, GroupedSpend, answer_bucket},
-    call::ScriptCall,
+    call::{BatchKind, ScriptCall},
     error::Failure,
     script::{BATCH, SPEND, Script},
     spend::Spend,
 };
 use crate::clock::Timestamp;
+
+/// The most kinds of batches with which one is compared.
+const MOST_COMPARED: usize = 8;
 
 /// Calls that travel together. The server decides them in order.
 pub(super) struct Group<'a> {
@@ -86,10 +89,25 @@ impl<'a> Group<'a> {
         let keys = self.calls.iter().flat_map(|call| &call.keys);
         arguments.push(integer(keys.clone().count() as u64));
         arguments.extend(keys.cloned());
-        arguments.push(integer(self.calls.len() as u64));
+        let mut kinds: Vec<BatchKind<'_>> = Vec::new();
+        let mut places: SmallVec<[usize; 4]> = SmallVec::new();
         for call in &self.calls {
-            call.push_batch(arguments);
+            let kind = call.kind();
+            // Comparing with all kinds would take too long if the batches of a group differ.
+            let first = kinds.len().saturating_sub(MOST_COMPARED);
+            let known = kinds[first..].iter().position(|known| *known == kind);
+            places.push(known.map_or(kinds.len(), |place| first + place));
+            if known.is_none() {
+                kinds.push(kind);
+            }
         }
+        arguments.extend([places.len(), kinds.len()].map(|count| integer(count as u64)));
+        for kind in &kinds {
+            kind.push(arguments);
+        }
+        let last = places.iter().rposition(|place| *place > 0);
+        let places = places.iter().take(last.map_or(0, |last| last + 1));
+        arguments.extend(places.map(|place| integer(*place as u64)));
     }
 
     fn push_spends(&self, places: &[GroupedSpend<'_>], arguments: &mut Vec<Value>) {

@@ -1,9 +1,9 @@
--- Spends from buckets with tiers for many callers. Decides each spend separately, as `batch.lua` does. Loads each bucket
+-- Spends from buckets with tiers for many callers. Decides each spend separately, as for batches. Loads each bucket
 -- once, and writes it once unless its value is large.
 --
 -- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls.
--- ARGV: as in `spends.lua`, but a kind is the most and the fewest units to grant, the number of tiers, and five
--- arguments for each tier, as in `batch.lua`.
+-- ARGV: as in `spends.lua` of GCRA, but a kind is the most and the fewest units to grant, the number of tiers, and five
+-- arguments for each tier, as in `member.lua`.
 -- Answers the time, and for each bucket the value as stored before, which is empty if there is no bucket. If not all
 -- units were granted, the answer is an array of the number of granted units, the value, and 0. If the bucket cannot be
 -- written, the text of the error replaces the number. If it cannot be read, the array only has the text.

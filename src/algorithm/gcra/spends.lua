@@ -27,13 +27,7 @@ local are_alike = ARGV[runs + 1] == nil
 local written_us, written_frac, value, ttl = -1, 0, '', ''
 local reply, at, nth, key = {now}, 2, 1, KEYS[1]
 while key do
-  local stored, us, frac, fault = pcall('GET', key), 0, 0, nil
-  if stored then
-    us = tonumber(stored)
-    if not (us and us >= 1e15 and us < END and #stored == 16) then
-      us, frac, fault = parse(stored)
-    end
-  end
+  local us, frac, fault = read_tat(pcall('GET', key))
   local bucket, tat_us, tat_frac, passed, all = key, us, frac, 0, 0
   repeat
     local more = 0
@@ -47,17 +41,8 @@ while key do
     end
     all = all + more + 1
     for _ = 0, more do
-      local new_us, new_frac = tat_us, tat_frac
-      if new_us < now then
-        new_us, new_frac = now, 0
-      elseif new_frac >= count then
-        new_frac = count - 1
-      end
-      new_us, new_frac = new_us + cost, new_frac + cost_frac
-      if new_frac >= count then
-        new_us, new_frac = new_us + 1, new_frac - count
-      end
-      if new_us > horizon or new_us == horizon and new_frac > horizon_frac then
+      local new_us, new_frac = charge(tat_us, tat_frac, count, cost, cost_frac, horizon, horizon_frac)
+      if not new_us then
         -- A denial changes nothing, and the other spends of the run are equal, so they do not fit either.
         break
       end
