@@ -116,6 +116,7 @@ impl Receipt {
     }
 
     /// Returns the charge, if the store made it.
+    #[cfg(feature = "tokio")]
     pub(crate) fn stored_charge(&self) -> Option<Charge> {
         (!self.is_local).then_some(self.charge)
     }

@@ -29,6 +29,7 @@ pub(crate) mod row;
 #[cfg(feature = "redis")]
 mod scripted;
 
+#[cfg(any(test, feature = "tokio"))]
 pub(crate) use self::counting::GcraCharge;
 pub use self::gcra::{Gcra, GcraError};
 pub use super::ticks::{MAX_TICKS_US, Tat, Ticks};

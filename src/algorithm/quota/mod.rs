@@ -28,6 +28,7 @@ mod utc_offset;
 
 use thiserror::Error;
 
+#[cfg(any(test, feature = "tokio"))]
 pub(crate) use self::counting::QuotaCharge;
 pub use self::{
     per::{CalendarUnit, Per, PerError},

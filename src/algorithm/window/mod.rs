@@ -30,7 +30,10 @@ mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
-pub(crate) use self::{change::Change, counting::WindowCharge};
+#[cfg(feature = "failure-policy")]
+pub(crate) use self::change::Change;
+#[cfg(any(test, feature = "failure-policy"))]
+pub(crate) use self::counting::WindowCharge;
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,
