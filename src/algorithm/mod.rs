@@ -26,6 +26,8 @@ mod line;
 mod notation;
 pub mod quota;
 mod row;
+#[cfg(feature = "redis")]
+mod scripted;
 #[cfg(feature = "failure-policy")]
 mod share;
 mod shown;
@@ -37,7 +39,7 @@ mod time;
 pub mod window;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::state::ViewIn;
+pub(crate) use self::scripted::{Argument, Found, GroupScript, Replied};
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     bound::{Asked, NoTokenBucket, NotPermitted, Purpose},

@@ -1,7 +1,5 @@
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::{answer::Answer, circumstances::Circumstances, decision::Decision, source::Source};
 use crate::{
     algorithm::{Action, Algorithm, Ask, State, Stored, View},
@@ -79,7 +77,7 @@ impl Outcome {
     /// Returns the same outcome with other answers.
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
+    pub(crate) fn with_answers(mut self, answers: smallvec::SmallVec<[Answer; 4]>) -> Self {
         self.answers = answers.into_iter().collect();
         self
     }

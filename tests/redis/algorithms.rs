@@ -455,7 +455,7 @@ async fn a_cluster_and_the_model_agree_on_random_windows_and_quotas() {
 /// The script's own arithmetic.
 const PERIOD: &str = concat!(
     include_str!("../../src/backend/redis/script/clock.lua"),
-    include_str!("../../src/backend/redis/script/quotas.lua"),
+    include_str!("../../src/algorithm/quota/quota.lua"),
     "local found = {}
     for i = 3, #ARGV do
       local start, ends = period(tonumber(ARGV[i]), ARGV[1], ARGV[2])

@@ -35,6 +35,8 @@ mod lease;
 mod notation;
 
 pub(crate) mod row;
+#[cfg(feature = "redis")]
+mod scripted;
 
 #[cfg(test)]
 pub(crate) use self::counting::GcraCharge;

@@ -31,6 +31,8 @@ mod lease;
 mod notation;
 mod per;
 pub(crate) mod row;
+#[cfg(feature = "redis")]
+mod scripted;
 mod utc_offset;
 
 use thiserror::Error;

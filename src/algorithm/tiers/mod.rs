@@ -58,14 +58,14 @@ mod lease;
 mod notation;
 mod phase;
 mod requests;
+#[cfg(feature = "redis")]
+mod scripted;
 mod tier;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod tiers;
 mod view;
 
 pub(crate) use self::bound::NO_TOKEN_BUCKET;
-#[cfg(feature = "redis")]
-pub(crate) use self::view::{TierView, TierWindow};
 pub use self::{
     grant::Grant,
     history::History,

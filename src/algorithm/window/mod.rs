@@ -31,6 +31,8 @@ mod follow;
 #[cfg(feature = "tokio")]
 mod lease;
 mod notation;
+#[cfg(feature = "redis")]
+mod scripted;
 mod snapshot;
 mod units;
 mod view;
@@ -40,11 +42,6 @@ mod window;
 pub(crate) use self::bound::NO_TOKEN_BUCKET;
 #[cfg(test)]
 pub(crate) use self::counting::WindowCharge;
-#[cfg(feature = "redis")]
-pub(crate) use self::{
-    change::Change,
-    view::{Sample, WindowView},
-};
 pub use self::{
     snapshot::WindowSnapshot,
     units::Units,

@@ -4,10 +4,11 @@ use fred::types::Value;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
+    call::ScriptCall,
     error::{Failure, RedisError},
-    stored_reply::StoredReply,
 };
 use crate::{
+    algorithm::{Found, Replied},
     clock::{InvalidNow, Timestamp},
     decision::Outcome,
     transaction::{Batch, Operation},
@@ -21,12 +22,12 @@ pub(super) struct ScriptAnswer {
     /// The time of the decision, by the server's clock or, if one was sent, the client's.
     pub(super) now: Timestamp,
     /// The states stored before, in the order of the keys.
-    pub(super) stored: SmallVec<[StoredReply; 1]>,
+    pub(super) stored: SmallVec<[Found; 1]>,
 }
 
 impl ScriptAnswer {
     /// Creates the answer to a spend from one bucket.
-    pub(super) fn of_spend(passes: bool, now: Timestamp, stored: StoredReply) -> Self {
+    pub(super) fn of_spend(passes: bool, now: Timestamp, stored: Found) -> Self {
         Self {
             passes,
             now,
@@ -34,28 +35,24 @@ impl ScriptAnswer {
         }
     }
 
-    /// Reads the answer to one caller: an array or, after an error, a text.
-    pub(super) fn read(reply: &Value) -> Result<Self, Failure> {
+    /// Reads the answer to a call: an array or, after an error, a text.
+    pub(super) fn read(call: &ScriptCall, reply: &Value) -> Result<Self, Failure> {
         if let Value::String(text) = reply {
             return Err(Failure::refused(text));
         }
-        let answer = Self::parse(reply).ok_or_else(|| Failure::garbled(reply))?;
+        let answer = Self::parse(call, reply).ok_or_else(|| Failure::garbled(reply))?;
         answer.now.validate()?;
         Ok(answer)
     }
 
-    fn parse(reply: &Value) -> Option<Self> {
-        let Value::Array(reply) = reply else {
-            return None;
-        };
-        let (head, found) = reply.split_at_checked(2)?;
-        let now = head[1].as_u64()?;
-        let stored = found.chunks(2).map(|found| match found {
-            [first, second] => StoredReply::parse(first, second, now),
-            _ => None,
-        });
+    fn parse(call: &ScriptCall, reply: &Value) -> Option<Self> {
+        let (head, found) = reply.list()?.split_at_checked(2)?;
+        let now = head[1].number()?;
+        let algorithms = call.algorithms();
+        let found = found.as_chunks::<2>().0.iter().zip(algorithms);
+        let stored = found.map(|([first, second], by)| Found::read(by, first, second, now));
         Some(Self {
-            passes: head[0].as_u64()? == 1,
+            passes: head[0].number()? == 1,
             now: Timestamp::from_micros(now),
             stored: stored.collect::<Option<_>>()?,
         })
@@ -67,24 +64,28 @@ impl ScriptAnswer {
         if self.stored.len() != batch.members.len() {
             return Err(garbled().into());
         }
-        let outcome = judge(batch, self.now, &self.stored)?;
+        let outcome = judge(batch, self.now, self.stored.iter().map(Some))?;
         let mut found = self.stored.iter().zip(outcome.answers());
         let agrees = self.passes == outcome.passes(batch)
-            && (!self.passes || found.all(|(found, answer)| found.agrees(answer)));
+            && (!self.passes
+                || found.all(|(found, answer)| !answer.passed || found.agrees(&answer.state)));
         // Only a spend can disagree: a check has no votes, and refunds and resets always pass.
         let agrees = agrees || batch.operation != Operation::Spend;
         agrees.then_some(outcome).ok_or_else(|| garbled().into())
     }
 }
 
-/// Judges a batch by the stored states.
-pub(super) fn judge(
-    batch: &Batch<'_>,
+/// Judges a batch by the stored states of its members, as far as they are known.
+pub(super) fn judge<'a>(
+    batch: &Batch<'a>,
     now: Timestamp,
-    found: &[StoredReply],
+    found: impl Iterator<Item = Option<&'a Found>>,
 ) -> Result<Outcome, InvalidNow> {
+    let found: SmallVec<[Option<&Found>; 4]> = found.collect();
     now.validate()?;
     Ok(Outcome::judge(batch, now, |place, member| {
-        found[place].see(member, now)
+        member
+            .algorithm
+            .see_found(found[place], &batch.ask(member), now)
     }))
 }

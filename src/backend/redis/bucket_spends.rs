@@ -10,10 +10,11 @@ use super::{
     arguments::integer,
     error::{Failure, RedisError},
     spend::Spend,
-    stored_reply::StoredReply,
-    stored_tiers::StoredTiers,
 };
-use crate::clock::Timestamp;
+use crate::{
+    algorithm::{Found, Replied},
+    clock::Timestamp,
+};
 
 /// A spend in a group. Spends from one bucket are next to each other, in order.
 #[derive(Clone, Copy)]
@@ -26,8 +27,14 @@ pub(super) struct GroupedSpend<'a> {
 /// The answers, in the order of the calls.
 pub(super) type Answers = SmallVec<[Result<ScriptAnswer, Failure>; 1]>;
 
-/// Computes the answer to each spend from one bucket. The script only answers with the stored state and the number of
-/// spends that fit or, with tiers, of granted units. So this replays the spends in order. Both must count the same
+/// Computes the answer to each spend from one bucket. The script answers with one of these:
+///
+/// - the first value of the stored state, if the second one is 0 and everything was taken;
+/// - the number of taken units or the error of the write, and both values;
+/// - the error, if the bucket cannot be read;
+/// - for each spend an answer of its own: the error, or both values.
+///
+/// If the spends do not have their own answers, this replays them in order. The script and the replay must count the same
 /// number.
 pub(super) fn answer_bucket(
     places: &[GroupedSpend<'_>],
@@ -35,150 +42,97 @@ pub(super) fn answer_bucket(
     found: Option<&Value>,
     answers: &mut Answers,
 ) -> Result<(), Failure> {
-    if places[0].spend.of_tiers().is_some() {
-        return answer_grants(places, now, found, answers);
-    }
     let garbled = || RedisError::Garbled(format!("{found:?}"));
-    let (all, us) = (integer(places.len() as u64), now.as_micros());
-    let (first, second, passed) = match found {
-        Some(first @ Value::Integer(_)) => (first, &Value::Integer(0), &all),
-        Some(Value::Array(found)) => match &found[..] {
-            [Value::String(fault), ..] => return Err(Failure::refused(fault)),
-            [first, second, passed] => (first, second, passed),
-            _ => return Err(garbled().into()),
-        },
-        _ => return Err(garbled().into()),
+    let read = |first, second| {
+        let algorithm = places[0].spend.algorithm.key();
+        Found::read(algorithm, first, second, now.as_micros()).ok_or_else(garbled)
     };
-    let stored = places[0].spend.stored(first, second, us);
-    let mut stored = stored.ok_or_else(garbled)?;
-    if let Value::String(fault) = passed {
-        // The write failed, so each spend finds the stored state. A spend that fits gets the error, and the others are
-        // denied.
-        for place in places {
-            answers[place.call] = match place.spend.apply(&stored, us) {
-                Some(_) => Err(Failure::refused(fault)),
-                None => Ok(ScriptAnswer::of_spend(false, now, stored.clone())),
-            };
-        }
-        return Ok(());
-    }
-    let mut count = 0;
-    for place in places {
-        let next = place.spend.apply(&stored, us);
-        let passes = next.is_some();
-        count += u64::from(passes);
-        let before = match next {
-            Some(next) => replace(&mut stored, next),
-            None => stored.clone(),
-        };
-        answers[place.call] = Ok(ScriptAnswer::of_spend(passes, now, before));
-    }
-    match passed.as_u64() == Some(count) {
-        true => Ok(()),
-        false => Err(garbled().into()),
-    }
-}
-
-/// Computes the answer to each spend from a bucket with tiers.
-fn answer_grants(
-    places: &[GroupedSpend<'_>],
-    now: Timestamp,
-    found: Option<&Value>,
-    answers: &mut Answers,
-) -> Result<(), Failure> {
-    let garbled = || RedisError::Garbled(format!("{found:?}"));
-    let (value, granted) = match found {
+    let answered = match found {
         Some(Value::Array(found)) => match &found[..] {
             [Value::String(fault)] => return Err(Failure::refused(fault)),
-            // A large value is not in the answer. Each spend has its own.
-            [Value::Integer(_), reports @ ..] if reports.len() == places.len() => {
-                for (place, report) in places.iter().zip(reports) {
-                    answers[place.call] = answer_of_report(report, now);
+            [Value::Array(_), ..] if found.len() == places.len() => {
+                for (place, found) in places.iter().zip(found) {
+                    answers[place.call] = answer_alone(place.spend, now, found);
                 }
-                return Ok(());
+                Some(())
             }
-            [value, granted] => (Some(value), Some(granted)),
-            _ => (None, None),
+            [Value::String(fault), first, second] => {
+                refuse(places, now, &read(first, second)?, fault, answers)
+            }
+            [taken, first, second] => {
+                let stored = read(first, second)?;
+                let taken = taken.number();
+                taken.and_then(|taken| replay(places, now, stored, taken, answers))
+            }
+            _ => None,
         },
-        found => (found, None),
-    };
-    let value = value.and_then(Value::as_bytes).ok_or_else(garbled)?;
-    let stored = StoredTiers::of_value(value, now.as_micros()).ok_or_else(garbled)?;
-    let granted = match granted {
-        Some(Value::String(fault)) => {
-            return refuse_grants(places, now, &stored, fault, answers)
-                .ok_or_else(|| garbled().into());
-        }
-        Some(granted) => granted.as_u64(),
-        None => Some(
-            places
+        Some(first) => {
+            let stored = read(first, &integer(0))?;
+            let most = places
                 .iter()
-                .filter_map(|place| place.spend.of_tiers())
-                .map(|(_, most, _)| u64::from(most))
-                .sum(),
-        ),
+                .map(|place| u64::from(place.spend.most_taken()));
+            replay(places, now, stored, most.sum(), answers)
+        }
+        None => None,
     };
-    let replayed = granted.and_then(|granted| replay_grants(places, now, stored, granted, answers));
-    replayed.ok_or_else(|| garbled().into())
+    answered.ok_or_else(|| garbled().into())
 }
 
-/// Answers the spends in order, when the script has granted `left` units in all. Returns `None` if that cannot be.
-fn replay_grants(
+/// Answers the spends in order, when the script has taken `left` units in all. Returns `None` if that cannot be.
+fn replay(
     places: &[GroupedSpend<'_>],
     now: Timestamp,
-    mut stored: StoredTiers,
+    mut stored: Found,
     mut left: u64,
     answers: &mut Answers,
 ) -> Option<()> {
     let (last, earlier) = places.split_last()?;
     for place in earlier {
-        let (tiers, most, least) = place.spend.of_tiers()?;
-        let (units, next) = stored.request(tiers, most, least)?;
-        left = left.checked_sub(units.into())?;
-        answers[place.call] = Ok(answer_of_grant(units, now, replace(&mut stored, next)));
+        let (taken, next) = place.spend.apply(&stored, now)?;
+        left = left.checked_sub(taken.into())?;
+        answers[place.call] = Ok(answer(taken, now, replace(&mut stored, next)));
     }
-    // The last spend has the rest. The decision is computed from the state later, and must then grant as many.
-    answers[last.call] = Ok(answer_of_grant(left.try_into().ok()?, now, stored));
+    // The last spend has the rest. The decision is computed from the state later, and must then take as many.
+    let left = u32::try_from(left).ok();
+    let left = left.filter(|left| *left <= last.spend.most_taken())?;
+    answers[last.call] = Ok(answer(left, now, stored));
     Some(())
 }
 
 /// Answers the spends when the write has failed: each of them finds the stored state. A spend that fits gets the error,
 /// and the others are denied.
-fn refuse_grants(
+fn refuse(
     places: &[GroupedSpend<'_>],
     now: Timestamp,
-    stored: &StoredTiers,
+    stored: &Found,
     fault: &str,
     answers: &mut Answers,
 ) -> Option<()> {
     for place in places {
-        let (tiers, most, least) = place.spend.of_tiers()?;
-        answers[place.call] = match stored.request(tiers, most, least)? {
-            (0, _) => Ok(answer_of_grant(0, now, stored.clone())),
+        answers[place.call] = match place.spend.apply(stored, now)? {
+            (0, _) => Ok(answer(0, now, stored.clone())),
             _ => Err(Failure::refused(fault)),
         };
     }
     Some(())
 }
 
-fn answer_of_grant(granted: u32, now: Timestamp, mut stored: StoredTiers) -> ScriptAnswer {
-    stored.granted = granted;
-    ScriptAnswer::of_spend(granted > 0, now, StoredReply::Tiers(Box::new(stored)))
+fn answer(taken: u32, now: Timestamp, mut stored: Found) -> ScriptAnswer {
+    stored.note_taken(taken);
+    ScriptAnswer::of_spend(taken > 0, now, stored)
 }
 
-/// Reads the answer to one spend from a large value: the granted units, and the report of the state.
-fn answer_of_report(answer: &Value, now: Timestamp) -> Result<ScriptAnswer, Failure> {
-    let read = match answer {
-        Value::String(fault) => return Err(Failure::refused(fault)),
-        Value::Array(answer) => answer.split_first().and_then(|(granted, report)| {
-            let granted = granted.as_u64()?.try_into().ok()?;
-            Some((
-                granted,
-                StoredTiers::parse(report, granted, now.as_micros())?,
-            ))
-        }),
+/// Reads the answer to one spend: an error, or the two values of the state, of which the second is the number of taken
+/// units.
+fn answer_alone(spend: &Spend, now: Timestamp, found: &Value) -> Result<ScriptAnswer, Failure> {
+    let answered = match found.list() {
+        Some([Value::String(fault)]) => return Err(Failure::refused(fault)),
+        Some([first, taken]) => {
+            let algorithm = spend.algorithm.key();
+            let stored = Found::read(algorithm, first, taken, now.as_micros());
+            stored.and_then(|stored| Some(answer(taken.small()?, now, stored)))
+        }
         _ => None,
     };
-    let (granted, stored) = read.ok_or_else(|| RedisError::Garbled(format!("{answer:?}")))?;
-    Ok(answer_of_grant(granted, now, stored))
+    answered.ok_or_else(|| Failure::garbled(found))
 }

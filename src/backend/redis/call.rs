@@ -1,22 +1,20 @@
 //! One caller's part of a script call.
 
+use std::{borrow::Cow, iter::once};
+
 use fred::types::Value;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{
-    arguments::{
-        MOST_US, clock, gcra_terms, integer, quota_member, tiers_terms, window_member,
-        without_zeros,
-    },
+    arguments::{clock, integer, without_zeros},
     error::RedisError,
     keys::KeyForm,
     spend::Spend,
 };
 use crate::{
-    algorithm::{Action, Charge},
+    algorithm::{Action, AlgorithmKey},
     clock::Timestamp,
-    gcra::{Gcra, Ticks},
-    transaction::{Algorithm, Batch, Member, Operation, Receipt},
+    transaction::{Batch, Member, Operation},
 };
 
 /// The most arguments that a server reads in one command.
@@ -33,11 +31,26 @@ pub(super) struct ScriptCall {
     demand: Demand,
 }
 
+/// A batch as `batch.lua` reads it.
+#[derive(Clone, Debug, Default)]
+struct BatchArguments {
+    members: Vec<Value>,
+    algorithms: SmallVec<[AlgorithmKey; 8]>,
+    weight: usize,
+}
+
+/// A batch without its keys. Batches of several callers often have the same.
+#[derive(PartialEq)]
+pub(super) struct BatchKind<'a> {
+    now: Option<Timestamp>,
+    count: usize,
+    members: Cow<'a, [Value]>,
+}
+
 #[derive(Clone, Debug)]
 enum Demand {
     Spend(Spend),
-    /// The arguments of `batch.lua` for each member, and the weight of the call.
-    Batch(Vec<Value>, usize),
+    Batch(BatchArguments),
 }
 
 impl ScriptCall {
@@ -50,14 +63,20 @@ impl ScriptCall {
     ) -> Self {
         let keys = members.clone().map(|member| Value::from(form.key(member)));
         let mut alone = members.clone().filter(|_| members.len() == 1);
-        let spend = alone.find_map(|member| match verb(operation, member) {
-            "spend" => Spend::new(member, now),
-            _ => None,
-        });
+        let spends = |member: &&Member<'_>| {
+            let batch = Batch::new(operation, &[]);
+            batch.action(member) == Action::Spend && batch.votes(member)
+        };
+        let spend = alone
+            .find(spends)
+            .and_then(|member| Spend::new(member, now));
         Self {
             keys: keys.collect(),
             now,
-            demand: spend.map_or_else(|| Demand::batch(operation, members), Demand::Spend),
+            demand: match spend {
+                Some(spend) => Demand::Spend(spend),
+                None => Demand::Batch(BatchArguments::new(operation, members)),
+            },
         }
     }
 
@@ -65,15 +84,23 @@ impl ScriptCall {
     pub(super) fn spend(&self) -> Option<&Spend> {
         match &self.demand {
             Demand::Spend(spend) => Some(spend),
-            Demand::Batch(..) => None,
+            Demand::Batch(_) => None,
+        }
+    }
+
+    /// Returns the algorithm of each key.
+    pub(super) fn algorithms(&self) -> SmallVec<[AlgorithmKey; 8]> {
+        match &self.demand {
+            Demand::Spend(spend) => smallvec![spend.algorithm.key()],
+            Demand::Batch(batch) => batch.algorithms.clone(),
         }
     }
 
     /// Returns the weight of this call: the amount of data that the server reads and answers, counted in arguments.
     pub(super) fn weight(&self) -> usize {
         match &self.demand {
-            Demand::Spend(spend) => spend.weight(),
-            Demand::Batch(_, weight) => *weight,
+            Demand::Spend(spend) => spend.algorithm.spend_weight(&spend.ask()),
+            Demand::Batch(batch) => batch.weight,
         }
     }
 
@@ -82,7 +109,7 @@ impl ScriptCall {
     pub(super) fn validate(&self) -> Result<(), RedisError> {
         let members = match &self.demand {
             Demand::Spend(_) => 0,
-            Demand::Batch(members, _) => members.len(),
+            Demand::Batch(batch) => batch.members.len(),
         };
         match self.keys.len() + members + HEADER > MOST_ARGUMENTS {
             true => Err(RedisError::TooLarge(self.keys.len())),
@@ -94,138 +121,60 @@ impl ScriptCall {
     pub(super) fn push_spend(&self, arguments: &mut Vec<Value>) {
         arguments.extend([integer(1), self.keys[0].clone(), clock(self.now)]);
         if let Demand::Spend(spend) = &self.demand {
-            arguments.extend(spend.terms());
+            let terms = spend.algorithm.spend_arguments(&spend.ask());
+            arguments.extend(terms.into_iter().map(Value::from));
         }
         without_zeros(arguments);
     }
 
-    /// Appends the arguments of `batch.lua`, without the keys.
-    pub(super) fn push_batch(&self, arguments: &mut Vec<Value>) {
-        arguments.extend([clock(self.now), integer(self.keys.len() as u64)]);
-        match &self.demand {
-            Demand::Batch(members, _) => {
-                arguments.push(integer(members.len() as u64));
-                arguments.extend_from_slice(members);
-            }
+    /// Returns the kind of the batch as `batch.lua` reads it: all of its arguments but the keys.
+    pub(super) fn kind(&self) -> BatchKind<'_> {
+        let members = match &self.demand {
+            Demand::Batch(batch) => Cow::Borrowed(&batch.members[..]),
             Demand::Spend(spend) => {
-                let member = spend.member();
-                arguments.push(integer(1 + member.len() as u64));
-                arguments.push(Value::from_static_str("spend"));
-                arguments.extend(member);
+                let arguments = spend.algorithm.script_arguments(&spend.ask());
+                let arguments = arguments.into_iter().map(Value::from);
+                Cow::Owned(
+                    once(Value::from_static_str("spend"))
+                        .chain(arguments)
+                        .collect(),
+                )
             }
+        };
+        BatchKind {
+            now: self.now,
+            count: self.keys.len(),
+            members,
         }
     }
 }
 
-impl Demand {
-    fn batch<'a>(operation: Operation, members: impl Iterator<Item = &'a Member<'a>>) -> Self {
-        let (mut arguments, mut answered) = (Vec::new(), 0);
+impl BatchKind<'_> {
+    /// Appends the arguments of the kind.
+    pub(super) fn push(&self, arguments: &mut Vec<Value>) {
+        let [members, words] = [self.count, self.members.len()].map(|len| integer(len as u64));
+        arguments.extend([clock(self.now), members, words]);
+        arguments.extend_from_slice(&self.members);
+    }
+}
+
+impl BatchArguments {
+    fn new<'a>(operation: Operation, members: impl Iterator<Item = &'a Member<'a>>) -> Self {
+        let batch = Batch::new(operation, &[]);
+        let mut encoded = Self::default();
         for member in members {
-            push_member(operation, member, &mut arguments);
-            answered += match member.algorithm {
-                Algorithm::Gcra(_) | Algorithm::Quota(_) => 0,
-                Algorithm::Tiers(_) => member.min_cost as usize,
-                // The script reads and writes a window as a whole.
-                Algorithm::Window(window) => window.limit() as usize,
-            };
+            let (ask, algorithm) = (batch.ask(member), member.algorithm);
+            let votes = operation == Operation::Spend && batch.votes(member);
+            let arguments = algorithm.script_arguments(&ask);
+            let verb = Value::from_static_str(algorithm.verb(&ask, votes));
+            encoded.members.push(verb);
+            encoded
+                .members
+                .extend(arguments.into_iter().map(Value::from));
+            encoded.algorithms.push(algorithm.key());
+            encoded.weight += algorithm.answered(&ask);
         }
-        let weight = arguments.len() + answered;
-        Self::Batch(arguments, weight)
-    }
-}
-
-fn push_member(operation: Operation, member: &Member<'_>, arguments: &mut Vec<Value>) {
-    arguments.push(Value::from_static_str(verb(operation, member)));
-    match member.algorithm {
-        Algorithm::Gcra(gcra) => push_gcra(operation, member, gcra, arguments),
-        Algorithm::Tiers(tiers) => {
-            arguments.push(Value::from_static_str("T"));
-            arguments.extend(tiers_terms(tiers, member.cost, member.min_cost));
-        }
-        Algorithm::Window(window) => {
-            let change = change(operation, member);
-            arguments.extend(window_member(window, change, member.cost, named(member)));
-        }
-        Algorithm::Quota(quota) => {
-            arguments.extend(quota_member(quota, member.cost, named(member)));
-        }
-    }
-}
-
-fn push_gcra(operation: Operation, member: &Member<'_>, gcra: &Gcra, arguments: &mut Vec<Value>) {
-    // A charge that can wait has a larger tolerance. A refund needs the plain one: a TAT beyond it means that a caller
-    // waits in line.
-    let (cost, wait_us) = match operation {
-        Operation::Refund => (gcra.refunded(member.refund(), member.cost).0, 0),
-        _ => (
-            gcra.increment(member.cost),
-            gcra.line_us(member.joins_line()),
-        ),
-    };
-    arguments.extend(gcra_terms(gcra, cost, wait_us));
-    if verb(operation, member) == LEAVE {
-        let (_, own) = gcra.refunded(member.refund(), member.cost);
-        arguments.push(own.map_or(Value::Integer(-1), |own| integer(own.us)));
-        arguments.push(integer(own.map_or(0, |own| own.frac.into())));
-    }
-}
-
-/// Returns the change to the units of a window if the batch passes.
-fn change(operation: Operation, member: &Member<'_>) -> &'static str {
-    match Batch::new(operation, &[]).action(member) {
-        Action::Probe | Action::Spend => "spend",
-        Action::ProbeDebit | Action::Debit if member.ago_us > 0 => "earlier",
-        Action::ProbeDebit | Action::Debit if member.saturates => "fill",
-        Action::ProbeDebit | Action::Debit => "debit",
-        Action::Refund if refunds(member) => "refund",
-        Action::Refund | Action::Keep | Action::Reset => "keep",
-    }
-}
-
-/// Returns whether a refund gives anything back. A receipt must be of a charge that the store has made.
-fn refunds(member: &Member<'_>) -> bool {
-    match member.algorithm {
-        Algorithm::Gcra(gcra) => {
-            let (span, _) = gcra.refunded(member.refund(), member.cost);
-            span > Ticks::default()
-        }
-        Algorithm::Tiers(_) => false,
-        Algorithm::Window(_) | Algorithm::Quota(_) => {
-            member.receipt.is_none_or(|receipt| !receipt.is_local())
-        }
-    }
-}
-
-/// Encodes the receipt of a refund: the instant of the units, or the period of the charge. For a debit of earlier
-/// units, encodes their age.
-fn named(member: &Member<'_>) -> Value {
-    if member.ago_us > 0 {
-        return integer(member.ago_us.min(MOST_US));
-    }
-    match member.receipt.and_then(Receipt::stored_charge) {
-        Some(Charge::Window(charge)) => integer(charge.at),
-        Some(Charge::Quota(charge)) => integer(charge.start_us),
-        _ => Value::Integer(-1),
-    }
-}
-
-/// The refund of a limit with a line. It has two more arguments than others.
-const LEAVE: &str = "leave";
-
-/// Returns the verb for a member's bucket. A check only asks for the stored state.
-fn verb(operation: Operation, member: &Member<'_>) -> &'static str {
-    let batch = Batch::new(operation, &[]);
-    let votes = operation == Operation::Spend && batch.votes(member);
-    match batch.action(member) {
-        Action::Spend if votes => "spend",
-        Action::Spend => "offer",
-        Action::Debit => "debit",
-        Action::Refund if refunds(member) => match member.algorithm {
-            Algorithm::Gcra(gcra) if gcra.max_wait_us() > 0 => LEAVE,
-            _ => "refund",
-        },
-        Action::Reset => "reset",
-        Action::Probe if votes => "vote",
-        _ => "look",
+        encoded.weight += encoded.members.len();
+        encoded
     }
 }

@@ -10,12 +10,15 @@ use super::{
     answer::ScriptAnswer,
     arguments::{clock, integer, without_zeros},
     bucket_spends::{Answers, GroupedSpend, answer_bucket},
-    call::ScriptCall,
+    call::{BatchKind, ScriptCall},
     error::Failure,
     script::{BATCH, SPEND, Script},
     spend::Spend,
 };
 use crate::clock::Timestamp;
+
+/// The most kinds of batches with which one is compared.
+const MOST_COMPARED: usize = 8;
 
 /// Calls that travel together. The server decides them in order.
 pub(super) struct Group<'a> {
@@ -35,7 +38,7 @@ impl<'a> Group<'a> {
         let form = match places(&calls) {
             None => GroupForm::Batches,
             Some(places) => match places[..] {
-                [place] if place.spend.is_of_gcra() => GroupForm::Spend,
+                [place] if place.spend.has_own_script() => GroupForm::Spend,
                 _ => GroupForm::Spends(places),
             },
         };
@@ -66,10 +69,13 @@ impl<'a> Group<'a> {
     /// Splits the script's answer into the answers for each call.
     pub(super) fn answers(&self, reply: &Value) -> Answers {
         match (&self.form, reply) {
-            (GroupForm::Spend, reply) => smallvec![ScriptAnswer::read(reply)],
+            (GroupForm::Spend, reply) => smallvec![ScriptAnswer::read(self.calls[0], reply)],
             (GroupForm::Spends(places), reply) => self.answers_to_spends(places, reply),
             (GroupForm::Batches, Value::Array(replies)) if replies.len() == self.calls.len() => {
-                replies.iter().map(ScriptAnswer::read).collect()
+                let replies = self.calls.iter().zip(replies);
+                replies
+                    .map(|(call, reply)| ScriptAnswer::read(call, reply))
+                    .collect()
             }
             (GroupForm::Batches, reply) => self.each(|| Failure::garbled(reply)),
         }
@@ -83,10 +89,25 @@ impl<'a> Group<'a> {
         let keys = self.calls.iter().flat_map(|call| &call.keys);
         arguments.push(integer(keys.clone().count() as u64));
         arguments.extend(keys.cloned());
-        arguments.push(integer(self.calls.len() as u64));
+        let mut kinds: Vec<BatchKind<'_>> = Vec::new();
+        let mut places: SmallVec<[usize; 4]> = SmallVec::new();
         for call in &self.calls {
-            call.push_batch(arguments);
+            let kind = call.kind();
+            // Comparing with all kinds would take too long if the batches of a group differ.
+            let first = kinds.len().saturating_sub(MOST_COMPARED);
+            let known = kinds[first..].iter().position(|known| *known == kind);
+            places.push(known.map_or(kinds.len(), |place| first + place));
+            if known.is_none() {
+                kinds.push(kind);
+            }
         }
+        arguments.extend([places.len(), kinds.len()].map(|count| integer(count as u64)));
+        for kind in &kinds {
+            kind.push(arguments);
+        }
+        let last = places.iter().rposition(|place| *place > 0);
+        let places = places.iter().take(last.map_or(0, |last| last + 1));
+        arguments.extend(places.map(|place| integer(*place as u64)));
     }
 
     fn push_spends(&self, places: &[GroupedSpend<'_>], arguments: &mut Vec<Value>) {
@@ -109,9 +130,9 @@ impl<'a> Group<'a> {
             .map(|(call, ..)| self.calls[*call].keys[0].clone());
         arguments.extend(keys);
         arguments.push(clock(kinds[0].now));
-        arguments.extend(kinds[0].terms());
+        arguments.extend(terms(kinds[0]));
         arguments.push(integer(kinds.len() as u64));
-        arguments.extend(kinds[1..].iter().flat_map(|kind| kind.terms()));
+        arguments.extend(kinds[1..].iter().flat_map(|kind| terms(kind)));
         let kinds = kinds.len();
         let runs = runs.into_iter();
         arguments.extend(runs.map(|(_, kind, more)| integer((kind + more * kinds) as u64)));
@@ -145,6 +166,12 @@ impl<'a> Group<'a> {
         }
         answers
     }
+}
+
+/// Encodes a kind of spend.
+fn terms(kind: &Spend) -> impl Iterator<Item = Value> {
+    let arguments = kind.algorithm.spend_arguments(&kind.ask());
+    arguments.into_iter().map(Value::from)
 }
 
 /// Returns the places of spends that one script can decide at one instant. Returns `None` if a call is of another kind.

@@ -68,9 +68,6 @@ mod script;
 mod servers;
 mod slot_refund;
 mod spend;
-mod stored_reply;
-mod stored_tiers;
-mod stored_window;
 mod upkeep;
 
 use std::{

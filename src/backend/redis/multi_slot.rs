@@ -14,8 +14,8 @@
 //! A batch within one slot takes the same phases while that slot is being moved to another server, because a script cannot
 //! run on keys of which some have moved.
 //!
-//! Tiers cannot be refunded. Slots with tiers are therefore spent last, one after the other. If one of them is denied, the
-//! members without tiers are refunded, and the tiers that were spent before it stay charged.
+//! Charges to tiers cannot be refunded. Slots with such charges are therefore spent last, one after the other. If one of
+//! them is denied, the refundable charges are refunded, and the others that were made before it stay.
 //!
 //! A batch never admits too much. Until the refunds arrive, one round trip later, other requests of the same clients
 //! find the batch charged and may be denied. A charge whose outcome is unknown is not refunded.
@@ -33,12 +33,12 @@ use super::{
     error::{Failure, RedisError},
     keys::KeyForm,
     slot_refund::SlotRefund,
-    stored_reply::StoredReply,
 };
 use crate::{
+    algorithm::Found,
     clock::Timestamp,
     decision::Outcome,
-    transaction::{Algorithm, Batch, Member, Mode, Operation, OwnedBatch},
+    transaction::{Batch, Member, Mode, Operation, OwnedBatch},
 };
 
 /// The members of a batch that are in one slot, by their places in the batch.
@@ -129,12 +129,10 @@ impl MultiSlotBatch<'_> {
             .collect()
     }
 
-    fn has_tiers(&self, group: &SlotMembers) -> bool {
+    /// Returns whether all charges of a group can be refunded.
+    fn can_refund(&self, group: &SlotMembers) -> bool {
         let mut places = group.places.iter();
-        places.any(|place| {
-            let algorithm = self.batch.members[*place].algorithm;
-            matches!(algorithm, Algorithm::Tiers(_))
-        })
+        places.all(|place| self.batch.members[*place].algorithm.can_refund())
     }
 
     fn calls(&self, groups: &[SlotMembers], operation: Operation) -> Vec<(u16, ScriptCall)> {
@@ -169,7 +167,7 @@ impl MultiSlotBatch<'_> {
                     _ => all_or_nothing(answers, false)?,
                 };
                 let mut states = States::of(self.batch);
-                states.take(self.batch, groups, answers);
+                states.take(groups, answers);
                 states.judge(self.batch)
             }
         }
@@ -178,7 +176,7 @@ impl MultiSlotBatch<'_> {
     async fn spend(&self, all: &[SlotMembers]) -> Result<Outcome, Failure> {
         let mut states = States::of(self.batch);
         let seen = place(all, self.run(all, Operation::Check).await);
-        states.take(self.batch, all, without_charge(seen)?);
+        states.take(all, without_charge(seen)?);
         let expected = states.judge(self.batch)?;
         if !expected.passes(self.batch) {
             return Ok(expected);
@@ -186,14 +184,14 @@ impl MultiSlotBatch<'_> {
         // The first phase has already asked members that only check. Asking again would cost a round trip and charge
         // nothing.
         let mut votes = self.groups(|member| member.mode == Mode::CheckAndSpend && member.cost > 0);
-        // Slots without tiers come first. They can be spent together, and refunded if a later slot denies.
-        votes.sort_by_key(|group| self.has_tiers(group));
-        let first = votes.partition_point(|group| !self.has_tiers(group));
+        // Slots whose charges can be refunded come first. They can be spent together, and refunded if a later slot denies.
+        votes.sort_by_key(|group| !self.can_refund(group));
+        let first = votes.partition_point(|group| self.can_refund(group));
         let others = self.groups(|member| !member.mode.votes());
         let phase = SpendPhase {
             cluster: Arc::clone(self.cluster),
             votes: self.calls(&votes[..first], Operation::Spend),
-            tiers: self.calls(&votes[first..], Operation::Spend),
+            final_votes: self.calls(&votes[first..], Operation::Spend),
             charged: votes
                 .iter()
                 .chain(&others)
@@ -211,7 +209,7 @@ impl MultiSlotBatch<'_> {
         groups.extend(others);
         let answers = place(&groups, spent.answers);
         let answers = all_or_nothing(answers, spent.is_undone).map_err(Failure::final_one)?;
-        states.take(self.batch, &groups, answers);
+        states.take(&groups, answers);
         states.judge(self.batch)
     }
 }
@@ -268,9 +266,9 @@ fn all_or_nothing(answers: SlotAnswers, are_undone: bool) -> Result<Vec<ScriptAn
 struct SpendPhase {
     cluster: Arc<Cluster>,
     votes: Vec<(u16, ScriptCall)>,
-    /// Votes with tiers, which cannot be refunded completely.
-    tiers: Vec<(u16, ScriptCall)>,
-    /// The batch of each vote, those without tiers first.
+    /// Votes whose charges cannot be refunded completely.
+    final_votes: Vec<(u16, ScriptCall)>,
+    /// The batch of each vote, the refundable ones first.
     charged: Vec<(u16, OwnedBatch)>,
     form: KeyForm,
     others: Vec<(u16, ScriptCall)>,
@@ -285,9 +283,8 @@ impl SpendPhase {
         let took =
             |answer: &Result<ScriptAnswer, Failure>| matches!(answer, Ok(answer) if answer.passes);
         let mut voted = run(&self.cluster, &self.votes, self.deadline).await;
-        // A grant of tiers cannot be refunded. So each slot with tiers is spent only after all earlier slots have
-        // passed.
-        for (slot, call) in &self.tiers {
+        // These charges cannot be refunded. So each of these slots is spent only after all earlier slots have passed.
+        for (slot, call) in &self.final_votes {
             if !voted.iter().all(took) {
                 break;
             }
@@ -345,7 +342,7 @@ async fn run(cluster: &Cluster, calls: &[(u16, ScriptCall)], deadline: Deadline)
 /// clock, and only the distance to now counts.
 struct States {
     now: Option<Timestamp>,
-    stored: Vec<StoredReply>,
+    stored: Vec<Option<Found>>,
     /// The instant at which each was read, by the clock of its own server.
     clocks: Vec<Timestamp>,
 }
@@ -354,18 +351,18 @@ impl States {
     fn of(batch: &Batch<'_>) -> Self {
         Self {
             now: batch.now,
-            stored: vec![StoredReply::NOTHING; batch.members.len()],
+            stored: vec![None; batch.members.len()],
             clocks: vec![batch.now.unwrap_or_default(); batch.members.len()],
         }
     }
 
-    fn take(&mut self, batch: &Batch<'_>, groups: &[SlotMembers], answers: Vec<ScriptAnswer>) {
+    fn take(&mut self, groups: &[SlotMembers], answers: Vec<ScriptAnswer>) {
         for (group, answer) in groups.iter().zip(answers) {
             // Each server has its own clock. The states are converted to the first server's clock, so that all figures
             // of a batch refer to one instant.
             let now = *self.now.get_or_insert(answer.now);
             for (place, state) in group.places.iter().zip(answer.stored) {
-                self.stored[*place] = state.by_clock(&batch.members[*place], answer.now, now);
+                self.stored[*place] = Some(state.by_clock(answer.now, now));
                 self.clocks[*place] = answer.now;
             }
         }
@@ -373,6 +370,7 @@ impl States {
 
     fn judge(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
         let now = self.now.unwrap_or_default();
-        Ok(judge(batch, now, &self.stored)?.by_clocks(&self.clocks))
+        let found = self.stored.iter().map(Option::as_ref);
+        Ok(judge(batch, now, found)?.by_clocks(&self.clocks))
     }
 }

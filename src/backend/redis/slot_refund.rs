@@ -7,7 +7,7 @@ use crate::{
 /// The refund of a slot's charges.
 pub(super) struct SlotRefund {
     batch: OwnedBatch,
-    /// Whether it refunds all of them. Tiers cannot be refunded.
+    /// Whether it refunds all of them. Some algorithms have no refunds.
     pub(super) is_complete: bool,
 }
 

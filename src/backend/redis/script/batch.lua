@@ -2,255 +2,34 @@
 -- bucket. A batch is applied completely or not at all.
 --
 -- KEYS: the buckets of all members, batch after batch.
--- ARGV: the number of batches. Then for each batch: the time (the client's, or -1 for the server's), the number of
--- members, the number of arguments that follow, and for each member a verb and the arguments of its algorithm:
---   GCRA: the limit's count; the cost and the tolerance in whole microseconds; the remainders of both, in parts of the
---     count. For a charge that may wait, the tolerance includes the wait in line. For `leave`, also `us` and `frac` as
---     stored right after the charge, or -1 and 0 if they are unknown.
---   Tiers: `T`; the most and the fewest units to grant; the number of tiers; for each tier the limit, the window, the
---     active period and the cooldown (-1 if infinite), and a sum of 1 if the tier is skippable and 2 if its window
---     slides.
---   Window: `W`; the change to make if the batch passes; the limit, the window, the cost; the instant of the units to
---     refund (-1 for the newest units) or, for `earlier`, how long ago the units were taken. The changes are `spend`,
---     `debit`, `fill` (a debit of at most as many units as there is room for), `earlier` (a debit of units that were
---     taken before now), `refund` and `keep` (no change).
---   Quota: `Q`; the quota, the cost, the period as two arguments; the start of the period that a refund gives back to
---     (-1 for any period).
+-- ARGV: the number of batches, the number of kinds of batches, and the kinds; then for each batch its kind, counted from
+-- 0. Zeros at the end are left out. A kind is the time (the client's, or -1 for the server's), the number of members, the
+-- number of arguments that follow, and for each member a verb, the letter of its algorithm, and the arguments that
+-- `member.lua` of this algorithm describes.
 -- The verbs: `spend` charges and votes; `offer` charges without a vote; `vote` votes without charging; `debit` charges
 -- even into debt; `refund`; `leave` refunds to a limit with a line; `reset`; `look` only reads.
--- Answers for each batch 1 if all voting members fit or 0 if not, the time, and two values for each member:
---   GCRA: `us` and `frac`, as stored before.
---   Tiers: the report by `tiers.lua`, and the number of granted units.
---   Window: the report by `windows.lua`, and the number of changed units.
---   Quota: the start of the period and the used amount, as stored before.
--- The answer for a batch that fails is the text of its error.
+-- Answers for each batch 1 if all voting members fit or 0 if not, the time, and the two values for each member that its
+-- algorithm reports. The answer for a batch that fails is the text of its error.
 
--- The loaded buckets by key, and the list of buckets to write.
--- Nothing is written before all batches are decided, because Redis does not roll back a script that fails half-way.
--- Large values are the exception: see `at_once`.
-local buckets, changed = {}, {}
+local KEYS, pcall, find = KEYS, pcall, string.find
 
--- The algorithms whose values begin with their letter. The value of a GCRA bucket is `us` or `us:frac`.
-local has_text = {T = true, W = true, Q = true}
+-- The algorithms that are in use, by letter.
+local in_use = {}
 
--- Loads a bucket. A missing bucket is a full one. The algorithm is a letter, or the count of a limit by GCRA.
-local function load(key, algorithm)
-  local bucket = buckets[key]
-  if bucket then
-    return bucket
-  end
-  bucket = {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false}
-  buckets[key] = bucket
-  local stored = redis.pcall('GET', key)
-  if has_text[algorithm] then
-    bucket.text, bucket.fault = read_text(stored, algorithm)
-  elseif stored then
-    local us = tonumber(stored)
-    if us and us >= 1e15 and us < END and #stored == 16 then
-      bucket.us = us
-    else
-      bucket.us, bucket.frac, bucket.fault = parse(stored)
+-- Reads the kind whose arguments begin at `at`.
+local function read_kind(at)
+  local kind, place = {time = ARGV[at], verbs = {}, by = {}, terms = {}}, at + 3
+  for i = 1, tonumber(ARGV[at + 1]) do
+    local verb, letter = ARGV[place], ARGV[place + 1]
+    local by = in_use[letter]
+    if not by then
+      by = algorithms[letter]()
+      in_use[letter] = by
     end
+    kind.verbs[i], kind.by[i] = verb, by
+    kind.terms[i], place = by.terms(place + 2, verb)
   end
-  return bucket
-end
-
--- Returns the bucket if its value is a large window. Such a value stays on the server: the script reads only the parts
--- that it needs. If the Redis user lacks the permission to read parts, this returns nil, and the whole value is loaded.
-local function find_large(key)
-  local length = not buckets[key] and redis.pcall('STRLEN', key)
-  if type(length) ~= 'number' or length <= 1 + 8 * SMALL_WINDOW or length % 8 ~= 1 then
-    return nil
-  end
-  local head = redis.pcall('GETRANGE', key, 0, 8)
-  if type(head) ~= 'string' or string.sub(head, 1, 1) ~= 'W' then
-    return nil
-  end
-  local units = units_of(nil, key, (length - 1) / 8)
-  units.ends[0] = checked(struct.unpack('<d', head, 2))
-  return {key = key, us = 0, frac = 0, text = '', ttl = 0, changed = false, fault = false, units = units}
-end
-
--- Changes a bucket to a theoretical arrival time or a text, which `write` stores at the end.
-local function change(bucket, us, frac, text, ttl)
-  buckets[bucket.key] = bucket
-  bucket.us, bucket.frac, bucket.text, bucket.ttl = us, frac, text, ttl
-  if not bucket.changed then
-    bucket.changed = true
-    changed[#changed + 1] = bucket
-  end
-end
-
--- Adds whole microseconds and the fraction separately. A double could not hold their sum exactly.
-local function charge(us, frac, at)
-  local count = tonumber(ARGV[at])
-  us, frac = us + ARGV[at + 1], frac + ARGV[at + 3]
-  if frac >= count then
-    return us + 1, frac - count
-  end
-  return us, frac
-end
-
-local function refund(us, frac, at)
-  us, frac = us - ARGV[at + 1], frac - ARGV[at + 3]
-  if frac < 0 then
-    us, frac = us - 1, frac + ARGV[at]
-  end
-  if us < now then
-    return now, 0
-  end
-  return us, frac
-end
-
--- Refunds a charge on a limit with a line. While somebody waits in line, only the last slot can be given back: the
--- callers behind any other slot keep their instants. If nobody waits, a refund works as usual.
-local function leave(us, frac, at)
-  local was_us, was_frac = us, frac
-  if frac >= tonumber(ARGV[at]) then
-    frac = ARGV[at] - 1
-  end
-  local horizon = now + ARGV[at + 2]
-  local is_waited_for = us > horizon or us == horizon and frac > tonumber(ARGV[at + 4])
-  local is_last = was_us == tonumber(ARGV[at + 5]) and was_frac == tonumber(ARGV[at + 6])
-  if us < now or is_waited_for and not is_last then
-    return was_us, was_frac
-  end
-  return refund(us, frac, at)
-end
-
--- Returns the TAT after a verb, or nil if the cost does not fit.
-local function apply(verb, us, frac, at)
-  if verb == 'look' then
-    return us, frac
-  elseif verb == 'leave' then
-    return leave(us, frac, at)
-  end
-  if us < now then
-    -- A TAT in the past means a full bucket. A refund cannot make it fuller. A charge starts from now, because idle
-    -- time does not add up.
-    if verb == 'refund' then
-      return us, frac
-    end
-    us, frac = now, 0
-  elseif frac >= tonumber(ARGV[at]) then
-    -- The limit's count was lowered after the fraction was stored.
-    frac = ARGV[at] - 1
-  end
-  if verb == 'refund' then
-    return refund(us, frac, at)
-  end
-  local new_us, new_frac = charge(us, frac, at)
-  if verb == 'debit' then
-    -- 2^51: a deeper debt could leave the range in which doubles are exact.
-    local deepest = now + 2251799813685248
-    if new_us < deepest then
-      return new_us, new_frac
-    elseif us < deepest then
-      return deepest, 0
-    end
-    return us, frac
-  end
-  local horizon = now + ARGV[at + 2]
-  if new_us > horizon or new_us == horizon and new_frac > tonumber(ARGV[at + 4]) then
-    return nil
-  end
-  return new_us, new_frac
-end
-
--- Keeps a TAT until it has passed, counted from the start of the current millisecond. A full bucket needs no key,
--- except under a client's clock, which may still step back.
-local function keep(bucket, us, frac)
-  local last, ttl = frac > 0 and us + 1 or us, grace
-  if last > now then
-    ttl = ttl + math.ceil(last / 1000) - math.floor(now / 1000)
-  end
-  change(bucket, us, frac, '', ttl)
-end
-
--- Keeps the grants of tiers until no decision depends on them. A large value is written immediately, and loaded again
--- if a later batch needs it.
-local function keep_tiers(bucket, tiers, state)
-  local last = lapses(tiers, state)
-  local ttl = last < math.huge and math.ceil(last / 1000) - math.floor(now / 1000) + grace
-  if bucket.changed or not fits(tiers, state, bucket.text) then
-    return change(bucket, 0, 0, write_tiers(tiers, take(tiers, state, {})), ttl)
-  end
-  local fault = write_into(bucket.key, tiers, state)
-  if fault then
-    return fault
-  elseif ttl then
-    redis.call('PEXPIRE', bucket.key, ttl)
-  else
-    redis.call('PERSIST', bucket.key)
-  end
-  buckets[bucket.key] = nil
-end
-
--- Keeps a text until `last`. An empty text removes the bucket.
-local function keep_text(bucket, text, last)
-  change(bucket, 0, 0, text, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
-end
-
--- Appends units to a large window, and keeps the value until the last unit expires.
-local function keep_units(bucket, window)
-  local added = string.rep(struct.pack('<d', window.at), window.units)
-  local length = redis.pcall('SETRANGE', bucket.key, 1 + 8 * bucket.units.all, added)
-  if type(length) == 'table' then
-    return length.err
-  end
-  local last = window.at + window.span
-  redis.call('PEXPIRE', bucket.key, math.ceil(last / 1000) - math.floor(now / 1000) + grace)
-end
-
--- The functions that write a large value immediately, in place. All other changes wait for `write`.
-local at_once = {[keep_tiers] = true, [keep_units] = true}
-
--- One function for each algorithm, named by its letter. Each returns the two reported values, whether the request fits,
--- the number of the member's arguments and, if the bucket changes, a function that makes the change and its arguments.
-local ask = {}
-
-function ask.T(verb, bucket, at)
-  local tiers, most, least = new_tiers(at + 3), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local state = read_tiers(tiers, bucket.text)
-  local granted = plan(tiers, state, most, least)
-  granted = verb == 'look' and 0 or granted
-  local seen, passes = report(tiers, state, least, {tiers.at}, 1), granted > 0 or verb == 'look'
-  local takes = granted > 0 and verb ~= 'vote'
-  return seen, granted, passes, 4 + 5 * #tiers, takes and keep_tiers, tiers, state
-end
-
-function ask.W(verb, bucket, at)
-  local text = bucket.text
-  local window, fits, seen = ask_window(bucket.units or units_of(text, nil, math.floor(#text / 8)), at + 1)
-  local units = math.abs(window.units)
-  if verb == 'look' or verb == 'vote' or units == 0 then
-    return seen, units, fits or verb == 'look', 6
-  elseif can_append(window) then
-    return seen, units, fits, 6, keep_units, window
-  end
-  bucket.units = nil
-  return seen, units, fits, 6, keep_text, changed_text(window)
-end
-
-function ask.Q(verb, bucket, at)
-  local start, used, fault = read_quota(bucket.text)
-  if fault then
-    error(fault, 0)
-  end
-  local fits, new_start, new_used, ends = use(verb, start, used, at + 1)
-  if not new_start or verb == 'vote' then
-    return start, used, fits, 6
-  elseif new_used == 0 then
-    return start, used, true, 6, keep_text, '', 0
-  end
-  return start, used, true, 6, keep_text, string.format('Q%.0f:%.0f', new_start, new_used), ends
-end
-
-local function ask_gcra(verb, bucket, at)
-  local us, frac = bucket.us, bucket.frac
-  local new_us, new_frac = apply(verb, us, frac, at)
-  local changes = new_us and verb ~= 'vote' and (new_us ~= us or new_frac ~= frac)
-  return us, frac, new_us ~= nil, verb == 'leave' and 7 or 5, changes and keep, new_us, new_frac
+  return kind
 end
 
 -- For each member of the current batch: its bucket, the function that makes its change, and two arguments of that
@@ -261,52 +40,80 @@ local asked_for = 0
 
 -- Returns the error for a member's bucket. It names the member if only its bucket is broken.
 local function fault_of(fault)
-  return string.find(fault, '^BROKEN') and fault .. ' ' .. asked_for or fault
+  return find(fault, '^BROKEN') and fault .. ' ' .. asked_for or fault
+end
+
+-- Empties a bucket, whatever its algorithm is.
+local function empty(bucket)
+  bucket.us, bucket.frac, bucket.text, bucket.fault, bucket.units = 0, 0, '', nil, nil
+end
+
+local function nothing()
+  return ''
+end
+
+local function remove(bucket)
+  empty(bucket)
+  change(bucket, nothing, 0)
 end
 
 -- Asks for the bucket of a reset, because the reply contains the old state. A reset also removes a value that cannot be
 -- read, whose state is empty.
-local function ask_reset(asks, bucket, at)
+local function ask_reset(by, bucket, terms)
   if not bucket.fault then
-    local is_read, seen, number, passes, arguments = pcall(asks, 'look', bucket, at)
+    local is_read, seen, number = pcall(by.ask, 'look', bucket, terms)
     if is_read then
-      return seen, number, passes, arguments
+      return seen, number, true, remove
     end
   end
-  bucket.us, bucket.frac, bucket.text, bucket.fault, bucket.units = 0, 0, '', false, nil
-  return asks('look', bucket, at)
+  empty(bucket)
+  local seen, number = by.ask('look', bucket, terms)
+  return seen, number, true, remove
 end
 
--- Decides a batch whose arguments begin at `at` and whose keys follow `nth`.
-local function decide(at, nth)
-  if not set_clock(ARGV[at]) then
+-- Loads a bucket. A missing bucket is a full one.
+local function load(key, by, verb, terms)
+  local bucket, fault = by.load(key, verb, terms)
+  if fault then
+    bucket.fault = fault
+  end
+  if not bucket.is_partial then
+    buckets[key] = bucket
+  end
+  return bucket
+end
+
+-- Decides a batch whose keys follow `nth`.
+local function decide(kind, nth)
+  asked_for = 0
+  if not set_clock(kind.time) then
     return {0, now}
   end
-  -- Most batches have one member. A table that is created with enough room does not have to grow.
-  local reply, passes, has_large = {1, now, 0, 0}, true, false
-  local members, arguments, fits = tonumber(ARGV[at + 1]), 0, true
-  at = at + 4
+  -- A table that is created with enough room does not have to grow.
+  local reply, passes, has_large, fits = {1, now, 0, 0, 0, 0, 0, 0, 0, 0}, true, false, true
+  local verbs, bys, terms = kind.verbs, kind.by, kind.terms
+  local members = #verbs
+  for i = members + 1, 4 do
+    reply[2 * i + 1], reply[2 * i + 2] = nil, nil
+  end
   for i = 1, members do
-    local key, verb = KEYS[nth + i], ARGV[at - 1]
-    local is_wide = ARGV[at] == 'W' and tonumber(ARGV[at + 2]) > SMALL_WINDOW
+    local key, verb, by, own = KEYS[nth + i], verbs[i], bys[i], terms[i]
     asked_for = i
-    -- The whole value of a bucket that is reset is read, so that a broken one can be removed.
-    local bucket = is_wide and verb ~= 'reset' and find_large(key) or load(key, ARGV[at])
-    local is_broken = bucket.fault and string.find(bucket.fault, '^BROKEN')
-    if bucket.fault and not (is_broken and verb == 'reset') then
-      return fault_of(bucket.fault)
+    local bucket = buckets[key] or load(key, by, verb, own)
+    local fault = bucket.fault
+    if fault and not (verb == 'reset' and find(fault, '^BROKEN')) then
+      return fault_of(fault)
     end
-    local asks = ask[ARGV[at]] or ask_gcra
     found[i] = bucket
+    local change_bucket = nil
     if verb == 'reset' then
-      reply[2 * i + 1], reply[2 * i + 2], fits, arguments = ask_reset(asks, bucket, at)
-      changes[i], first[i], second[i] = keep, 0, 0
+      reply[2 * i + 1], reply[2 * i + 2], fits, change_bucket = ask_reset(by, bucket, own)
     else
-      reply[2 * i + 1], reply[2 * i + 2], fits, arguments, changes[i], first[i], second[i] = asks(verb, bucket, at)
+      reply[2 * i + 1], reply[2 * i + 2], fits, change_bucket, first[i], second[i] = by.ask(verb, bucket, own)
     end
+    changes[i] = change_bucket
     passes = passes and (fits or verb == 'offer')
-    has_large = has_large or changes[i] and at_once[changes[i]]
-    at = at + 1 + arguments
+    has_large = has_large or change_bucket and at_once[change_bucket]
   end
   if not passes then
     reply[1] = 0
@@ -320,17 +127,18 @@ local function decide(at, nth)
     end
   end
   for i = 1, members do
-    if changes[i] and not at_once[changes[i]] then
-      changes[i](found[i], first[i], second[i])
+    local change_bucket = changes[i]
+    if change_bucket and not (has_large and at_once[change_bucket]) then
+      change_bucket(found[i], first[i], second[i])
     end
   end
   return reply
 end
 
 -- Decides a batch, and turns an error into a reply. Another program may have written the stored values.
-local function try(at, nth)
+local function try(kind, nth)
   -- A broken value must not fail the batches of other clients in the same call.
-  local done, reply = pcall(decide, at, nth)
+  local done, reply = pcall(decide, kind, nth)
   if done then
     return reply
   end
@@ -339,41 +147,55 @@ end
 
 -- Writes the changed buckets. Returns the error if the server refuses the first write.
 local function write()
-  local wrote = false
-  for _, bucket in ipairs(changed) do
-    local value, ttl = bucket.text, bucket.ttl
-    -- `%.0f` and not `tostring`, which writes large numbers with an exponent.
-    if value == '' and bucket.us > 0 and ttl > 0 then
-      value = string.format(bucket.frac > 0 and '%.0f:%.0f' or '%.0f', bucket.us, bucket.frac)
-    end
-    if value ~= '' then
-      local set = ttl and redis.pcall('SET', bucket.key, value, 'PX', ttl) or redis.pcall('SET', bucket.key, value)
+  local call, wrote, removed, last, text = redis.pcall, false, nil, -1, ''
+  for i = 1, writes do
+    local bucket = changed[i]
+    local lifetime = lifetimes[i]
+    local value = values[i](bucket, lifetime)
+    if value == '' then
+      removed = removed or {}
+      removed[#removed + 1] = bucket.key
+    else
+      -- Redis writes numbers with 17 digits, which takes longer than a command.
+      if lifetime and lifetime ~= last then
+        last, text = lifetime, format(whole, lifetime)
+      end
+      local set = lifetime and call('SET', bucket.key, value, 'PX', text) or call('SET', bucket.key, value)
       if set.err then
         return wrote and error(set.err) or set.err
       end
       wrote = true
     end
   end
-  for _, bucket in ipairs(changed) do
-    if bucket.text == '' and (bucket.us == 0 or bucket.ttl <= 0) then
-      redis.call('DEL', bucket.key)
-    end
+  for _, key in ipairs(removed or {}) do
+    redis.call('DEL', key)
   end
 end
 
-local replies, at, nth = {}, 2, 0
-for i = 1, tonumber(ARGV[1]) do
-  replies[i] = try(at, nth)
-  at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
+local kinds, at = {}, 3
+for kind = 1, tonumber(ARGV[2]) do
+  kinds[kind] = read_kind(at)
+  at = at + 3 + ARGV[at + 2]
+end
+
+local replies, nth = {}, 0
+local function kind_of(batch)
+  return kinds[1 + (ARGV[at + batch - 1] or 0)]
+end
+for batch = 1, tonumber(ARGV[1]) do
+  local kind = kind_of(batch)
+  replies[batch] = try(kind, nth)
+  nth = nth + #kind.verbs
 end
 if write() then
   -- The server refuses writes. Decide each batch again, separately: a batch that writes nothing still gets its answer.
-  at, nth = 2, 0
-  for i = 1, #replies do
-    buckets, changed = {}, {}
-    local reply = try(at, nth)
-    replies[i] = write() or reply
-    at, nth = at + 3 + ARGV[at + 2], nth + ARGV[at + 1]
+  nth = 0
+  for batch = 1, #replies do
+    local kind = kind_of(batch)
+    buckets, writes = {}, 0
+    local reply = try(kind, nth)
+    replies[batch] = write() or reply
+    nth = nth + #kind.verbs
   end
 end
 return replies

@@ -4,9 +4,9 @@
 -- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls.
 -- ARGV: as in `spends.lua`, but a kind is four arguments: the limit, the cost, and either the two arguments of a
 -- quota's period, or the window and `W`.
--- Answers the time, and three values for each bucket, in an array: for a quota the start of the period and the used amount as stored
--- before, for a window the instants of all units and 0; and the number of spends that fit. If a bucket cannot be read,
--- the text of the error replaces the first value. If it cannot be written, the text replaces the last value.
+-- Answers the time, and three values for each bucket, in an array: the number of spends that fit; and for a quota the
+-- start of the period and the used amount as stored before, for a window the instants of all units and 0. If a bucket
+-- cannot be read, the answer only has the text of the error. If it cannot be written, the text replaces the number.
 
 if not set_clock(ARGV[1]) then
   return {now}
@@ -144,15 +144,13 @@ while key do
     nth = nth + 1
     key = KEYS[nth]
   until key ~= bucket
-  if fault then
-    first, second, passed = fault, 0, 0
-  elseif passed > 0 then
+  if not fault and passed > 0 then
     local value = 'W' .. part
     if shift ~= 'W' then
       value = start == fresh and prefix .. format(whole, used) or format('Q%.0f:%.0f', start, used)
     end
     passed = pcall('SET', bucket, value, 'PX', ends == fresh_ends and fresh_ttl or ttl(ends)).err or passed
   end
-  reply[at], at = {first, second, passed}, at + 1
+  reply[at], at = fault and {fault} or {passed, first, second}, at + 1
 end
 return reply

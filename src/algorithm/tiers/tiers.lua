@@ -1,4 +1,4 @@
--- Buckets with tiers. Precedes `batch.lua` and `grants.lua`.
+-- Buckets with tiers. Precedes `member.lua` and `grants.lua`.
 --
 -- A value is `T`, the number of tiers, the time of the last grant, then a record for each tier: the time of its last
 -- entry (-1 if it was never entered), the number of kept units, the place of the oldest unit, and the number of places.
@@ -25,16 +25,6 @@ local MOST_NUMBERS = 1000
 
 local INACTIVE, ACTIVE, COOLDOWN = 0, 1, 2
 
--- Returns the text of a raised error. Anything but an error of the server means that a value is broken.
-local function error_of(raised)
-  if type(raised) == 'table' then
-    return string.find(raised.err, 'WRONGTYPE', 1, true) and BROKEN_TYPE or raised.err
-  elseif string.find(raised, '%-%u%u%u') then
-    return 'ERR ' .. raised
-  end
-  return BROKEN_VALUE
-end
-
 local function span(text)
   local us = tonumber(text)
   return us < 0 and huge or us
@@ -44,7 +34,7 @@ end
 -- The fields that begin with `phase` belong to the current decision. Creating them here gives each table its final
 -- size: growing it is the most expensive step.
 local function new_tiers(at)
-  local tiers = {formats = {}, unused = '', at = 0}
+  local tiers = {formats = {}, unused = '', at = 0, most = 0, least = 0}
   for i = 1, tonumber(ARGV[at]) do
     local a = at + 5 * i - 4
     local active, kind = span(ARGV[a + 2]), tonumber(ARGV[a + 4])

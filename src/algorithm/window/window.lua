@@ -1,4 +1,4 @@
--- Buckets with windows. Precedes `batch.lua`.
+-- Buckets with windows. Precedes `member.lua`.
 --
 -- `units.lua` describes the values. Expired units may come first.
 

@@ -1,14 +1,14 @@
--- Spends from buckets with tiers for many callers. Decides each spend separately, as `batch.lua` does. Loads each bucket
+-- Spends from buckets with tiers for many callers. Decides each spend separately, as for batches. Loads each bucket
 -- once, and writes it once unless its value is large.
 --
 -- KEYS: the bucket of each run of equal spends. The runs of one bucket are adjacent, in the order of the calls.
--- ARGV: as in `spends.lua`, but a kind is the most and the fewest units to grant, the number of tiers, and five
--- arguments for each tier, as in `batch.lua`.
+-- ARGV: as in `spends.lua` of GCRA, but a kind is the most and the fewest units to grant, the number of tiers, and five
+-- arguments for each tier, as in `member.lua`.
 -- Answers the time, and for each bucket the value as stored before, which is empty if there is no bucket. If not all
--- units were granted, the answer is an array of the value and the number of granted units. If the bucket cannot be
+-- units were granted, the answer is an array of the number of granted units, the value, and 0. If the bucket cannot be
 -- written, the text of the error replaces the number. If it cannot be read, the array only has the text.
--- A large value is not part of the answer. Instead, the array has 0 and, for each spend, the number of granted units,
--- followed by the report by `tiers.lua`, or the text of an error.
+-- A large value is not part of the answer. Instead, the array has for each spend the report by `tiers.lua` and the number
+-- of granted units, or the text of an error alone.
 
 if not set_clock(ARGV[1]) then
   return {now}
@@ -108,7 +108,7 @@ local function decide_small(key, stored, count)
   if granted == asked and not refused then
     return stored
   end
-  return {stored, refused or granted}
+  return {refused or granted, stored, 0}
 end
 
 -- Decides a spend from a large value, and writes the bucket. Returns the answer, and whether the bucket has changed.
@@ -116,7 +116,7 @@ local function decide_large(key, stored, kind)
   local tiers = kind.tiers
   local state, refused = read_tiers(tiers, stored), nil
   local granted = plan(tiers, state, kind.most, kind.least)
-  local answer = report(tiers, state, kind.least, {granted, tiers.at, 0, 0, 0, 0}, 2)
+  local answer = {report(tiers, state, kind.least, {tiers.at, 0, 0, 0, 0}, 1), granted}
   if granted == 0 then
     return answer, false
   elseif fits(tiers, state, stored) then
@@ -125,7 +125,7 @@ local function decide_large(key, stored, kind)
     local last = lapses(tiers, state)
     refused = store(key, write_tiers(tiers, take(tiers, state, one)), last)
   end
-  return refused or answer, not refused
+  return refused and {refused} or answer, not refused
 end
 
 -- Decides the spends from a bucket, in order. Returns the answer.
@@ -136,12 +136,12 @@ local function decide(key, count)
   elseif #stored <= SMALL then
     return decide_small(key, stored, count)
   end
-  local answers, has_changed = {0}, false
+  local answers, has_changed = {}, false
   for spend = 1, count do
     if has_changed then
       stored = load(key)
     end
-    answers[spend + 1], has_changed = decide_large(key, stored, spends[spend])
+    answers[spend], has_changed = decide_large(key, stored, spends[spend])
   end
   return answers
 end

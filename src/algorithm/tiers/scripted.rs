@@ -1,20 +1,111 @@
-//! The stored state of a bucket with tiers.
+//! Tiers in Lua: what scripts are asked, and what they find.
 
 use std::collections::VecDeque;
 
-use fred::types::Value;
 use smallvec::SmallVec;
 
-use crate::tiers::{History, TierView, TierWindow, Tiers};
+use super::{
+    history::History,
+    tiers::Tiers,
+    view::{TierSnapshot, TierView, TierWindow},
+};
+use crate::algorithm::{
+    action::Ask,
+    scripted::{Argument, Arguments, GroupScript, Replied, Scripted},
+    time::NEVER,
+};
+
+impl Scripted for Tiers {
+    type Found = StoredTiers;
+
+    fn group_script(&self) -> Option<GroupScript> {
+        Some(GroupScript::Grants)
+    }
+
+    /// The most and the fewest units to grant, and the tiers.
+    fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments {
+        let spans = self.spans();
+        let (most, least) = (Argument::number(ask.cost), Argument::number(ask.min_cost));
+        let mut arguments = Arguments::from_iter([most, least]);
+        arguments.push(Argument::number(spans.len() as u64));
+        arguments.extend(spans.iter().flat_map(|span| {
+            let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
+            let [window, active, cooldown] = [span.window, span.active, span.cooldown].map(ticks);
+            let (limit, kind) = (Argument::number(span.limit), Argument::number(kind));
+            [limit, window, active, cooldown, kind]
+        }));
+        arguments
+    }
+
+    fn arguments(&self, ask: &Ask<'_>) -> Arguments {
+        let mut arguments = self.spend_arguments(ask);
+        arguments.insert(0, Argument::Text("T"));
+        arguments
+    }
+
+    /// A grant cannot be undone.
+    fn refund_verb(&self, _: &Ask<'_>) -> Option<&'static str> {
+        None
+    }
+
+    fn most_taken(ask: &Ask<'_>) -> u32 {
+        ask.cost
+    }
+
+    fn spend_weight(&self, ask: &Ask<'_>) -> usize {
+        1 + 5 * self.spans().len() + self.answered(ask)
+    }
+
+    fn answered(&self, ask: &Ask<'_>) -> usize {
+        ask.min_cost as usize
+    }
+
+    /// Reads a report by `tiers.lua` and the number of granted units, or a stored value.
+    fn read_found<R: Replied>(first: &R, second: &R, now: u64) -> Option<StoredTiers> {
+        match first.bytes() {
+            Some(value) => StoredTiers::of_value(value, now),
+            None => StoredTiers::read(first.list()?, second.small()?, now),
+        }
+    }
+
+    fn view_found<'a>(&self, found: &'a StoredTiers, _: &Ask<'_>) -> TierView<'a> {
+        found.view(self)
+    }
+
+    fn spend_found(
+        &self,
+        ask: &Ask<'_>,
+        found: &StoredTiers,
+        _: u64,
+    ) -> Option<(u32, StoredTiers)> {
+        found.request(self, ask.cost, ask.min_cost)
+    }
+
+    fn note_taken(found: &mut StoredTiers, units: u32) {
+        found.granted = units;
+    }
+
+    fn agrees(found: &StoredTiers, state: &TierSnapshot) -> bool {
+        found.granted == state.grant.units()
+    }
+}
+
+/// Encodes a span in microseconds.
+fn ticks(us: u64) -> Argument {
+    match us {
+        NEVER => Argument::NONE,
+        us => Argument::number(us),
+    }
+}
 
 /// The stored state of a bucket with tiers, as far as one request depends on it.
 #[derive(Clone, Debug)]
-pub(super) struct StoredTiers {
+pub(crate) struct StoredTiers {
     /// The time of the request, by the server's clock or the client's.
     asked: u64,
     found: FoundGrants,
     /// The units that the script has granted.
-    pub(super) granted: u32,
+    granted: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -38,11 +129,11 @@ struct StoredTier {
 
 impl StoredTiers {
     /// Reads a report by `tiers.lua`: the time of the decision, and the figures of all tiers.
-    pub(super) fn parse(report: &[Value], granted: u32, asked: u64) -> Option<Self> {
+    fn read<R: Replied>(report: &[R], granted: u32, asked: u64) -> Option<Self> {
         let (now, figures) = report.split_first()?;
-        let (now, mut figures, mut tiers) = (now.as_u64()?, figures.iter(), SmallVec::new());
+        let (now, mut figures, mut tiers) = (now.number()?, figures.iter(), SmallVec::new());
         while figures.len() > 0 {
-            tiers.push(StoredTier::parse(&mut figures)?);
+            tiers.push(StoredTier::read(&mut figures)?);
         }
         Some(Self {
             asked,
@@ -52,7 +143,7 @@ impl StoredTiers {
     }
 
     /// Reads a stored value, from which nothing has been granted yet. It is empty if there is no bucket.
-    pub(super) fn of_value(value: &[u8], asked: u64) -> Option<Self> {
+    fn of_value(value: &[u8], asked: u64) -> Option<Self> {
         let history = match value {
             [] => History::default(),
             value => history(value)?,
@@ -66,7 +157,7 @@ impl StoredTiers {
 
     /// Returns the number of units that a request is granted, and the state after it. Returns `None` for a part of the
     /// state.
-    pub(super) fn request(&self, tiers: &Tiers, most: u32, least: u32) -> Option<(u32, Self)> {
+    fn request(&self, tiers: &Tiers, most: u32, least: u32) -> Option<(u32, Self)> {
         let FoundGrants::All(history) = &self.found else {
             return None;
         };
@@ -79,7 +170,7 @@ impl StoredTiers {
         Some((grant.map_or(0, |grant| grant.units()), next))
     }
 
-    pub(super) fn view(&self, tiers: &Tiers) -> TierView<'_> {
+    fn view(&self, tiers: &Tiers) -> TierView<'_> {
         match &self.found {
             FoundGrants::All(history) => history.view(tiers, self.asked),
             FoundGrants::Some { now, tiers: seen } => TierView::new(
@@ -101,13 +192,13 @@ impl StoredTier {
         TierWindow::seen(self.used, &self.oldest, self.newest)
     }
 
-    fn parse<'a>(figures: &mut impl Iterator<Item = &'a Value>) -> Option<Self> {
+    fn read<'a, R: Replied + 'a>(figures: &mut impl Iterator<Item = &'a R>) -> Option<Self> {
         let mut next = || figures.next();
-        let entry = next()?.as_i64()?;
-        let used = next()?.as_u64()?.try_into().ok()?;
-        let newest = next()?.as_u64()?;
-        let shown = next()?.as_u64()?;
-        let oldest = (0..shown).map(|_| next()?.as_u64());
+        let entry = next()?.signed()?;
+        let used = next()?.small()?;
+        let newest = next()?.number()?;
+        let shown = next()?.number()?;
+        let oldest = (0..shown).map(|_| next()?.number());
         Some(Self {
             entry: entry.try_into().ok(),
             used,
@@ -167,7 +258,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tiers::Tier;
+    use crate::algorithm::tiers::Tier;
 
     const START: u64 = 1_767_225_600_000_000;
     const FIRST: f64 = 1_767_225_600_000_000.0;

@@ -5,9 +5,9 @@
 -- ARGV: the time; the first kind of spend; the number of kinds; the other kinds; one number for each run. A kind is
 -- five arguments: the limit's count, the cost, the tolerance, and the remainders of both. With `kinds` kinds, the
 -- number of a run of `n` spends is its kind, counted from 0, plus `kinds * (n - 1)`. Zeros at the end are left out.
--- Answers the time, and for each bucket `us` and `frac` as stored before and the number of spends that fit. If `frac` is 0
--- and all spends fit, as in most cases, the answer is `us` alone. If a bucket cannot be read, the text of the error
--- replaces `us`. If it cannot be written, the text replaces the number.
+-- Answers the time, and for each bucket the number of spends that fit, and `us` and `frac` as stored before. If `frac` is 0
+-- and all spends fit, as in most cases, the answer is `us` alone. If a bucket cannot be read, the answer only has the
+-- text of the error. If it cannot be written, the text replaces the number.
 
 if not set_clock(ARGV[1]) then
   return {now}
@@ -27,13 +27,7 @@ local are_alike = ARGV[runs + 1] == nil
 local written_us, written_frac, value, ttl = -1, 0, '', ''
 local reply, at, nth, key = {now}, 2, 1, KEYS[1]
 while key do
-  local stored, us, frac, fault = pcall('GET', key), 0, 0, nil
-  if stored then
-    us = tonumber(stored)
-    if not (us and us >= 1e15 and us < END and #stored == 16) then
-      us, frac, fault = parse(stored)
-    end
-  end
+  local us, frac, fault = read_tat(pcall('GET', key))
   local bucket, tat_us, tat_frac, passed, all = key, us, frac, 0, 0
   repeat
     local more = 0
@@ -47,17 +41,8 @@ while key do
     end
     all = all + more + 1
     for _ = 0, more do
-      local new_us, new_frac = tat_us, tat_frac
-      if new_us < now then
-        new_us, new_frac = now, 0
-      elseif new_frac >= count then
-        new_frac = count - 1
-      end
-      new_us, new_frac = new_us + cost, new_frac + cost_frac
-      if new_frac >= count then
-        new_us, new_frac = new_us + 1, new_frac - count
-      end
-      if new_us > horizon or new_us == horizon and new_frac > horizon_frac then
+      local new_us, new_frac = charge(tat_us, tat_frac, count, cost, cost_frac, horizon, horizon_frac)
+      if not new_us then
         -- A denial changes nothing, and the other spends of the run are equal, so they do not fit either.
         break
       end
@@ -67,9 +52,7 @@ while key do
     key = KEYS[nth]
   until key ~= bucket
   -- A bucket that cannot be read fails only its own spends.
-  if fault then
-    us, passed = fault, 0
-  elseif passed > 0 then
+  if not fault and passed > 0 then
     if tat_us ~= written_us or tat_frac ~= written_frac then
       local last = tat_us
       written_us, written_frac, value = tat_us, tat_frac, format(whole, tat_us)
@@ -80,7 +63,11 @@ while key do
     end
     passed = pcall('SET', bucket, value, 'PX', ttl).err or passed
   end
-  reply[at] = frac == 0 and passed == all and us or {us, frac, passed}
+  if fault then
+    reply[at] = {fault}
+  else
+    reply[at] = frac == 0 and passed == all and us or {passed, us, frac}
+  end
   at = at + 1
 end
 return reply
