@@ -79,7 +79,7 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod one_limit;
+mod own_limits;
 mod queued_request;
 mod queueing;
 mod request_charges;

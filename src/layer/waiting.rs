@@ -55,15 +55,15 @@ impl Undecided {
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let (plan, missing) = (&self.plan, self.missing.as_ref());
+        let (config, missing) = (&self.config, self.missing.as_ref());
         let DecidedCharges { charges, spent } = decided;
         match spent {
             Ok((batch, start)) => {
                 let spent = Verdicts::of(&charges, &batch);
-                plan.proceed(request, &self.limits, spent, start, missing, additions)
+                config.proceed(request, &self.limits, spent, start, missing, additions)
             }
             Err(error) => {
-                Progress::Decided(plan.fail(request, &self.limits, &charges, &error, missing))
+                Progress::Decided(config.fail(request, &self.limits, &charges, &error, missing))
             }
         }
     }
