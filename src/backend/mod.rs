@@ -54,6 +54,7 @@
 //!   [`Stored::full_at`](crate::decision::Stored::full_at).
 //! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
 //!   batch. The example `embedded_store` does this, with buckets in a file.
+//! - A backend around another backend forwards what it does not change. The example `custom_wrapper` remembers denials.
 //! - The feature `testing` provides the tests that every backend must pass.
 
 mod begun;
