@@ -5,7 +5,7 @@ use std::{
 };
 
 use tollgate::{
-    backend::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, async_trait},
+    backend::{Backend, BackendError, LeaseTerms, Servers, Stats, UnsupportedLimit, async_trait},
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source},
     transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
@@ -161,7 +161,7 @@ impl<B: Backend> Backend for Remembering<B> {
 
     // The rest is the other backend's.
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.inner.admits(algorithm)
     }
 
@@ -169,7 +169,7 @@ impl<B: Backend> Backend for Remembering<B> {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         self.inner.lease(algorithm, share)
     }
 

@@ -177,7 +177,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If it does not fit, with the reason and the remedy. By default, everything fits.
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         let _ = algorithm;
         Ok(())
     }
@@ -194,7 +194,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         let _ = (algorithm, share);
         Ok(None)
     }
@@ -238,7 +238,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).begin(batch)
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         (**self).admits(algorithm)
     }
 
@@ -246,7 +246,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         (**self).lease(algorithm, share)
     }
 
@@ -270,9 +270,9 @@ type Deciding<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BackendError>> +
 /// The [module docs](self) have an example of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct NotAdmitted(Box<str>);
+pub struct UnsupportedLimit(Box<str>);
 
-impl NotAdmitted {
+impl UnsupportedLimit {
     /// Creates the error. The reason should say what to change.
     pub fn new(reason: impl Into<Box<str>>) -> Self {
         Self(reason.into())

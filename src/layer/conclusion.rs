@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     decision::{Decision, ResultLabel},
-    key::Missing,
+    key::MissingId,
     limit::Limits,
     limiter::LimiterError,
     response::{Denial, Headers, Shown},
@@ -77,7 +77,7 @@ impl LayerConfig {
         limits: &Limits,
         spent: Verdicts<'_>,
         taken: Taken,
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
         self.health.decided();
@@ -153,7 +153,11 @@ impl LayerConfig {
     }
 
     /// Concludes a request without charges.
-    pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
+    pub(super) fn without_charge(
+        &self,
+        request: &Parts,
+        missing: Option<&MissingId>,
+    ) -> Conclusion {
         match missing {
             Some(missing) => {
                 self.traffic.look_at_refused(request);
@@ -224,7 +228,7 @@ impl LayerConfig {
     fn refuse_without_id(
         &self,
         request: &Parts,
-        missing: &Missing,
+        missing: &MissingId,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
         self.traffic.look_at_refused(request);
@@ -253,7 +257,7 @@ impl LayerConfig {
         limits: &Limits,
         charges: &[Charge],
         error: &LimiterError,
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
     ) -> Conclusion {
         self.health.failed(error);
         if missing.is_some() {

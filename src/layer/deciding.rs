@@ -17,7 +17,7 @@ use super::{
     waiting_room::Seat,
 };
 use crate::{
-    key::Missing,
+    key::MissingId,
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
@@ -31,7 +31,7 @@ struct RequestSpend<'a> {
     charges: &'a [Charge],
     /// The seat of a request that may have to wait in line.
     seat: Option<Seat>,
-    missing: Option<&'a Missing>,
+    missing: Option<&'a MissingId>,
 }
 
 impl LayerConfig {
@@ -108,7 +108,7 @@ impl LayerConfig {
 
     /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
     #[inline(never)]
-    fn conclude_uncharged(&self, request: &Parts, missing: Option<&Missing>) -> Progress {
+    fn conclude_uncharged(&self, request: &Parts, missing: Option<&MissingId>) -> Progress {
         self.look(request, &[]);
         Progress::Decided(self.without_charge(request, missing))
     }
@@ -118,7 +118,7 @@ impl LayerConfig {
     fn assess_charges(
         self: &Arc<Self>,
         charges: Charges,
-        missing: Option<Missing>,
+        missing: Option<MissingId>,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
@@ -163,7 +163,7 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &Parts,
         charges: Charges,
-        missing: Option<Missing>,
+        missing: Option<MissingId>,
     ) -> Progress {
         let waiting = Undecided::new(self, request, charges, missing);
         Progress::Waiting(Box::new(Waiting::ForStore(waiting)))
@@ -223,7 +223,7 @@ impl LayerConfig {
         limits: &Limits,
         spent: Verdicts<'_>,
         start: Start,
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
         additions: &mut ResponseAdditions,
     ) -> Progress {
         match start {

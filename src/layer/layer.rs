@@ -206,7 +206,7 @@ impl RateLimitLayer {
 
     /// Sets which requests are refused with a gRPC status. The default is [`Grpc::Auto`].
     ///
-    /// In each case, [`Ending::status`](crate::rule::Ending::status) of a refusal is the HTTP status for its reason.
+    /// In each case, [`RequestEnd::status`](crate::rule::RequestEnd::status) of a refusal is the HTTP status for its reason.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::Grpc};

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     decision::{BatchDecision, Decision},
-    key::Missing,
+    key::MissingId,
     limit::Limits,
     rule::Charge,
 };
@@ -29,7 +29,7 @@ impl LayerConfig {
         &self,
         limits: &Limits,
         charges: &[Charge],
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
     ) -> Option<Seat> {
         match limits.has_lines() && missing.is_none() {
             true => self.seat_in_line(limits, charges),

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     limiter::LimiterError,
-    rule::{Ending, EndingKind},
+    rule::{EndingKind, RequestEnd},
     task::{Closing, detach},
 };
 
@@ -84,7 +84,7 @@ impl Settlement {
     pub(super) fn close(&mut self, outcome: EndingKind<'_>, is_end: bool) -> Option<Closing> {
         // One after the other, so that a panic in one closure does not affect the others.
         while let Some(OpenCharge { place, rule }) = self.next(is_end) {
-            let ending = Ending::new(&self.request, outcome);
+            let ending = RequestEnd::new(&self.request, outcome);
             let assessed = self.assessment.own(place);
             let Some(cost) = self.config.rules.due(rule, assessed.cost, &ending) else {
                 continue;

@@ -4,7 +4,7 @@ use http::{Extensions, request::Parts};
 
 use super::{config::LayerConfig, taken::Start, verdicts::Verdicts, waiting_room::Seat};
 use crate::{
-    decision::BatchDecision, key::Missing, limit::Limits, limiter::LimiterError, rule::Charges,
+    decision::BatchDecision, key::MissingId, limit::Limits, limiter::LimiterError, rule::Charges,
     task::detached, transaction::Operation,
 };
 
@@ -14,7 +14,7 @@ pub(super) struct Undecided {
     /// The limits that decide, whatever is reloaded in the meantime.
     pub(super) limits: Arc<Limits>,
     /// The reason for a refusal that does not depend on the decision: a rule has found no id.
-    pub(super) missing: Option<Missing>,
+    pub(super) missing: Option<MissingId>,
     pub(super) deciding: Pin<Box<dyn Future<Output = DecidedCharges> + Send>>,
 }
 
@@ -29,7 +29,7 @@ impl Undecided {
         config: &Arc<LayerConfig>,
         request: &Parts,
         charges: Charges,
-        missing: Option<Missing>,
+        missing: Option<MissingId>,
     ) -> Self {
         let (config, limits) = (Arc::clone(config), config.limiter.limits());
         // If the client disconnects in the meantime, the charge must still be settled, or the place in line released.

@@ -32,7 +32,7 @@ mod seconds;
 mod tests;
 
 pub use self::{
-    denial::{Denial, Excess},
+    denial::{CostExceeded, Denial},
     format::{AsItIs, IntoFormat, ResponseFormat},
     grpc::Grpc,
     headers::Headers,

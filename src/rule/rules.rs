@@ -8,7 +8,7 @@ use http::request::Parts;
 use smallvec::SmallVec;
 
 use super::{
-    Ending, Rule,
+    RequestEnd, Rule,
     bound_rule::{BoundRule, Target},
     charge::{Charge, ChargeTerms, JointPolicy},
     rule_error::RuleError,
@@ -253,7 +253,7 @@ impl Rules {
     }
 
     /// Returns the final cost of a rule, if it differs from the initial one.
-    pub(crate) fn due(&self, rule: usize, cost: u32, ending: &Ending<'_>) -> Option<u32> {
+    pub(crate) fn due(&self, rule: usize, cost: u32, ending: &RequestEnd<'_>) -> Option<u32> {
         self.rule(rule).charging.due(cost, ending)
     }
 

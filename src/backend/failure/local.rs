@@ -8,7 +8,7 @@ use super::{
     debts::Debts, learnt_units::LearntUnits, order::Order, pending::Pending, share::Share,
 };
 use crate::{
-    backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
+    backend::{Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit},
     clock::Timestamp,
     decision::{Answer, Outcome, Source, State},
     gcra::Tat,
@@ -264,7 +264,7 @@ impl Local {
         Ok(Outcome::new(decided.now, answers).decided_by(shares))
     }
 
-    pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.own.admits(&self.share.algorithm(algorithm))
     }
 
