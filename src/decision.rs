@@ -6,6 +6,7 @@
 
 mod answer;
 mod batch_decision;
+mod ceil_secs;
 mod circumstances;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
@@ -19,6 +20,6 @@ pub use self::{
     answer::Answer, batch_decision::BatchDecision, decision::Decision, outcome::Outcome,
     source::Source,
 };
-pub(crate) use self::{batch_decision::Decisions, result_label::ResultLabel};
+pub(crate) use self::{batch_decision::Decisions, ceil_secs::ceil_secs, result_label::ResultLabel};
 pub(crate) use crate::algorithm::{ClientFigures, State};
 pub use crate::algorithm::{Stored, StoredError};

@@ -54,7 +54,7 @@ impl LayerConfig {
         let limit = gullible
             .next()
             .filter(|_| self.traffic.checks().has(Check::EveryoneTrusted))?;
-        let seen = format!("the rule of limit `{limit}` believes whoever sends a proxy's header");
+        let seen = format!("the rule of limit `{limit}` trusts proxy headers from any peer");
         Some(Finding::new(Check::EveryoneTrusted, seen))
     }
 

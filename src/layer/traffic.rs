@@ -210,7 +210,7 @@ impl TrafficSample {
         let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;
         if one && id_source != IdSource::OneForAll {
             let seen = format!(
-                "{REQUESTS_OF_ONE} requests, by {AGENTS} agents and more, have one id for limit `{limit}`"
+                "{REQUESTS_OF_ONE} requests from at least {AGENTS} user agents share one id for limit `{limit}`"
             );
             return Some(Finding::new(Check::OneId, seen));
         }
@@ -223,9 +223,7 @@ impl TrafficSample {
     /// Returns the finding about a rule that has never applied.
     fn without_request(&self, rules: &Rules) -> Option<Finding> {
         let limit = rules.limit_unmet(&self.met)?;
-        let seen = format!(
-            "{REQUESTS} requests have come, and a rule of limit `{limit}` is for none of them"
-        );
+        let seen = format!("a rule of limit `{limit}` matched none of {REQUESTS} requests");
         Some(Finding::new(Check::RuleUnmet, seen))
     }
 
@@ -234,7 +232,7 @@ impl TrafficSample {
         let mut ids = self.ids.iter();
         let ids = ids.find(|ids| !ids.repeated && ids.requests >= REQUESTS / 2)?;
         let (requests, limit) = (ids.requests, ids.limit.as_deref()?);
-        let seen = format!("{requests} requests have as many ids for limit `{limit}`");
+        let seen = format!("each of {requests} requests had a different id for limit `{limit}`");
         Some(Finding::new(Check::IdPerRequest, seen))
     }
 }

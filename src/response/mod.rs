@@ -27,7 +27,7 @@ mod refusal;
 mod refusal_body;
 mod registry;
 mod responder;
-mod seconds;
+mod retry_after;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@ use http::{StatusCode, request::Parts};
 use super::{
     denial::{CostExceeded, Denial},
     message::Message,
-    seconds::ceil_secs,
+    retry_after,
 };
 use crate::{decision::Decision, key::MissingId, limit::Limits, limiter::LimiterError};
 
@@ -115,7 +115,7 @@ impl<'a> Refusal<'a> {
     /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
-        self.wait.map(|wait| ceil_secs(wait).max(1))
+        self.wait.map(retry_after::seconds)
     }
 
     /// The denial by the strictest limit, if a limit is the reason.
@@ -162,7 +162,7 @@ impl<'a> Refusal<'a> {
                         message.words(itoa::Buffer::new().format(secs));
                         message.words(" s");
                     }
-                    None => message.words(": no more can pass"),
+                    None => message.words(": this limit admits no more requests"),
                 }
             }
             Reason::Blocked(denial) => denial.write(message),

@@ -63,7 +63,7 @@ impl Rule {
     /// Logs a mistake of the server before the next extractor or rule is tried. A missing id is not a mistake.
     pub(super) fn fall_back(&self, no_id: &NoId) {
         if let NoId::Wrong(missing) = no_id {
-            self.log_once(missing, "are counted as `or_else` says");
+            self.log_once(missing, "fall back to the next extractor");
         }
     }
 
