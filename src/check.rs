@@ -256,7 +256,7 @@ impl Reporter {
     }
 
     #[cold]
-    pub(crate) fn tell(&self, finding: &Finding) {
+    pub(crate) fn report(&self, finding: &Finding) {
         let Finding { check, seen } = finding;
         let before = self.told.fetch_or(check.bit(), Ordering::Relaxed);
         if self.checks.has(*check) && before & check.bit() == 0 {

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use super::{health::Health, traffic::Traffic, waiting_room::WaitingRoom};
+use super::{health::Health, traffic::TrafficChecks, waiting_room::WaitingRoom};
 use crate::{
     check::{Check, Finding},
     key::Predicate,
@@ -31,7 +31,7 @@ pub(super) struct LayerConfig {
     /// Requests that wait in line.
     pub(super) room: Arc<WaitingRoom>,
     pub(super) health: Arc<Health>,
-    pub(super) traffic: Arc<Traffic>,
+    pub(super) traffic: Arc<TrafficChecks>,
 }
 
 /// A list of denied requests.

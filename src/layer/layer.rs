@@ -6,7 +6,7 @@ use super::{
     config::{DenyList, LayerConfig},
     own_limits::OwnLimits,
     service::RateLimit,
-    traffic::Traffic,
+    traffic::TrafficChecks,
     waiting_room::WaitingRoom,
 };
 use crate::{
@@ -50,7 +50,7 @@ impl RateLimitLayer {
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
         let config = LayerConfig {
-            traffic: Arc::new(Traffic::new(Checks::new())),
+            traffic: Arc::new(TrafficChecks::new(Checks::new())),
             limiter,
             rules: Rules::default(),
             policies: Vec::new(),
@@ -157,7 +157,7 @@ impl RateLimitLayer {
     #[track_caller]
     pub fn checks(mut self, checks: Checks) -> Self {
         let config = self.config_mut();
-        config.traffic = Arc::new(Traffic::new(checks));
+        config.traffic = Arc::new(TrafficChecks::new(checks));
         if let Some(finding) = config.refused() {
             panic!("{finding}");
         }
@@ -249,7 +249,7 @@ impl RateLimitLayer {
             .resize_with(config.rules.targets(), Policy::default);
         config.settles = config.rules.wait_for_endings();
         // A clone's counters are for other rules.
-        config.traffic = Arc::new(Traffic::new(config.traffic.checks()));
+        config.traffic = Arc::new(TrafficChecks::new(config.traffic.checks()));
         config
             .refused()
             .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))
@@ -268,7 +268,7 @@ impl<S> Layer<S> for RateLimitLayer {
             self.config.health.idle();
         }
         if let Some(finding) = self.config.mistake() {
-            self.config.traffic.tell(&finding);
+            self.config.traffic.report(&finding);
         }
         RateLimit::new(inner, Arc::clone(&self.config))
     }

@@ -105,7 +105,7 @@ impl Watched {
             let findings = self.servers.inspect(self.reporter.checks()).await;
             findings
                 .iter()
-                .for_each(|finding| self.reporter.tell(finding));
+                .for_each(|finding| self.reporter.report(finding));
             findings
         };
         self.findings.get_or_init(inspect).await

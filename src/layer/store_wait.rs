@@ -2,14 +2,17 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
-use super::{config::LayerConfig, taken::Start, verdicts::Verdicts, waiting_room::Seat};
+use super::{
+    charged_decisions::ChargedDecisions, config::LayerConfig, pending_settlement::Start,
+    waiting_room::Seat,
+};
 use crate::{
     decision::BatchDecision, key::MissingId, limit::Limits, limiter::LimiterError, rule::Charges,
     task::detached, transaction::Operation,
 };
 
 /// A decision that waits for the backend.
-pub(super) struct Undecided {
+pub(super) struct StoreWait {
     pub(super) config: Arc<LayerConfig>,
     /// The limits that decide, whatever is reloaded in the meantime.
     pub(super) limits: Arc<Limits>,
@@ -24,7 +27,7 @@ pub(super) struct DecidedCharges {
     pub(super) spent: Result<(BatchDecision, Start), LimiterError>,
 }
 
-impl Undecided {
+impl StoreWait {
     pub(super) fn new(
         config: &Arc<LayerConfig>,
         request: &Parts,
@@ -87,7 +90,7 @@ impl WaitingSpend {
         let spent = spent.await;
         drop(transactions);
         let spent = spent.map(|batch| {
-            let start = config.start(&request, Verdicts::of(&charges, &batch), seat);
+            let start = config.start(&request, ChargedDecisions::of(&charges, &batch), seat);
             (batch, start)
         });
         DecidedCharges { charges, spent }

@@ -7,7 +7,7 @@ use crate::{
 
 /// The charges of a request, their decisions, and the strictest one.
 #[derive(Clone, Copy)]
-pub(super) struct Verdicts<'a> {
+pub(super) struct ChargedDecisions<'a> {
     pub(super) charges: &'a [Charge],
     pub(super) decisions: &'a [Decision],
     pub(super) strictest: Option<usize>,
@@ -15,7 +15,7 @@ pub(super) struct Verdicts<'a> {
     pub(super) denied: Option<usize>,
 }
 
-impl<'a> Verdicts<'a> {
+impl<'a> ChargedDecisions<'a> {
     #[inline(always)]
     pub(super) fn of(charges: &'a [Charge], decisions: &'a impl Decisions) -> Self {
         let strictest = decisions.strictest();
