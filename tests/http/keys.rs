@@ -217,7 +217,7 @@ fn header_is_an_id_only_if_it_is_one_clear_value() {
     for (values, reason) in refused {
         let answer = with(values);
         assert!(
-            answer.starts_with("MissingId") && answer.contains(reason),
+            answer.starts_with("Missing") && answer.contains(reason),
             "{answer}"
         );
     }
