@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     id::Id,
-    key::{Description, Extracted, KeyExtractor, Missing},
+    key::{Extracted, IdProperties, KeyExtractor, MissingId},
 };
 
 use self::failure::Failure;
@@ -35,12 +35,12 @@ impl KeyExtractor for ApiKey {
         match header.or_else(|| query.find_map(|pair| pair.strip_prefix("key="))) {
             // A secret: refusals and events contain a hash of it.
             Some(key) if !key.is_empty() => Extracted::Id(Id::from(key).secret()),
-            _ => Extracted::Missing(Missing::client("send your API key as `x-api-key`")),
+            _ => Extracted::Missing(MissingId::client("send your API key as `x-api-key`")),
         }
     }
 
-    fn describe(&self) -> Description {
-        Description::default().secret()
+    fn describe(&self) -> IdProperties {
+        IdProperties::default().secret()
     }
 }
 

@@ -42,7 +42,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use tokio::net::TcpListener;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, layer::Assessment,
-    limit::LimitsError, rule::Ending,
+    limit::LimitsError, rule::RequestEnd,
 };
 
 use self::failure::Failure;
@@ -84,7 +84,7 @@ fn app() -> Result<Router, LimitsError> {
 
 /// Returns whether there was an answer other than a 401. Without an answer, because the client has disconnected, the
 /// charges stay.
-fn is_no_failure(ending: &Ending<'_>) -> bool {
+fn is_no_failure(ending: &RequestEnd<'_>) -> bool {
     let status = ending.status();
     status.is_some_and(|status| status != StatusCode::UNAUTHORIZED)
 }

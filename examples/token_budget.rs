@@ -42,7 +42,7 @@ use futures_util::{AsyncBufReadExt, AsyncReadExt, Stream, StreamExt, TryStreamEx
 use tokio::net::TcpListener;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::HeaderId, layer::Assessment,
-    limit::LimitsError, rule::Ending, transaction::Mode,
+    limit::LimitsError, rule::RequestEnd, transaction::Mode,
 };
 
 use self::failure::Failure;
@@ -98,7 +98,7 @@ async fn counted(mut request: Request) -> Request {
 }
 
 /// The final cost of a request, whether or not there was an answer.
-fn generated(ending: &Ending<'_>) -> Option<u32> {
+fn generated(ending: &RequestEnd<'_>) -> Option<u32> {
     let Generated(tokens) = ending.request_extensions().get()?;
     Some(tokens.load(Ordering::Relaxed))
 }

@@ -40,7 +40,7 @@ use futures_util::TryStreamExt;
 use tokio::net::TcpListener;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, layer::Assessment,
-    limit::LimitsError, rule::Ending,
+    limit::LimitsError, rule::RequestEnd,
 };
 
 use self::failure::Failure;
@@ -86,7 +86,7 @@ async fn counted(mut request: Request) -> Request {
 }
 
 /// The final cost of a request.
-fn read(ending: &Ending<'_>) -> Option<u32> {
+fn read(ending: &RequestEnd<'_>) -> Option<u32> {
     let Read(bytes) = ending.request_extensions().get()?;
     Some(kib(bytes.load(Ordering::Relaxed)))
 }

@@ -15,7 +15,6 @@
 //! | `preflight-refused` | a CORS preflight request was refused, at any time: browsers report it as an error of CORS |
 //! | `buckets-evicted` | the Redis server may evict buckets when its memory is full |
 //! | `clock-skew` | the clocks of this machine and of the Redis server are seconds apart |
-//! | `client-replays` | your own Redis client resends commands when a connection breaks |
 //!
 //! [`Checks`] turns some of them off, or turns those that are known at startup into errors:
 //!
@@ -63,8 +62,6 @@ pub enum Check {
     BucketsEvicted,
     /// Clocks that differ.
     ClockSkew,
-    /// A Redis client that sends commands again.
-    ClientReplays,
 }
 
 impl Check {
@@ -80,7 +77,6 @@ impl Check {
         Self::EveryoneTrusted,
         Self::BucketsEvicted,
         Self::ClockSkew,
-        Self::ClientReplays,
     ];
 
     /// The code of the check. It never changes.
@@ -97,7 +93,6 @@ impl Check {
             Self::EveryoneTrusted => "everyone-trusted",
             Self::BucketsEvicted => "buckets-evicted",
             Self::ClockSkew => "clock-skew",
-            Self::ClientReplays => "client-replays",
         }
     }
 
@@ -132,10 +127,6 @@ impl Check {
                 "set `maxmemory-policy noeviction` on the server, or use a separate server for buckets"
             }
             Self::ClockSkew => "synchronize the clocks of both machines with NTP",
-            Self::ClientReplays => {
-                "set `max_command_attempts` of its `ConnectionConfig` to 1: decisions are never resent, \
-                 but other writes are"
-            }
         }
     }
 
@@ -202,8 +193,8 @@ impl Checks {
         self
     }
 
-    /// Turns mistakes that are known at startup into errors: `everyone-trusted` when a rule is added, `client-replays`
-    /// when a backend is built, and `buckets-evicted` and `clock-skew` when its connection is awaited.
+    /// Turns mistakes that are known at startup into errors: `everyone-trusted` when a rule is added, and
+    /// `buckets-evicted` and `clock-skew` when the connection of a backend is awaited.
     pub const fn strict(mut self) -> Self {
         self.strict = true;
         self
@@ -265,7 +256,7 @@ impl Reporter {
     }
 
     #[cold]
-    pub(crate) fn tell(&self, finding: &Finding) {
+    pub(crate) fn report(&self, finding: &Finding) {
         let Finding { check, seen } = finding;
         let before = self.told.fetch_or(check.bit(), Ordering::Relaxed);
         if self.checks.has(*check) && before & check.bit() == 0 {

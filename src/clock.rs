@@ -66,6 +66,27 @@ impl Timestamp {
     pub const fn as_micros(self) -> u64 {
         self.0
     }
+
+    /// Returns the instant after a duration, or the last one that can be represented.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::clock::Timestamp;
+    ///
+    /// let (start, minute) = (Timestamp::from_micros(5), Duration::from_secs(60));
+    /// assert_eq!(start.saturating_add(minute).saturating_duration_since(start), minute);
+    /// ```
+    #[must_use]
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(us))
+    }
+
+    /// Returns the time since an earlier instant, or zero if that one is later.
+    #[must_use]
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
     #[inline(always)]
     pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
         match self.0 < Self::END.0 {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod batch_decision;
+mod ceil_secs;
 mod circumstances;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
@@ -22,6 +23,7 @@ pub use self::{
 };
 pub(crate) use self::{
     batch_decision::{Decisions, strictest},
+    ceil_secs::ceil_secs,
     result_label::ResultLabel,
 };
 pub(crate) use crate::algorithm::{ClientFigures, State};

@@ -30,6 +30,7 @@
 //! | `token_budget` | a daily budget of generated tokens |
 //! | `custom_extractor` | a closure and a type that find out who is calling |
 //! | `custom_backend` | a backend of your own, and a wrapper around any backend |
+//! | `custom_wrapper` | a backend around any backend, which remembers denials |
 //! | `embedded_store` | buckets in a file, which survive a restart |
 //! | `fleet` | two servers that share their limits through Redis |
 //! | `acme` | the limits of Let's Encrypt, from files that are reloaded |

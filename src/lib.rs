@@ -78,7 +78,7 @@
 //! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits, on tokio |
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
 //! | `tonic-tls` | | the same on TLS connections |
-//! | `tokio` | by others | waiting in line; refunds and settlement in a background task, for backends that wait |
+//! | `tokio` | enabled by other features | waiting in line; refunds and settlement in a background task, for backends that wait |
 //! | `testing` | | the conformance suite, for tests of your own backend |
 //!
 //! Features only add. With `default-features = false`, neither axum nor an asynchronous runtime is a dependency.

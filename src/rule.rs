@@ -46,7 +46,7 @@ pub(crate) use self::{
 };
 use self::{charging::Charging, predicate::Not, source::Sources};
 pub use self::{
-    charging::Ending,
+    charging::RequestEnd,
     path::{Paths, paths},
     predicate::{Methods, methods},
     rule_error::RuleError,
@@ -55,6 +55,10 @@ use crate::{
     key::{KeyExtractor, Predicate},
     transaction::{Mode, OnFailure},
 };
+
+/// The earlier name of [`RequestEnd`].
+#[doc(hidden)]
+pub type Ending<'a> = RequestEnd<'a>;
 
 /// A limit for requests: its name, the client, the cost, and when it is charged. The [guide](crate::guide::rules)
 /// explains each.
@@ -226,7 +230,10 @@ impl Rule {
     ///     .charge_if(|ending| ending.status() == Some(StatusCode::FORBIDDEN));
     /// # let _ = failures;
     /// ```
-    pub fn charge_if(self, judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static) -> Self {
+    pub fn charge_if(
+        self,
+        judge: impl Fn(&RequestEnd<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let charging = Charging::After(Arc::new(judge));
         self.set(|rule| rule.charging = charging.clone())
     }
@@ -244,7 +251,10 @@ impl Rule {
     ///     .refund_if(|ending| ending.failed() || ending.status().is_some_and(|s| s.is_server_error()));
     /// # let _ = rule;
     /// ```
-    pub fn refund_if(self, judge: impl Fn(&Ending<'_>) -> bool + Send + Sync + 'static) -> Self {
+    pub fn refund_if(
+        self,
+        judge: impl Fn(&RequestEnd<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let charging = Charging::GivenBack(Arc::new(judge));
         self.set(|rule| rule.charging = charging.clone())
     }
@@ -255,7 +265,7 @@ impl Rule {
     /// [settled](crate::layer::Assessed::settle) it. Limits with tiers cannot be settled.
     ///
     /// **Charge for the handler's work**, not for what the client received. A client that disconnects before the
-    /// response has been [sent](Ending::sent) nothing, so a rule that charges sent bytes would give it free work. Let
+    /// response has been [sent](RequestEnd::sent) nothing, so a rule that charges sent bytes would give it free work. Let
     /// the handler count in an extension of the *request*, shared through an [`Arc`], which is available however the
     /// request ends. If sent bytes are the cost, return `None` for requests without a response.
     ///
@@ -287,7 +297,7 @@ impl Rule {
     /// ```
     pub fn settle_by<C: Into<Option<u32>>>(
         self,
-        price: impl Fn(&Ending<'_>) -> C + Send + Sync + 'static,
+        price: impl Fn(&RequestEnd<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
         let charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
         self.set(|rule| rule.charging = charging.clone())

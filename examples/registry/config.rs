@@ -4,10 +4,10 @@ use std::{fs, io, path::Path};
 
 use serde::Deserialize;
 use thiserror::Error;
-use tollgate::backend::redis::fred::types::config::{Config as Servers, ServerConfig};
+use tollgate::{RedisBackend, backend::redis::RedisBackendBuilder};
 
-/// Reads the Redis servers, if rate limiting is enabled.
-pub(crate) fn read(path: &Path) -> Result<Option<Servers>, ConfigError> {
+/// Reads the settings of the Redis servers, if rate limiting is enabled.
+pub(crate) fn read(path: &Path) -> Result<Option<RedisBackendBuilder>, ConfigError> {
     let error = |problem| ConfigError {
         path: path.display().to_string(),
         problem,
@@ -50,31 +50,45 @@ struct RateLimiter {
 }
 
 impl RateLimiter {
-    fn servers(self) -> Result<Servers, Problem> {
+    fn servers(self) -> Result<RedisBackendBuilder, Problem> {
         if self.addr.is_empty() {
             return Err(Problem::NoAddress);
         }
         let addresses = self.addr.split(',').map(address);
         let mut addresses = addresses.collect::<Result<Vec<_>, _>>()?;
-        let server = match (self.mainname, addresses.len()) {
-            (Some(name), _) => ServerConfig::new_sentinel(addresses, name),
-            (None, 1) => {
-                let (host, port) = addresses.remove(0);
-                ServerConfig::new_centralized(host, port)
+        let ((host, port), others) = (addresses.remove(0), addresses);
+        let url = match (&self.mainname, others.len()) {
+            (Some(name), _) if !is_main_name(name) => return Err(Problem::MainName(name.clone())),
+            (Some(name), _) => {
+                format!("redis-sentinel://{host}:{port}?sentinelServiceName={name}")
             }
-            (None, _) => ServerConfig::new_clustered(addresses),
+            (None, 0) => format!("redis://{host}:{port}"),
+            (None, _) => format!("redis-cluster://{host}:{port}"),
         };
-        Ok(Servers {
-            server,
-            username: self.username,
-            password: self.password,
-            database: (self.db > 0).then_some(self.db),
-            ..Servers::default()
-        })
+        let mut redis = RedisBackend::builder(url);
+        for (host, port) in others {
+            redis = redis.node(host.trim_matches(['[', ']']), port);
+        }
+        if let Some(user) = self.username {
+            redis = redis.user(user);
+        }
+        if let Some(password) = self.password {
+            redis = redis.password(password);
+        }
+        match self.db {
+            0 => Ok(redis),
+            db => Ok(redis.database(db)),
+        }
     }
 }
 
-/// Splits `host:port`, where the host may be an IPv6 address in brackets.
+/// Returns whether sentinels accept the name of a master.
+fn is_main_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_allowed)
+}
+
+/// Splits `host:port`, where the host may be an IPv6 address, which keeps its brackets.
 fn address(text: &str) -> Result<(String, u16), Problem> {
     let text = text.trim();
     let split = text.rsplit_once(':').and_then(|(host, port)| {
@@ -83,7 +97,7 @@ fn address(text: &str) -> Result<(String, u16), Problem> {
             .and_then(|host| host.strip_suffix(']'));
         let is_whole = !host.is_empty() && (bare.is_some() || !host.contains(':'));
         let port = port.parse().ok()?;
-        is_whole.then(|| (bare.unwrap_or(host).to_owned(), port))
+        is_whole.then(|| (host.to_owned(), port))
     });
     split.ok_or_else(|| Problem::Address(text.to_owned()))
 }
@@ -106,4 +120,6 @@ enum Problem {
     NoAddress,
     #[error("redis.ratelimiter.addr: `{0}` is no address: write it as `127.0.0.1:6379`")]
     Address(String),
+    #[error("redis.ratelimiter.mainname: `{0}` is no name: use letters, digits, `.`, `-` and `_`")]
+    MainName(String),
 }

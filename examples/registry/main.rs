@@ -26,7 +26,6 @@ use std::{
 };
 
 use tokio::net::TcpListener;
-use tollgate::RedisBackend;
 
 const USAGE: &str = "usage: registry CONFIG.yml [--listen 127.0.0.1:5000]";
 
@@ -52,11 +51,8 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let args = Args::parse(env::args().skip(1)).ok_or(USAGE)?;
     let mut router = app::router();
-    if let Some(servers) = config::read(&args.config)? {
-        let redis = RedisBackend::builder(servers)
-            .keys(app::key_form()?)
-            .timeout(DECIDE)
-            .build()?;
+    if let Some(redis) = config::read(&args.config)? {
+        let redis = redis.keys(app::key_form()?).timeout(DECIDE).build()?;
         let connected = redis.connected(CONNECT).await;
         connected.map_err(|error| format!("cannot connect to Redis: {error}"))?;
         router = router.layer(app::layer(redis)?);

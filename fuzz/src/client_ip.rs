@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Request, request::Parts};
 use tollgate::{
     ClientIp,
     id::Id,
-    key::{Extracted, Ipv6Range, KeyExtractor, Missing, Proxies, ProxyHeader},
+    key::{Extracted, Ipv6Range, KeyExtractor, MissingId, Proxies, ProxyHeader},
 };
 
 use self::written::Style;
@@ -104,7 +104,7 @@ fn trusted(header: &ProxyHeader) -> Proxies {
 }
 
 /// The client's address, on which all extractors agree.
-fn find(proxies: &Proxies, parts: &Parts) -> Result<IpAddr, Missing> {
+fn find(proxies: &Proxies, parts: &Parts) -> Result<IpAddr, MissingId> {
     let by_64 = ClientIp::behind(proxies.clone()).extract(parts);
     let by_48 = Ipv6Range::behind(proxies.clone()).extract(parts);
     let exact = ClientIp::behind(proxies.clone()).exact().extract(parts);
@@ -126,7 +126,7 @@ fn canonical(exact: &Extracted) -> IpAddr {
     ip
 }
 
-fn assert_all_found(found: &Result<IpAddr, Missing>, by_64: &Extracted, by_48: &Extracted) {
+fn assert_all_found(found: &Result<IpAddr, MissingId>, by_64: &Extracted, by_48: &Extracted) {
     match found {
         Ok(ip) => {
             let subscriber = masked(*ip, 64).map_or(*ip, IpAddr::from);

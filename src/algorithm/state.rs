@@ -47,6 +47,13 @@ impl State {
     }
 }
 
+impl State {
+    /// Returns the state `us` later, if there were no other requests.
+    pub(crate) fn later(self, algorithm: &Algorithm, us: u64) -> Self {
+        map_each!(self, algorithm, (state, by) => by.later(state, us)).unwrap_or(self)
+    }
+}
+
 impl View<'_> {
     /// Returns what the action leads to, if the batch passes.
     #[inline(always)]

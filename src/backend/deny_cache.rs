@@ -14,7 +14,7 @@ use self::{
     denied_buckets::DeniedBuckets,
     give_backs::{is_charged_first, may_give_back},
 };
-use super::{Backend, BackendError, Begun, Deciding, LeaseTerms, NotAdmitted, Servers, Stats};
+use super::{Backend, BackendError, Begun, Deciding, LeaseTerms, Servers, Stats, UnsupportedLimit};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
@@ -316,7 +316,7 @@ impl<B: Backend> Backend for DenyCache<B> {
         })
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.inner.admits(algorithm)
     }
 
@@ -324,7 +324,7 @@ impl<B: Backend> Backend for DenyCache<B> {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         self.inner.lease(algorithm, share)
     }
 

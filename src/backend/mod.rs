@@ -54,6 +54,7 @@
 //!   [`Stored::full_at`](crate::decision::Stored::full_at).
 //! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
 //!   batch. The example `embedded_store` does this, with buckets in a file.
+//! - A backend around another backend forwards what it does not change. The example `custom_wrapper` remembers denials.
 //! - The feature `testing` provides the tests that every backend must pass.
 
 mod begun;
@@ -176,7 +177,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If it does not fit, with the reason and the remedy. By default, everything fits.
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         let _ = algorithm;
         Ok(())
     }
@@ -193,7 +194,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         let _ = (algorithm, share);
         Ok(None)
     }
@@ -237,7 +238,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).begin(batch)
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         (**self).admits(algorithm)
     }
 
@@ -245,7 +246,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         (**self).lease(algorithm, share)
     }
 
@@ -269,9 +270,9 @@ type Deciding<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BackendError>> +
 /// The [module docs](self) have an example of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct NotAdmitted(Box<str>);
+pub struct UnsupportedLimit(Box<str>);
 
-impl NotAdmitted {
+impl UnsupportedLimit {
     /// Creates the error. The reason should say what to change.
     pub fn new(reason: impl Into<Box<str>>) -> Self {
         Self(reason.into())

@@ -1,4 +1,6 @@
-use crate::algorithm::{Judged, State, TakenPart};
+use std::time::Duration;
+
+use crate::algorithm::{Algorithm, Judged, State, TakenPart};
 
 /// A backend's answer for one member of a batch. The [backend docs](crate::backend#a-custom-backend) have an example of a
 /// batch.
@@ -34,6 +36,18 @@ impl Answer {
     #[must_use]
     pub const fn passed(&self) -> bool {
         self.passed
+    }
+
+    /// Returns what the same answer says after `time`, if nothing else happens to the bucket. The answer is then part of
+    /// an [`Outcome`](super::Outcome) whose [`now`](super::Outcome::now) is as much later. For wrappers that remember
+    /// answers; the example `custom_wrapper` is one.
+    #[must_use]
+    pub fn later(self, algorithm: &Algorithm, time: Duration) -> Self {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            state: self.state.later(algorithm, us),
+            ..self
+        }
     }
 
     /// Creates an answer.

@@ -1,8 +1,8 @@
 use std::{cmp::Ordering, fmt, time::Duration};
 
 use super::{
-    answer::Answer, circumstances::Circumstances, figures::BucketFigures, source::Source,
-    verdict::Verdict,
+    answer::Answer, ceil_secs, circumstances::Circumstances, figures::BucketFigures,
+    source::Source, verdict::Verdict,
 };
 use crate::{
     algorithm::{Action, Algorithm, ClientFigures, FOREVER, ShownBucket},
@@ -271,10 +271,7 @@ impl Decision {
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         let wait = self.retry_after();
-        let secs = wait
-            .as_secs()
-            .checked_add(u64::from(wait.subsec_nanos() > 0));
-        secs.filter(|_| wait != Self::NEVER)
+        (wait != Self::NEVER).then(|| ceil_secs(wait))
     }
 
     /// Returns the time until the same cost would pass, whether denied or allowed; zero if it would pass now, and

@@ -66,10 +66,12 @@ impl Outcome {
         outcome
     }
 
-    /// Sets the source of the decision, if it is not the store.
+    /// Sets the source of the decision, if it is not the store. Wrappers such as
+    /// [`FailurePolicy`](crate::guide::failures) conclude from it whether the store has answered. The example
+    /// `custom_wrapper` has a cache.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn by(mut self, source: Source) -> Self {
+    pub fn by(mut self, source: Source) -> Self {
         self.source = source;
         self
     }
@@ -206,6 +208,13 @@ impl Outcome {
             (OneOrMany::One(_), [_]) => true,
             (_, members) => self.answers().len() == members.len(),
         }
+    }
+
+    /// Returns the decision on one member of the batch, by its index, with its figures and waits. Returns `None` if there
+    /// is no answer for this member. The example `custom_wrapper` uses it.
+    #[must_use]
+    pub fn decision_on(&self, batch: &Batch<'_>, index: usize) -> Option<Decision> {
+        self.decision(batch, index, self.passes(batch))
     }
 
     /// Returns the decision on the member at this index, or `None` if the answer is not one to this member.

@@ -6,7 +6,7 @@ use super::{
     Predicate,
     address::{Address, Proxies, RangeError, Ranges},
     extracted::Extracted,
-    extractor::{Description, KeyExtractor},
+    extractor::{IdProperties, KeyExtractor},
     ip_list::IpList,
 };
 use crate::id::{Id, IdFormat, masked};
@@ -187,9 +187,9 @@ impl KeyExtractor for ClientIp {
         }
     }
 
-    fn describe(&self) -> Description {
+    fn describe(&self) -> IdProperties {
         let counted = self.counted;
-        Description::new(self.address.id_source())
+        IdProperties::new(self.address.id_source())
             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
             .can_find(move |folded| counted.may_find(folded))
     }

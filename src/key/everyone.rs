@@ -2,7 +2,7 @@ use http::request::Parts;
 
 use super::{
     extracted::Extracted,
-    extractor::{Description, IdSource, KeyExtractor},
+    extractor::{IdProperties, IdSource, KeyExtractor},
 };
 use crate::id::IdFormat;
 
@@ -17,8 +17,8 @@ impl KeyExtractor for Everyone {
         ID.into()
     }
 
-    fn describe(&self) -> Description {
-        Description::new(IdSource::OneForAll)
+    fn describe(&self) -> IdProperties {
+        IdProperties::new(IdSource::OneForAll)
             .fits(|format| format == IdFormat::Opaque)
             .can_find(|folded| folded == ID)
     }

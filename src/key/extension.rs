@@ -3,8 +3,8 @@ use std::{any::type_name, fmt, sync::Arc};
 use http::request::Parts;
 
 use super::{
-    extracted::{Extracted, Missing},
-    extractor::{Description, KeyExtractor},
+    extracted::{Extracted, MissingId},
+    extractor::{IdProperties, KeyExtractor},
 };
 use crate::id::Id;
 
@@ -66,7 +66,7 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
         match parts.extensions.get::<T>() {
             Some(value) => Extracted::Id((self.id)(value)),
             None if self.is_optional => Extracted::Skip,
-            None => Extracted::Missing(Missing::server(format!(
+            None => Extracted::Missing(MissingId::server(format!(
                 "the request has no extension `{}`: add the layer that sets it outside of this one, or use \
                  `ExtensionId::optional` if requests may come without it",
                 type_name::<T>()
@@ -74,11 +74,11 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
         }
     }
 
-    fn describe(&self) -> Description {
-        Description::default().invalid(|error| {
+    fn describe(&self) -> IdProperties {
+        IdProperties::default().invalid(|error| {
             // Neither the client nor the log should see the id.
             let reason = error.without_id();
-            Missing::server(format!("extension `{}`: {reason}", type_name::<T>()))
+            MissingId::server(format!("extension `{}`: {reason}", type_name::<T>()))
         })
     }
 }

@@ -13,7 +13,7 @@ pub enum Extracted {
     /// The rule does not apply to this request.
     Skip,
     /// The request should have an id, but has none.
-    Missing(Missing),
+    Missing(MissingId),
 }
 
 impl<T: Into<Id>> From<T> for Extracted {
@@ -31,7 +31,7 @@ impl<T: Into<Id>> From<Option<T>> for Extracted {
 
 /// The reason why a request has no id although it should have one. The [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingId {
     fault: Fault,
     reason: Cow<'static, str>,
     challenge: Option<HeaderValue>,
@@ -43,7 +43,7 @@ enum Fault {
     Server,
 }
 
-impl Missing {
+impl MissingId {
     /// The client has not sent it. The request is refused with 400 and this reason, which should say what to send.
     pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -58,9 +58,9 @@ impl Missing {
     /// mistakes of the server.
     ///
     /// ```
-    /// use tollgate::key::Missing;
+    /// use tollgate::key::MissingId;
     ///
-    /// let missing = Missing::client("send your API key as a bearer token").unauthorized("Bearer");
+    /// let missing = MissingId::client("send your API key as a bearer token").unauthorized("Bearer");
     /// # let _ = missing;
     /// ```
     ///

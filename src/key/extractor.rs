@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use http::request::Parts;
 
-use super::extracted::{Extracted, Missing};
+use super::extracted::{Extracted, MissingId};
 use crate::id::{IdError, IdFormat};
 
 /// Finds the id of the client that sent a request, in the head of the request.
@@ -21,8 +21,8 @@ pub trait KeyExtractor: Send + Sync + 'static {
     fn extract(&self, parts: &Parts) -> Extracted;
 
     /// Describes the ids that the extractor finds. Called once, when a rule is made of the extractor.
-    fn describe(&self) -> Description {
-        Description::default()
+    fn describe(&self) -> IdProperties {
+        IdProperties::default()
     }
 }
 
@@ -40,7 +40,7 @@ where
 ///
 /// ```
 /// use http::request::Parts;
-/// use tollgate::{id::IdFormat, key::{Description, Extracted, IdSource, KeyExtractor, Missing}};
+/// use tollgate::{id::IdFormat, key::{IdProperties, Extracted, IdSource, KeyExtractor, MissingId}};
 ///
 /// /// The account of a client certificate, as a proxy passes it on.
 /// struct Certificate;
@@ -50,19 +50,19 @@ where
 ///         let account = parts.headers.get("x-certificate-account");
 ///         match account.and_then(|account| account.to_str().ok()) {
 ///             Some(account) => account.into(),
-///             None => Extracted::Missing(Missing::server("have the proxy set the header")),
+///             None => Extracted::Missing(MissingId::server("have the proxy set the header")),
 ///         }
 ///     }
 ///
-///     fn describe(&self) -> Description {
-///         Description::new(IdSource::Proxies)
+///     fn describe(&self) -> IdProperties {
+///         IdProperties::new(IdSource::Proxies)
 ///             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::RegId))
-///             .invalid(|_| Missing::server("the proxy's certificate has no account's number"))
+///             .invalid(|_| MissingId::server("the proxy's certificate has no account's number"))
 ///     }
 /// }
 /// ```
 #[derive(Clone, Default)]
-pub struct Description {
+pub struct IdProperties {
     id_source: IdSource,
     fits: Option<Arc<Fits>>,
     finds: Option<Arc<Finds>>,
@@ -73,9 +73,9 @@ pub struct Description {
 
 type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
 type Finds = dyn Fn(&str) -> bool + Send + Sync;
-type Invalid = dyn Fn(&IdError) -> Missing + Send + Sync;
+type Invalid = dyn Fn(&IdError) -> MissingId + Send + Sync;
 
-/// The source of the ids of a [`KeyExtractor`]. [`Description::new`] has an example.
+/// The source of the ids of a [`KeyExtractor`]. [`IdProperties::new`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdSource {
@@ -92,7 +92,7 @@ pub enum IdSource {
     Anyone,
 }
 
-impl Description {
+impl IdProperties {
     /// Describes ids of any format, found in `id_source`. The [checks](crate::check) use the source.
     #[must_use]
     pub fn new(id_source: IdSource) -> Self {
@@ -123,7 +123,7 @@ impl Description {
     #[must_use]
     pub fn invalid(
         mut self,
-        invalid: impl Fn(&IdError) -> Missing + Send + Sync + 'static,
+        invalid: impl Fn(&IdError) -> MissingId + Send + Sync + 'static,
     ) -> Self {
         self.invalid = Some(Arc::new(invalid));
         self
@@ -166,10 +166,10 @@ impl Description {
     }
 
     #[cold]
-    pub(crate) fn missing(&self, error: &IdError) -> Missing {
+    pub(crate) fn missing(&self, error: &IdError) -> MissingId {
         match &self.invalid {
             Some(invalid) => invalid(error),
-            None => Missing::client(error.to_string()),
+            None => MissingId::client(error.to_string()),
         }
     }
 
@@ -179,9 +179,9 @@ impl Description {
     }
 }
 
-impl fmt::Debug for Description {
+impl fmt::Debug for IdProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Description")
+        f.debug_struct("IdProperties")
             .field("id_source", &self.id_source)
             .field("secret", &self.secret)
             .field("alternatives", &self.alternatives.len())

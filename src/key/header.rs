@@ -1,8 +1,8 @@
 use http::{HeaderName, HeaderValue, request::Parts};
 
 use super::{
-    extracted::{Extracted, Missing},
-    extractor::{Description, KeyExtractor},
+    extracted::{Extracted, MissingId},
+    extractor::{IdProperties, KeyExtractor},
 };
 use crate::id::{Id, IdError};
 
@@ -58,7 +58,7 @@ impl HeaderId {
         self
     }
 
-    /// Refuses requests without an id with 401 and this challenge, like [`Missing::unauthorized`].
+    /// Refuses requests without an id with 401 and this challenge, like [`MissingId::unauthorized`].
     ///
     /// # Panics
     ///
@@ -97,7 +97,7 @@ impl KeyExtractor for HeaderId {
         }
     }
 
-    fn describe(&self) -> Description {
+    fn describe(&self) -> IdProperties {
         let Self {
             name,
             is_shown,
@@ -105,12 +105,14 @@ impl KeyExtractor for HeaderId {
         } = self.clone();
         let invalid =
             move |error: &IdError| refused(format!("header `{name}`: {error}"), challenge);
-        Description::default().invalid(invalid).secret_if(!is_shown)
+        IdProperties::default()
+            .invalid(invalid)
+            .secret_if(!is_shown)
     }
 }
 
-fn refused(reason: String, challenge: Option<&'static str>) -> Missing {
-    let missing = Missing::client(reason);
+fn refused(reason: String, challenge: Option<&'static str>) -> MissingId {
+    let missing = MissingId::client(reason);
     match challenge {
         Some(challenge) => missing.unauthorized(challenge),
         None => missing,

@@ -3,8 +3,8 @@ use std::net::Ipv6Addr;
 use http::{Uri, request::Parts};
 
 use super::{
-    extracted::{Extracted, Missing},
-    extractor::{Description, IdSource, KeyExtractor},
+    extracted::{Extracted, MissingId},
+    extractor::{IdProperties, IdSource, KeyExtractor},
 };
 use crate::id::IdFormat;
 
@@ -35,14 +35,14 @@ impl KeyExtractor for Host {
     fn extract(&self, parts: &Parts) -> Extracted {
         match host_of(&parts.uri) {
             Some(host) => host.into(),
-            None => Extracted::Missing(Missing::server(
+            None => Extracted::Missing(MissingId::server(
                 "the URI has no authority: send requests with absolute URIs, such as `https://example.com/`",
             )),
         }
     }
 
-    fn describe(&self) -> Description {
-        Description::new(IdSource::OneForAll).fits(|format| format == IdFormat::Opaque)
+    fn describe(&self) -> IdProperties {
+        IdProperties::new(IdSource::OneForAll).fits(|format| format == IdFormat::Opaque)
     }
 }
 

@@ -5,7 +5,7 @@ use http::request::Parts;
 use super::{
     address::{Address, Proxies},
     extracted::Extracted,
-    extractor::{Description, KeyExtractor},
+    extractor::{IdProperties, KeyExtractor},
 };
 use crate::id::{IdFormat, network};
 
@@ -89,9 +89,9 @@ impl KeyExtractor for Ipv6Range {
         }
     }
 
-    fn describe(&self) -> Description {
+    fn describe(&self) -> IdProperties {
         let prefix = self.prefix;
-        Description::new(self.address.id_source())
+        IdProperties::new(self.address.id_source())
             .fits(move |format| match format {
                 IdFormat::Ipv6Range => prefix == 48,
                 format => format == IdFormat::Opaque,

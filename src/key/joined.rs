@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::request::Parts;
 
 use super::{
-    extracted::{Extracted, Missing},
-    extractor::{Description, KeyExtractor},
+    extracted::{Extracted, MissingId},
+    extractor::{IdProperties, KeyExtractor},
 };
 use crate::id::{Id, IdFormat};
 
@@ -41,7 +41,7 @@ macro_rules! joined {
                 }
             }
 
-            fn describe(&self) -> Description {
+            fn describe(&self) -> IdProperties {
                 of_parts([$(self.$place.describe(),)+ self.$end.describe()])
             }
         }
@@ -53,12 +53,12 @@ joined!(A 0, B 1; C 2);
 joined!(A 0, B 1, C 2; D 3);
 
 /// Describes the joined ids.
-fn of_parts<const N: usize>(parts: [Description; N]) -> Description {
+fn of_parts<const N: usize>(parts: [IdProperties; N]) -> IdProperties {
     let parts = Arc::new(parts);
     let of_errors = Arc::clone(&parts);
-    let source = parts.iter().map(Description::id_source).max();
-    Description::new(source.unwrap_or_default())
-        .secret_if(parts.iter().any(Description::has_secrets))
+    let source = parts.iter().map(IdProperties::id_source).max();
+    IdProperties::new(source.unwrap_or_default())
+        .secret_if(parts.iter().any(IdProperties::has_secrets))
         .fits(move |format| match (format.pair(), &parts[..]) {
             // With alternatives, it is not known which part is malformed.
             (Some((first, second)), [a, b]) if a.each().is_empty() && b.each().is_empty() => {
@@ -87,7 +87,7 @@ fn push(joined: &mut String, id: &str) {
 
 #[cold]
 fn empty() -> Extracted {
-    Extracted::Missing(Missing::client(
+    Extracted::Missing(MissingId::client(
         "a part of the id is empty: send all of them",
     ))
 }

@@ -2,7 +2,7 @@ use http::request::Parts;
 
 use super::{
     extracted::Extracted,
-    extractor::{Description, IdSource, KeyExtractor},
+    extractor::{IdProperties, IdSource, KeyExtractor},
 };
 use crate::id::IdFormat;
 
@@ -30,7 +30,7 @@ impl KeyExtractor for MatchedPath {
         path.map_or(UNMATCHED, |path| path.as_str()).into()
     }
 
-    fn describe(&self) -> Description {
-        Description::new(IdSource::OneForAll).fits(|format| format == IdFormat::Opaque)
+    fn describe(&self) -> IdProperties {
+        IdProperties::new(IdSource::OneForAll).fits(|format| format == IdFormat::Opaque)
     }
 }

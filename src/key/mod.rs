@@ -42,7 +42,7 @@
 //!
 //! ```
 //! use http::request::Parts;
-//! use tollgate::{id::Id, key::{Extracted, KeyExtractor, Missing}};
+//! use tollgate::{id::Id, key::{Extracted, KeyExtractor, MissingId}};
 //!
 //! #[derive(Debug)]
 //! struct ApiKey;
@@ -52,7 +52,7 @@
 //!         let query = parts.uri.query().unwrap_or_default();
 //!         match query.split('&').find_map(|pair| pair.strip_prefix("key=")) {
 //!             Some(key) => Extracted::Id(Id::from(key).secret()),
-//!             None => Extracted::Missing(Missing::client("add `?key=` with your API key")),
+//!             None => Extracted::Missing(MissingId::client("add `?key=` with your API key")),
 //!         }
 //!     }
 //! }
@@ -83,8 +83,8 @@ pub use self::{
     client_ip::{ClientIp, Within},
     everyone::Everyone,
     extension::ExtensionId,
-    extracted::{Extracted, Missing},
-    extractor::{Description, IdSource, KeyExtractor},
+    extracted::{Extracted, MissingId},
+    extractor::{IdProperties, IdSource, KeyExtractor},
     header::HeaderId,
     host::Host,
     ip_list::{IpList, IpListError},

@@ -3,8 +3,8 @@ use std::{fmt, sync::Arc};
 use http::request::Parts;
 
 use super::{
-    extracted::{Extracted, Missing},
-    extractor::{Description, KeyExtractor},
+    extracted::{Extracted, MissingId},
+    extractor::{IdProperties, KeyExtractor},
 };
 use crate::id::{Id, IdFormat};
 
@@ -69,19 +69,19 @@ impl KeyExtractor for OrElse {
         last
     }
 
-    fn describe(&self) -> Description {
+    fn describe(&self) -> IdProperties {
         let each = self.alternatives.iter().map(|one| one.describe());
-        let each: Arc<[Description]> = each.collect();
+        let each: Arc<[IdProperties]> = each.collect();
         let (of_formats, of_ids, of_errors) =
             (Arc::clone(&each), Arc::clone(&each), Arc::clone(&each));
-        let source = each.iter().map(Description::id_source).max();
-        Description::new(source.unwrap_or_default())
-            .secret_if(each.iter().any(Description::has_secrets))
+        let source = each.iter().map(IdProperties::id_source).max();
+        IdProperties::new(source.unwrap_or_default())
+            .secret_if(each.iter().any(IdProperties::has_secrets))
             .fits(move |format| of_formats.iter().all(|one| one.has_format(format)))
             .can_find(move |folded| of_ids.iter().any(|one| one.may_find(folded)))
             .invalid(move |error| match of_errors.last() {
                 Some(last) => last.missing(error),
-                None => Missing::client(error.to_string()),
+                None => MissingId::client(error.to_string()),
             })
             .alternatives(&self.alternatives)
     }

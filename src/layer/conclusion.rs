@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 use tracing::{Span, dispatcher};
 
 use super::{
-    additions::ResponseAdditions, assessment::Assessment, config::LayerConfig, taken::Taken,
-    verdicts::Verdicts,
+    additions::ResponseAdditions, assessment::Assessment, charged_decisions::ChargedDecisions,
+    config::LayerConfig, pending_settlement::PendingSettlement,
 };
 use crate::{
     decision::{Decision, ResultLabel, strictest},
-    key::Missing,
+    key::MissingId,
     limit::Limits,
     limiter::LimiterError,
     response::{Denial, Headers, Shown},
@@ -75,9 +75,9 @@ impl LayerConfig {
         &self,
         request: &mut Parts,
         limits: &Limits,
-        spent: Verdicts<'_>,
-        taken: Taken,
-        missing: Option<&Missing>,
+        spent: ChargedDecisions<'_>,
+        taken: PendingSettlement,
+        missing: Option<&MissingId>,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
         self.health.decided();
@@ -95,7 +95,7 @@ impl LayerConfig {
 
     /// Returns whether a handler or an outer layer gets the assessment.
     #[inline]
-    pub(super) fn extends(&self, spent: Verdicts<'_>) -> bool {
+    pub(super) fn extends(&self, spent: ChargedDecisions<'_>) -> bool {
         self.response_extension || self.request_extension && spent.denied.is_none()
     }
 
@@ -105,8 +105,8 @@ impl LayerConfig {
     fn add(
         &self,
         request: &mut Parts,
-        spent: Verdicts<'_>,
-        taken: Taken,
+        spent: ChargedDecisions<'_>,
+        taken: PendingSettlement,
         proceeds: bool,
         additions: &mut ResponseAdditions,
     ) {
@@ -140,7 +140,7 @@ impl LayerConfig {
         let assessment = match outer {
             None => ours,
             Some(outer) => {
-                self.traffic.look_at_outer(outer, &ours);
+                self.traffic.inspect_outer(outer, &ours);
                 ours.within(outer)
             }
         };
@@ -153,10 +153,14 @@ impl LayerConfig {
     }
 
     /// Concludes a request without charges.
-    pub(super) fn without_charge(&self, request: &Parts, missing: Option<&Missing>) -> Conclusion {
+    pub(super) fn without_charge(
+        &self,
+        request: &Parts,
+        missing: Option<&MissingId>,
+    ) -> Conclusion {
         match missing {
             Some(missing) => {
-                self.traffic.look_at_refused(request);
+                self.traffic.inspect_refused(request);
                 Conclusion::refuse(self.responder.missing(request, missing))
             }
             None => Conclusion::Proceed,
@@ -164,7 +168,7 @@ impl LayerConfig {
     }
 
     /// Records the decision on the request's span, if that has fields for it.
-    fn record(&self, spent: Verdicts<'_>) {
+    fn record(&self, spent: ChargedDecisions<'_>) {
         let span = Span::current();
         if span.is_disabled() {
             return;
@@ -187,11 +191,11 @@ impl LayerConfig {
         &self,
         request: &Parts,
         limits: &Limits,
-        spent: Verdicts<'_>,
+        spent: ChargedDecisions<'_>,
         strictest: usize,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
-        let Verdicts {
+        let ChargedDecisions {
             charges, decisions, ..
         } = spent;
         let denial = |i: usize| {
@@ -211,7 +215,7 @@ impl LayerConfig {
             [only] => *only,
             _ => denial(strictest),
         };
-        self.traffic.look_at_refused(request);
+        self.traffic.inspect_refused(request);
         let fields = additions.fields.take();
         let response = self.responder.denied(request, strictest, &denials, fields);
         let mut refused = FinalResponse::new(response);
@@ -224,10 +228,10 @@ impl LayerConfig {
     fn refuse_without_id(
         &self,
         request: &Parts,
-        missing: &Missing,
+        missing: &MissingId,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
-        self.traffic.look_at_refused(request);
+        self.traffic.inspect_refused(request);
         let mut response = self.responder.missing(request, missing);
         additions.put_on(&mut response);
         let (head, body) = response.into_parts();
@@ -253,7 +257,7 @@ impl LayerConfig {
         limits: &Limits,
         charges: &[Charge],
         error: &LimiterError,
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
     ) -> Conclusion {
         self.health.failed(error);
         if missing.is_some() {

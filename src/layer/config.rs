@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use super::{health::Health, traffic::Traffic, waiting_room::WaitingRoom};
+use super::{health::Health, traffic::TrafficChecks, waiting_room::WaitingRoom};
 use crate::{
     check::{Check, Finding},
     key::Predicate,
@@ -31,7 +31,7 @@ pub(super) struct LayerConfig {
     /// Requests that wait in line.
     pub(super) room: Arc<WaitingRoom>,
     pub(super) health: Arc<Health>,
-    pub(super) traffic: Arc<Traffic>,
+    pub(super) traffic: Arc<TrafficChecks>,
 }
 
 /// A list of denied requests.
@@ -54,7 +54,7 @@ impl LayerConfig {
         let limit = gullible
             .next()
             .filter(|_| self.traffic.checks().has(Check::EveryoneTrusted))?;
-        let seen = format!("the rule of limit `{limit}` believes whoever sends a proxy's header");
+        let seen = format!("the rule of limit `{limit}` trusts proxy headers from any peer");
         Some(Finding::new(Check::EveryoneTrusted, seen))
     }
 

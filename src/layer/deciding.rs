@@ -7,17 +7,17 @@ use http::{Extensions, request::Parts};
 use super::{
     additions::ResponseAdditions,
     assessment::Assessment,
+    charged_decisions::ChargedDecisions,
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
+    pending_settlement::{PendingSettlement, QueuedCharges, Start},
     settlement::Settlement,
-    taken::{QueuedCharges, Start, Taken},
-    undecided::Undecided,
-    verdicts::Verdicts,
+    store_wait::StoreWait,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
 use crate::{
-    key::Missing,
+    key::MissingId,
     limit::Limits,
     limiter::{Capacity, Many, One},
     response::Reason,
@@ -31,7 +31,7 @@ struct RequestSpend<'a> {
     charges: &'a [Charge],
     /// The seat of a request that may have to wait in line.
     seat: Option<Seat>,
-    missing: Option<&'a Missing>,
+    missing: Option<&'a MissingId>,
 }
 
 impl LayerConfig {
@@ -73,8 +73,8 @@ impl LayerConfig {
             Ok(None) => return self.conclude_uncharged(request, None),
             Err(missing) => return self.conclude_uncharged(request, Some(&missing)),
         };
-        if self.traffic.looks() {
-            self.look_at_one(request, &id, terms);
+        if self.traffic.inspects() {
+            self.inspect_one(request, &id, terms);
         }
         let limits = self.limiter.in_force();
         let transaction = self.rules.transaction(&id, &terms, true);
@@ -86,7 +86,7 @@ impl LayerConfig {
             return Progress::Decided(Conclusion::Proceed);
         }
         let (charge, decision) = (Charge { id, terms }, spent.decision());
-        let spent = Verdicts::of(slice::from_ref(&charge), &decision);
+        let spent = ChargedDecisions::of(slice::from_ref(&charge), &decision);
         let taken = self.taken(&request.extensions, spent);
         Progress::Decided(self.conclude(request, &limits, spent, taken, None, additions))
     }
@@ -102,14 +102,14 @@ impl LayerConfig {
         if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_ref());
         }
-        self.look(request, &charges);
+        self.inspect(request, &charges);
         self.assess_charges(charges, missing, request, additions)
     }
 
     /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
     #[inline(never)]
-    fn conclude_uncharged(&self, request: &Parts, missing: Option<&Missing>) -> Progress {
-        self.look(request, &[]);
+    fn conclude_uncharged(&self, request: &Parts, missing: Option<&MissingId>) -> Progress {
+        self.inspect(request, &[]);
         Progress::Decided(self.without_charge(request, missing))
     }
 
@@ -118,7 +118,7 @@ impl LayerConfig {
     fn assess_charges(
         self: &Arc<Self>,
         charges: Charges,
-        missing: Option<Missing>,
+        missing: Option<MissingId>,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
@@ -146,15 +146,15 @@ impl LayerConfig {
     }
 
     #[cold]
-    fn look_at_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
+    fn inspect_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
         let id = id.clone();
-        self.look(request, &[Charge { id, terms }]);
+        self.inspect(request, &[Charge { id, terms }]);
     }
 
     #[inline(never)]
-    fn look(&self, request: &Parts, charges: &[Charge]) {
+    fn inspect(&self, request: &Parts, charges: &[Charge]) {
         self.traffic
-            .look(request, &self.limiter, &self.rules, charges);
+            .inspect(request, &self.limiter, &self.rules, charges);
     }
 
     /// Begins a decision for which the backend has to wait.
@@ -163,9 +163,9 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &Parts,
         charges: Charges,
-        missing: Option<Missing>,
+        missing: Option<MissingId>,
     ) -> Progress {
-        let waiting = Undecided::new(self, request, charges, missing);
+        let waiting = StoreWait::new(self, request, charges, missing);
         Progress::Waiting(Box::new(Waiting::ForStore(waiting)))
     }
 
@@ -201,7 +201,7 @@ impl LayerConfig {
             None => return None,
             // Decisions are large, so they are borrowed here and not moved.
             Some(Ok(ref decided)) => {
-                let spent = Verdicts::of(charges, decided);
+                let spent = ChargedDecisions::of(charges, decided);
                 if seat.is_some() {
                     let start = self.start(&request.extensions, spent, seat);
                     return Some(self.proceed(request, limits, spent, start, missing, additions));
@@ -221,9 +221,9 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         limits: &Limits,
-        spent: Verdicts<'_>,
+        spent: ChargedDecisions<'_>,
         start: Start,
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
         additions: &mut ResponseAdditions,
     ) -> Progress {
         match start {
@@ -239,7 +239,7 @@ impl LayerConfig {
     pub(super) fn start(
         self: &Arc<Self>,
         request: &Extensions,
-        spent: Verdicts<'_>,
+        spent: ChargedDecisions<'_>,
         seat: Option<Seat>,
     ) -> Start {
         match spent.delay().zip(seat) {
@@ -253,22 +253,30 @@ impl LayerConfig {
 
     /// Returns the part of a request's charges that is needed later if the request does not have to wait.
     #[inline(always)]
-    pub(super) fn taken(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
+    pub(super) fn taken(
+        self: &Arc<Self>,
+        request: &Extensions,
+        spent: ChargedDecisions<'_>,
+    ) -> PendingSettlement {
         match self.extends(spent) || self.settles {
             true => self.assessed(request, spent),
-            false => Taken::default(),
+            false => PendingSettlement::default(),
         }
     }
 
     #[inline(never)]
-    fn assessed(self: &Arc<Self>, request: &Extensions, spent: Verdicts<'_>) -> Taken {
+    fn assessed(
+        self: &Arc<Self>,
+        request: &Extensions,
+        spent: ChargedDecisions<'_>,
+    ) -> PendingSettlement {
         let allowed = spent.denied.is_none();
         let assessment = Assessment::new(&self.limiter, &self.rules, spent.iter(), allowed);
         let settlement = match self.settles && allowed {
             true => self.settlement(request, &assessment, spent),
             false => None,
         };
-        Taken {
+        PendingSettlement {
             assessment: Some(assessment),
             settlement,
         }
@@ -278,7 +286,7 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &Extensions,
         assessment: &Assessment,
-        spent: Verdicts<'_>,
+        spent: ChargedDecisions<'_>,
     ) -> Option<Box<Settlement>> {
         let open = spent.iter().enumerate();
         let open =

@@ -4,16 +4,14 @@ use tower_layer::Layer;
 
 use super::{
     config::{DenyList, LayerConfig},
-    one_limit::OneLimit,
+    own_limits::OwnLimits,
     service::RateLimit,
-    traffic::Traffic,
+    traffic::TrafficChecks,
     waiting_room::WaitingRoom,
 };
 use crate::{
-    backend::Backend,
     check::Checks,
-    key::{KeyExtractor, Predicate},
-    limit::{Limit, LimitName},
+    key::Predicate,
     limiter::Limiter,
     response::{Grpc, Headers, IntoFormat, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
@@ -27,39 +25,12 @@ use crate::{
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
-    plan: Arc<LayerConfig>,
-    /// The limit that can still get another name, or another backend.
-    one_limit: Option<OneLimit>,
+    pub(super) config: Arc<LayerConfig>,
+    /// The layer's own limits, while others can be added.
+    pub(super) own: Option<OwnLimits>,
 }
 
 impl RateLimitLayer {
-    /// A layer with one limit for each client that `extractor` finds. This layer and its clones keep their buckets in
-    /// memory, and no other layer shares them.
-    ///
-    /// The limit is named `requests`; [`named`](Self::named) changes that. For several limits, limits from files, or
-    /// a limiter that is used elsewhere too, use [`with_limiter`](Self::with_limiter).
-    ///
-    /// ```
-    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
-    ///
-    /// let layer = RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer());
-    /// # let _ = layer;
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the extractor cannot produce ids in the format [`Opaque`](crate::id::IdFormat::Opaque). All extractors of
-    /// this crate can.
-    #[must_use]
-    #[track_caller]
-    pub fn new(limit: Limit, extractor: impl KeyExtractor) -> Self {
-        let one_limit = OneLimit::new(limit, extractor);
-        let mut layer = Self::with_limiter(one_limit.in_memory());
-        layer.add_own(one_limit.rule());
-        layer.one_limit = Some(one_limit);
-        layer
-    }
-
     /// A layer that uses a limiter. It lets everything pass until you add a [`rule`](Self::rule).
     ///
     /// ```
@@ -78,8 +49,8 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
-        let plan = LayerConfig {
-            traffic: Arc::new(Traffic::new(Checks::new())),
+        let config = LayerConfig {
+            traffic: Arc::new(TrafficChecks::new(Checks::new())),
             limiter,
             rules: Rules::default(),
             policies: Vec::new(),
@@ -94,63 +65,15 @@ impl RateLimitLayer {
             health: Arc::default(),
         };
         Self {
-            plan: Arc::new(plan),
-            one_limit: None,
+            config: Arc::new(config),
+            own: None,
         }
-    }
-
-    /// Sets the name of the limit of [`new`](Self::new), which headers, refusals, metrics and the
-    /// [`Assessment`](super::Assessment) show. A [`LimitName`] can also have an id format, a description and a link.
-    ///
-    /// ```
-    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
-    ///
-    /// let layer = RateLimitLayer::new(Limit::per_minute(5), ClientIp::peer()).named("logins");
-    /// # let _ = layer;
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the name is not valid; if the extractor cannot produce ids in its format; or if the layer was created by
-    /// [`with_limiter`](Self::with_limiter), is already [`shared`](Self::shared), or has another rule.
-    #[must_use]
-    #[track_caller]
-    pub fn named(mut self, name: impl Into<LimitName>) -> Self {
-        let one_limit = self.take_one_limit("named").named(name.into());
-        self.decide_by(one_limit.in_memory(), one_limit.rule());
-        self.one_limit = Some(one_limit);
-        self
-    }
-
-    /// Keeps the buckets of the limit of [`new`](Self::new) in a backend, under this name. Layers with the same name
-    /// in the same store share buckets, and should have the same limit.
-    ///
-    /// ```no_run
-    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
-    /// # #[cfg(feature = "redis")] {
-    /// use tollgate::RedisBackend;
-    ///
-    /// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
-    /// let layer = RateLimitLayer::new(Limit::per_minute(5), ClientIp::peer()).shared("logins", redis);
-    /// # let _ = layer; }
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// Like [`named`](Self::named), and if the backend cannot keep the buckets of the limit ([`Backend::admits`]).
-    #[must_use]
-    #[track_caller]
-    pub fn shared(mut self, name: impl Into<LimitName>, backend: impl Backend) -> Self {
-        let one_limit = self.take_one_limit("shared").named(name.into());
-        self.decide_by(one_limit.limiter(backend), one_limit.rule());
-        self
     }
 
     /// The limiter of this layer, for example to [reset](Limiter::reset) a client's bucket.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
-        &self.plan.limiter
+        &self.config.limiter
     }
 
     /// Adds a rule. A request is charged by all rules of a layer or, if one of them denies it, by none.
@@ -163,8 +86,10 @@ impl RateLimitLayer {
     #[must_use]
     #[track_caller]
     pub fn rule(self, rule: Rule) -> Self {
-        self.try_rule(rule)
-            .unwrap_or_else(|error| panic!("{error}"))
+        match self.try_rule(rule) {
+            Ok(layer) => layer,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Adds a rule, or returns why it does not fit.
@@ -173,9 +98,10 @@ impl RateLimitLayer {
     ///
     /// In the cases in which [`rule`](Self::rule) panics.
     pub fn try_rule(mut self, rule: Rule) -> Result<Self, RuleError> {
+        if let Some(own) = &mut self.own {
+            own.rules.push(rule.clone());
+        }
         self.add(rule)?;
-        // Its rules are bound to its limiter from now on.
-        self.one_limit = None;
         Ok(self)
     }
 
@@ -193,7 +119,7 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn skip_if(mut self, skip: impl Predicate) -> Self {
-        self.plan_mut().exempt.push(Arc::new(skip));
+        self.config_mut().exempt.push(Arc::new(skip));
         self
     }
 
@@ -215,7 +141,7 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn deny_if(mut self, list: &str, predicate: impl Predicate) -> Self {
-        self.plan_mut().listed.push(DenyList {
+        self.config_mut().listed.push(DenyList {
             name: list.into(),
             predicate: Arc::new(predicate),
         });
@@ -230,9 +156,9 @@ impl RateLimitLayer {
     #[must_use]
     #[track_caller]
     pub fn checks(mut self, checks: Checks) -> Self {
-        let plan = self.plan_mut();
-        plan.traffic = Arc::new(Traffic::new(checks));
-        if let Some(finding) = plan.refused() {
+        let config = self.config_mut();
+        config.traffic = Arc::new(TrafficChecks::new(checks));
+        if let Some(finding) = config.refused() {
             panic!("{finding}");
         }
         self
@@ -241,14 +167,14 @@ impl RateLimitLayer {
     /// Sets the headers that show how much is left. The default is [`Headers::Draft10`].
     #[must_use]
     pub fn headers(mut self, headers: Headers) -> Self {
-        self.plan_mut().headers = headers;
+        self.config_mut().headers = headers;
         self
     }
 
     /// Sets whether requests get an [`Assessment`](super::Assessment) extension, for handlers. They do by default.
     #[must_use]
     pub fn extensions(mut self, extensions: bool) -> Self {
-        self.plan_mut().request_extension = extensions;
+        self.config_mut().request_extension = extensions;
         self
     }
 
@@ -257,7 +183,7 @@ impl RateLimitLayer {
     /// the outer layers that put theirs into the request.
     #[must_use]
     pub fn response_extension(mut self, response_extension: bool) -> Self {
-        self.plan_mut().response_extension = response_extension;
+        self.config_mut().response_extension = response_extension;
         self
     }
 
@@ -274,13 +200,13 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn respond_with<Kind>(mut self, format: impl IntoFormat<Kind>) -> Self {
-        self.plan_mut().responder.format = Arc::new(format.into_format());
+        self.config_mut().responder.format = Arc::new(format.into_format());
         self
     }
 
     /// Sets which requests are refused with a gRPC status. The default is [`Grpc::Auto`].
     ///
-    /// In each case, [`Ending::status`](crate::rule::Ending::status) of a refusal is the HTTP status for its reason.
+    /// In each case, [`RequestEnd::status`](crate::rule::RequestEnd::status) of a refusal is the HTTP status for its reason.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::Grpc};
@@ -291,7 +217,7 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn grpc(mut self, grpc: Grpc) -> Self {
-        self.plan_mut().responder.grpc = grpc;
+        self.config_mut().responder.grpc = grpc;
         self
     }
 
@@ -299,11 +225,11 @@ impl RateLimitLayer {
     /// do not return together. There is no jitter by default.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
-        self.plan_mut().responder.jitter = jitter;
+        self.config_mut().responder.jitter = jitter;
         self
     }
 
-    /// Sets how many requests can wait in line at once, on limits with [`max_wait`](Limit::max_wait). The default is
+    /// Sets how many requests can wait in line at once, on limits with [`max_wait`](crate::Limit::max_wait). The default is
     /// 10,000. Further requests are decided as with [`no_wait`](Rule::no_wait): they are refused if they would have to
     /// wait. With 0, no request waits. Requests that a store is deciding count too, if they may have to wait.
     ///
@@ -311,52 +237,26 @@ impl RateLimitLayer {
     /// docs](crate::layer) describe what a waiting request holds.
     #[must_use]
     pub fn max_waiting(mut self, max_waiting: usize) -> Self {
-        self.plan_mut().room = Arc::new(WaitingRoom::new(max_waiting));
+        self.config_mut().room = Arc::new(WaitingRoom::new(max_waiting));
         self
     }
 
-    #[track_caller]
-    fn take_one_limit(&mut self, method: &str) -> OneLimit {
-        self.one_limit.take().unwrap_or_else(|| {
-            panic!(
-                "`{method}` is for the limit of `RateLimitLayer::new`: call it directly after that, before `rule` and \
-                 at most one `shared`; the limits of `with_limiter` have their names already"
-            )
-        })
-    }
-
-    /// Decides by another limiter, with its one rule.
-    #[track_caller]
-    fn decide_by(&mut self, limiter: Limiter, rule: Rule) {
-        let plan = self.plan_mut();
-        plan.limiter = limiter;
-        plan.rules = Rules::default();
-        plan.policies = Vec::new();
-        plan.health = Arc::default();
-        self.add_own(rule);
-    }
-
-    #[track_caller]
-    fn add_own(&mut self, rule: Rule) {
-        if let Err(error) = self.add(rule) {
-            panic!("{error}");
-        }
-    }
-
-    fn add(&mut self, rule: Rule) -> Result<(), RuleError> {
-        let plan = self.plan_mut();
-        plan.rules.push(rule, &plan.limiter)?;
-        plan.policies
-            .resize_with(plan.rules.targets(), Policy::default);
-        plan.settles = plan.rules.wait_for_endings();
+    pub(super) fn add(&mut self, rule: Rule) -> Result<(), RuleError> {
+        let config = self.config_mut();
+        config.rules.push(rule, &config.limiter)?;
+        config
+            .policies
+            .resize_with(config.rules.targets(), Policy::default);
+        config.settles = config.rules.wait_for_endings();
         // A clone's counters are for other rules.
-        plan.traffic = Arc::new(Traffic::new(plan.traffic.checks()));
-        plan.refused()
+        config.traffic = Arc::new(TrafficChecks::new(config.traffic.checks()));
+        config
+            .refused()
             .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))
     }
 
-    fn plan_mut(&mut self) -> &mut LayerConfig {
-        Arc::make_mut(&mut self.plan)
+    pub(super) fn config_mut(&mut self) -> &mut LayerConfig {
+        Arc::make_mut(&mut self.config)
     }
 }
 
@@ -364,12 +264,12 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
-        if self.plan.rules.is_empty() && self.plan.listed.is_empty() {
-            self.plan.health.idle();
+        if self.config.rules.is_empty() && self.config.listed.is_empty() {
+            self.config.health.idle();
         }
-        if let Some(finding) = self.plan.mistake() {
-            self.plan.traffic.tell(&finding);
+        if let Some(finding) = self.config.mistake() {
+            self.config.traffic.report(&finding);
         }
-        RateLimit::new(inner, Arc::clone(&self.plan))
+        RateLimit::new(inner, Arc::clone(&self.config))
     }
 }

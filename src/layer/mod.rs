@@ -72,6 +72,7 @@
 mod additions;
 mod assessment;
 mod body;
+mod charged_decisions;
 mod conclusion;
 mod config;
 mod deciding;
@@ -79,16 +80,15 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod one_limit;
+mod own_limits;
+mod pending_settlement;
 mod queued_request;
 mod queueing;
 mod request_charges;
 mod service;
 mod settlement;
-mod taken;
+mod store_wait;
 mod traffic;
-mod undecided;
-mod verdicts;
 mod waiting;
 mod waiting_room;
 

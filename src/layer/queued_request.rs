@@ -2,7 +2,7 @@ use std::task::{Context, Poll, ready};
 
 use super::{
     additions::ResponseAdditions,
-    taken::{QueuedCharges, Sleep},
+    pending_settlement::{QueuedCharges, Sleep},
 };
 
 /// A request that waits for its turn.

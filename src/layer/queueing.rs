@@ -6,16 +6,16 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
+    charged_decisions::ChargedDecisions,
     config::LayerConfig,
+    pending_settlement::{PendingSettlement, QueuedCharges},
     queued_request::QueuedRequest,
-    taken::{QueuedCharges, Taken},
-    verdicts::Verdicts,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
 use crate::{
     decision::{BatchDecision, Decision},
-    key::Missing,
+    key::MissingId,
     limit::Limits,
     rule::Charge,
 };
@@ -29,7 +29,7 @@ impl LayerConfig {
         &self,
         limits: &Limits,
         charges: &[Charge],
-        missing: Option<&Missing>,
+        missing: Option<&MissingId>,
     ) -> Option<Seat> {
         match limits.has_lines() && missing.is_none() {
             true => self.seat_in_line(limits, charges),
@@ -50,11 +50,11 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         limits: &Limits,
-        spent: Verdicts<'_>,
+        spent: ChargedDecisions<'_>,
         mut queued: QueuedCharges,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let taken = Taken {
+        let taken = PendingSettlement {
             assessment: queued.assessment.clone(),
             settlement: queued.settlement.take(),
         };
@@ -62,7 +62,7 @@ impl LayerConfig {
         let later = |decision: &Decision| decision.later(queued.delay);
         let decisions = spent.decisions.iter().map(later);
         decisions.for_each(|decision| at_its_turn.push(decision));
-        let spent = Verdicts::of(spent.charges, &at_its_turn);
+        let spent = ChargedDecisions::of(spent.charges, &at_its_turn);
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();
         let line = QueuedRequest {

@@ -20,12 +20,12 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
-    plan: Arc<LayerConfig>,
+    config: Arc<LayerConfig>,
 }
 
 impl<S> RateLimit<S> {
-    pub(super) fn new(inner: S, plan: Arc<LayerConfig>) -> Self {
-        Self { inner, plan }
+    pub(super) fn new(inner: S, config: Arc<LayerConfig>) -> Self {
+        Self { inner, config }
     }
 
     /// The service that is wrapped.
@@ -60,7 +60,7 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
         let mut additions = ResponseAdditions::default();
-        match self.plan.assess(&mut parts, &mut additions) {
+        match self.config.assess(&mut parts, &mut additions) {
             Progress::Decided(Conclusion::Proceed) => {
                 let future = self.inner.call(Request::from_parts(parts, body));
                 ResponseFuture::inner(future, additions)

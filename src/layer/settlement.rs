@@ -14,14 +14,14 @@ use super::{
 };
 use crate::{
     limiter::LimiterError,
-    rule::{Ending, EndingKind},
+    rule::{EndingKind, RequestEnd},
     task::{Closing, detach},
 };
 
 /// The open charges of a request. If it is dropped, the request counts as abandoned.
 #[derive(Debug)]
 pub(super) struct Settlement {
-    plan: Arc<LayerConfig>,
+    config: Arc<LayerConfig>,
     assessment: Assessment,
     request: Extensions,
     open: SmallVec<[OpenCharge; 2]>,
@@ -44,7 +44,7 @@ impl Settlement {
     /// Creates the settlement for the charges that depend on the outcome, by their indices in the assessment and their
     /// rules, if there are any.
     pub(super) fn new(
-        plan: &Arc<LayerConfig>,
+        config: &Arc<LayerConfig>,
         assessment: &Assessment,
         request: &Extensions,
         open: impl Iterator<Item = (usize, usize)>,
@@ -53,7 +53,7 @@ impl Settlement {
             .map(|(place, rule)| OpenCharge { place, rule })
             .collect();
         (!open.is_empty()).then(|| Self {
-            plan: Arc::clone(plan),
+            config: Arc::clone(config),
             assessment: assessment.clone(),
             request: request.clone(),
             open,
@@ -84,9 +84,9 @@ impl Settlement {
     pub(super) fn close(&mut self, outcome: EndingKind<'_>, is_end: bool) -> Option<Closing> {
         // One after the other, so that a panic in one closure does not affect the others.
         while let Some(OpenCharge { place, rule }) = self.next(is_end) {
-            let ending = Ending::new(&self.request, outcome);
+            let ending = RequestEnd::new(&self.request, outcome);
             let assessed = self.assessment.own(place);
-            let Some(cost) = self.plan.rules.due(rule, assessed.cost, &ending) else {
+            let Some(cost) = self.config.rules.due(rule, assessed.cost, &ending) else {
                 continue;
             };
             match assessed.try_settle(cost) {
@@ -112,7 +112,7 @@ impl Settlement {
 
     /// Takes out the next charge that is due.
     fn next(&mut self, is_end: bool) -> Option<OpenCharge> {
-        let is_due = |open: &OpenCharge| is_end || !self.plan.rules.is_by_end(open.rule);
+        let is_due = |open: &OpenCharge| is_end || !self.config.rules.is_by_end(open.rule);
         let next = self.open.iter().position(is_due)?;
         Some(self.open.remove(next))
     }

@@ -31,7 +31,7 @@ const FORWARDING: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 /// The observations of a layer.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(super) struct TrafficChecks {
     reporter: Arc<Reporter>,
     seen: AtomicU32,
     sample: Mutex<TrafficSample>,
@@ -58,7 +58,7 @@ struct SeenIds {
     several: bool,
 }
 
-impl Traffic {
+impl TrafficChecks {
     pub(super) fn new(checks: Checks) -> Self {
         let looks = [
             Check::ForwardingHeaderIgnored,
@@ -81,33 +81,33 @@ impl Traffic {
     }
 
     /// Reports a mistake that is known at startup.
-    pub(super) fn tell(&self, finding: &Finding) {
-        self.reporter.tell(finding);
+    pub(super) fn report(&self, finding: &Finding) {
+        self.reporter.report(finding);
     }
 
     /// Examines a request and its charges, as long as checks are open.
     #[inline]
-    pub(super) fn look(
+    pub(super) fn inspect(
         &self,
         request: &Parts,
         limiter: &Limiter,
         rules: &Rules,
         charges: &[Charge],
     ) {
-        if self.looks() {
+        if self.inspects() {
             limiter.note_request(&self.reporter);
-            self.look_closely(request, rules, charges);
+            self.inspect_closely(request, rules, charges);
         }
     }
 
     #[inline]
-    pub(super) fn looks(&self) -> bool {
+    pub(super) fn inspects(&self) -> bool {
         self.seen.load(Ordering::Relaxed) < REQUESTS
     }
 
     /// Examines a request, unless another thread is examining one. No request waits for this.
     #[cold]
-    fn look_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
+    fn inspect_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
         let mut sample = match self.sample.try_lock() {
             Ok(sample) => sample,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -118,9 +118,9 @@ impl Traffic {
             .iter()
             .filter(|charge| charge.id.as_found().as_str() != Id::MISSING)
         {
-            self.look_at_headers(request, rules, charge);
+            self.inspect_headers(request, rules, charge);
             if let Some(finding) = sample.add(request, rules, charge) {
-                self.reporter.tell(&finding);
+                self.reporter.report(&finding);
             }
         }
         if self.reporter.wants(Check::RuleUnmet) {
@@ -129,14 +129,14 @@ impl Traffic {
         if seen == REQUESTS {
             let findings = [sample.without_repetition(), sample.without_request(rules)];
             for finding in findings.iter().flatten() {
-                self.reporter.tell(finding);
+                self.reporter.report(finding);
             }
             *sample = TrafficSample::default();
         }
         self.seen.store(seen, Ordering::Relaxed);
     }
 
-    fn look_at_headers(&self, request: &Parts, rules: &Rules, charge: &Charge) {
+    fn inspect_headers(&self, request: &Parts, rules: &Rules, charge: &Charge) {
         const CHECK: Check = Check::ForwardingHeaderIgnored;
         if !self.reporter.wants(CHECK) || rules.id_source(charge) != IdSource::Peer {
             return;
@@ -147,35 +147,35 @@ impl Traffic {
             let seen = format!(
                 "a request has `{header}`, but limit `{limit}` counts by the peer's address"
             );
-            self.reporter.tell(&Finding::new(CHECK, seen));
+            self.reporter.report(&Finding::new(CHECK, seen));
         }
     }
 
     /// Reports a refused request if it is a browser's preflight request.
     #[inline]
-    pub(super) fn look_at_refused(&self, request: &Parts) {
+    pub(super) fn inspect_refused(&self, request: &Parts) {
         if request.method == Method::OPTIONS {
-            self.look_at_preflight(request);
+            self.inspect_preflight(request);
         }
     }
 
     #[cold]
-    fn look_at_preflight(&self, request: &Parts) {
+    fn inspect_preflight(&self, request: &Parts) {
         const CHECK: Check = Check::PreflightRefused;
         const FIELDS: [HeaderName; 2] = [header::ORIGIN, header::ACCESS_CONTROL_REQUEST_METHOD];
         if self.reporter.wants(CHECK)
             && FIELDS.iter().all(|name| request.headers.contains_key(name))
         {
             let seen = "a CORS preflight request was refused";
-            self.reporter.tell(&Finding::new(CHECK, seen));
+            self.reporter.report(&Finding::new(CHECK, seen));
         }
     }
 
     /// Reports a charge that an outer layer has already made.
     #[inline]
-    pub(super) fn look_at_outer(&self, outer: &Assessment, ours: &Assessment) {
+    pub(super) fn inspect_outer(&self, outer: &Assessment, ours: &Assessment) {
         const CHECK: Check = Check::ChargedTwice;
-        if !self.looks() || !self.reporter.wants(CHECK) {
+        if !self.inspects() || !self.reporter.wants(CHECK) {
             return;
         }
         let twice = ours.iter().filter(|ours| ours.charged() > 0);
@@ -186,7 +186,7 @@ impl Traffic {
         let twice = twice.next();
         if let Some(twice) = twice {
             let seen = format!("one request met limit `{}` in two layers", twice.limit);
-            self.reporter.tell(&Finding::new(CHECK, seen));
+            self.reporter.report(&Finding::new(CHECK, seen));
         }
     }
 }
@@ -210,7 +210,7 @@ impl TrafficSample {
         let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;
         if one && id_source != IdSource::OneForAll {
             let seen = format!(
-                "{REQUESTS_OF_ONE} requests, by {AGENTS} agents and more, have one id for limit `{limit}`"
+                "{REQUESTS_OF_ONE} requests from at least {AGENTS} user agents share one id for limit `{limit}`"
             );
             return Some(Finding::new(Check::OneId, seen));
         }
@@ -223,9 +223,7 @@ impl TrafficSample {
     /// Returns the finding about a rule that has never applied.
     fn without_request(&self, rules: &Rules) -> Option<Finding> {
         let limit = rules.limit_unmet(&self.met)?;
-        let seen = format!(
-            "{REQUESTS} requests have come, and a rule of limit `{limit}` is for none of them"
-        );
+        let seen = format!("a rule of limit `{limit}` matched none of {REQUESTS} requests");
         Some(Finding::new(Check::RuleUnmet, seen))
     }
 
@@ -234,7 +232,7 @@ impl TrafficSample {
         let mut ids = self.ids.iter();
         let ids = ids.find(|ids| !ids.repeated && ids.requests >= REQUESTS / 2)?;
         let (requests, limit) = (ids.requests, ids.limit.as_deref()?);
-        let seen = format!("{requests} requests have as many ids for limit `{limit}`");
+        let seen = format!("each of {requests} requests had a different id for limit `{limit}`");
         Some(Finding::new(Check::IdPerRequest, seen))
     }
 }

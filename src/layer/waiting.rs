@@ -4,10 +4,10 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
+    charged_decisions::ChargedDecisions,
     conclusion::Conclusion,
     queued_request::QueuedRequest,
-    undecided::{DecidedCharges, Undecided},
-    verdicts::Verdicts,
+    store_wait::{DecidedCharges, StoreWait},
 };
 
 /// The progress of a request.
@@ -18,7 +18,7 @@ pub(super) enum Progress {
 
 /// The reason for which a request waits.
 pub(super) enum Waiting {
-    ForStore(Undecided),
+    ForStore(StoreWait),
     InLine(QueuedRequest),
 }
 
@@ -47,7 +47,7 @@ impl Waiting {
     }
 }
 
-impl Undecided {
+impl StoreWait {
     /// Continues with a request that the store has decided.
     fn proceed(
         &self,
@@ -55,15 +55,15 @@ impl Undecided {
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let (plan, missing) = (&self.plan, self.missing.as_ref());
+        let (config, missing) = (&self.config, self.missing.as_ref());
         let DecidedCharges { charges, spent } = decided;
         match spent {
             Ok((batch, start)) => {
-                let spent = Verdicts::of(&charges, &batch);
-                plan.proceed(request, &self.limits, spent, start, missing, additions)
+                let spent = ChargedDecisions::of(&charges, &batch);
+                config.proceed(request, &self.limits, spent, start, missing, additions)
             }
             Err(error) => {
-                Progress::Decided(plan.fail(request, &self.limits, &charges, &error, missing))
+                Progress::Decided(config.fail(request, &self.limits, &charges, &error, missing))
             }
         }
     }

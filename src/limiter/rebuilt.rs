@@ -38,7 +38,7 @@ impl Drop for RebuildDetector {
             REBUILT.store(0, Ordering::Relaxed);
         } else if REBUILT.fetch_add(1, Ordering::Relaxed) + 1 == LIMITERS {
             let seen = format!("{LIMITERS} limiters in a row have been dropped after one request");
-            reporter.tell(&Finding::new(Check::LayerRebuilt, seen));
+            reporter.report(&Finding::new(Check::LayerRebuilt, seen));
         }
     }
 }

@@ -3,7 +3,7 @@ use std::{fmt, path::PathBuf};
 use thiserror::Error;
 
 use super::limiter_error::LimiterError;
-use crate::{backend::NotAdmitted, id::IdFormat, limit::LimitName};
+use crate::{backend::UnsupportedLimit, id::IdFormat, limit::LimitName};
 
 /// The error for new limits that were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
 #[derive(Debug, Error)]
@@ -60,7 +60,7 @@ pub enum ReloadError {
         /// The id of the override, if it is one.
         id: Option<String>,
         /// The reason.
-        source: NotAdmitted,
+        source: UnsupportedLimit,
     },
 }
 

@@ -133,7 +133,7 @@ impl fmt::Display for Denial<'_> {
 /// example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Excess<'a> {
+pub struct CostExceeded<'a> {
     /// The limit's name.
     pub limit: &'a str,
     /// The cost of the request.
@@ -146,7 +146,7 @@ pub struct Excess<'a> {
     pub docs: Option<&'a str>,
 }
 
-impl<'a> Excess<'a> {
+impl<'a> CostExceeded<'a> {
     pub(crate) fn new(limits: &'a Limits, limit: &'a str, cost: u32, most: u32) -> Self {
         let name = limits.get(limit).map(|named| &named.name);
         Self {
@@ -169,7 +169,7 @@ impl<'a> Excess<'a> {
     }
 }
 
-impl fmt::Display for Excess<'_> {
+impl fmt::Display for CostExceeded<'_> {
     /// Writes `too many new orders at once: the request costs 400, and at most 300 can pass`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = self.description.unwrap_or(self.limit);

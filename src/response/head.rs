@@ -9,6 +9,7 @@ use super::{
     headers::{Fields, draft10},
     refusal::{Reason, Refusal},
     refusal_body::RefusalBody,
+    retry_after,
 };
 
 /// The names of the fields that most refusals have, in their order.
@@ -46,7 +47,7 @@ pub(super) fn with_body(
                 }
             };
             set(body.content_type);
-            set(decimal(secs));
+            set(retry_after::value(secs));
             set(NO_STORE);
             set(fields.policy);
             set(fields.state);
@@ -80,7 +81,7 @@ pub(super) fn complete(
     if let Some(secs) = refusal.retry_after_secs() {
         headers
             .entry(header::RETRY_AFTER)
-            .or_insert_with(|| decimal(secs));
+            .or_insert_with(|| retry_after::value(secs));
     }
     if convention == Convention::Http {
         if let Reason::NoId(missing) = &refusal.reason
@@ -103,10 +104,4 @@ pub(super) fn complete(
 /// A link to where clients can read about a limit.
 fn help(docs: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("<{docs}>;rel=\"help\"")).ok()
-}
-
-/// A number, in one allocation of its size.
-fn decimal(number: u64) -> HeaderValue {
-    let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
-    digits.expect("digits are ASCII")
 }

@@ -27,12 +27,12 @@ mod refusal;
 mod refusal_body;
 mod registry;
 mod responder;
-mod seconds;
+mod retry_after;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
-    denial::{Denial, Excess},
+    denial::{CostExceeded, Denial},
     format::{AsItIs, IntoFormat, ResponseFormat},
     grpc::Grpc,
     headers::Headers,

@@ -3,11 +3,11 @@ use std::{fmt, time::Duration};
 use http::{StatusCode, request::Parts};
 
 use super::{
-    denial::{Denial, Excess},
+    denial::{CostExceeded, Denial},
     message::Message,
-    seconds::ceil_secs,
+    retry_after,
 };
-use crate::{decision::Decision, key::Missing, limit::Limits, limiter::LimiterError};
+use crate::{decision::Decision, key::MissingId, limit::Limits, limiter::LimiterError};
 
 /// A refused request: everything that a [`ResponseFormat`](super::ResponseFormat) can show.
 #[derive(Clone)]
@@ -33,14 +33,14 @@ pub enum Reason<'a> {
     /// The client is [blocked](crate::Limit::BLOCKED).
     Blocked(Denial<'a>),
     /// The cost is higher than the limit can ever admit.
-    TooCostly(Excess<'a>),
+    TooCostly(CostExceeded<'a>),
     /// The client is on a deny list.
     Listed {
         /// The list's name.
         list: &'a str,
     },
     /// The request should have an id, but has none.
-    NoId(&'a Missing),
+    NoId(&'a MissingId),
     /// The store does not answer.
     Unavailable,
     /// The rules do not fit the limits, which is logged.
@@ -115,7 +115,7 @@ impl<'a> Refusal<'a> {
     /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
-        self.wait.map(|wait| ceil_secs(wait).max(1))
+        self.wait.map(retry_after::seconds)
     }
 
     /// The denial by the strictest limit, if a limit is the reason.
@@ -162,7 +162,7 @@ impl<'a> Refusal<'a> {
                         message.words(itoa::Buffer::new().format(secs));
                         message.words(" s");
                     }
-                    None => message.words(": no more can pass"),
+                    None => message.words(": this limit admits no more requests"),
                 }
             }
             Reason::Blocked(denial) => denial.write(message),
@@ -195,7 +195,7 @@ impl<'a> Reason<'a> {
         }
         let never = wait == Decision::NEVER;
         match never.then(|| denial.exceeded()).flatten() {
-            Some(most) => Self::TooCostly(Excess::of(&denial, most)),
+            Some(most) => Self::TooCostly(CostExceeded::of(&denial, most)),
             None => Self::OverLimit(denial),
         }
     }
@@ -206,7 +206,7 @@ impl<'a> Reason<'a> {
             LimiterError::Backend(_) => Self::Unavailable,
             LimiterError::CostAboveBurst {
                 limit, cost, burst, ..
-            } => Self::TooCostly(Excess::new(limits, limit, *cost, *burst)),
+            } => Self::TooCostly(CostExceeded::new(limits, limit, *cost, *burst)),
             _ => Self::Misconfigured,
         }
     }

@@ -16,7 +16,7 @@ use super::{
     problem::{self, Problem},
     refusal::{Reason, Refusal},
 };
-use crate::{key::Missing, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
+use crate::{key::MissingId, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
 
 /// Builds a layer's responses.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Responder {
     }
 
     /// Builds the response to a request without a required id.
-    pub(crate) fn missing(&self, request: &Parts, missing: &Missing) -> Response<Bytes> {
+    pub(crate) fn missing(&self, request: &Parts, missing: &MissingId) -> Response<Bytes> {
         self.refused(request, Reason::NoId(missing))
     }
 

@@ -14,7 +14,7 @@ use crate::{
     clock::ManualClock,
     decision::Decision,
     id::Id,
-    key::Missing,
+    key::MissingId,
     limit::{Limit, LimitName, Limits},
     limiter::{Limiter, LimiterError},
     transaction::Transaction,
@@ -88,7 +88,10 @@ fn all(responder: &Responder, parts: &Parts) -> [Response<Bytes>; 8] {
     };
     let limits = limits(hourly());
     let backend = crate::backend::BackendError::unavailable("away");
-    let missing = [Missing::client("send a token"), Missing::server("secret")];
+    let missing = [
+        MissingId::client("send a token"),
+        MissingId::server("secret"),
+    ];
     [
         denied(responder, hourly(), "alice", 1, parts),
         denied(responder, hourly(), "blocked", 1, parts),

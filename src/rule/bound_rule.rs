@@ -21,7 +21,7 @@ pub(super) struct BoundRule {
 
 /// A limit that a rule can charge.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct BoundLimit {
     pub(super) limit: Arc<str>,
     /// The id format of the limit, which no reload changes.
     pub(super) format: IdFormat,

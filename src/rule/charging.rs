@@ -12,7 +12,7 @@ use crate::transaction::Mode;
 /// ([`failed`](Self::failed)), or [abandoned](Self::is_abandoned), because the client disconnected before there was a
 /// response or the service panicked.
 #[derive(Clone, Copy, Debug)]
-pub struct Ending<'a> {
+pub struct RequestEnd<'a> {
     request: &'a Extensions,
     outcome: EndingKind<'a>,
 }
@@ -30,7 +30,7 @@ pub(crate) enum EndingKind<'a> {
     Abandoned,
 }
 
-impl<'a> Ending<'a> {
+impl<'a> RequestEnd<'a> {
     pub(crate) const fn new(request: &'a Extensions, outcome: EndingKind<'a>) -> Self {
         Self { request, outcome }
     }
@@ -99,8 +99,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-type Judge = dyn Fn(&Ending<'_>) -> bool + Send + Sync;
-type Price = dyn Fn(&Ending<'_>) -> Option<u32> + Send + Sync;
+type Judge = dyn Fn(&RequestEnd<'_>) -> bool + Send + Sync;
+type Price = dyn Fn(&RequestEnd<'_>) -> Option<u32> + Send + Sync;
 
 /// The time at which a rule charges.
 #[derive(Clone, Default)]
@@ -147,7 +147,7 @@ impl Charging {
     }
 
     /// Returns the final cost, if it differs from the initial one.
-    pub(super) fn due(&self, cost: u32, ending: &Ending<'_>) -> Option<u32> {
+    pub(super) fn due(&self, cost: u32, ending: &RequestEnd<'_>) -> Option<u32> {
         match self {
             Self::Before => None,
             Self::After(judge) => judge(ending).then_some(cost),

@@ -8,7 +8,7 @@ use super::{
     Cost, OnMissing, Rule,
     source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
-use crate::{id::Id, key::Missing, limiter::RuleRequirement};
+use crate::{id::Id, key::MissingId, limiter::RuleRequirement};
 
 impl Rule {
     /// Returns the limits that the rule can charge, its own first.
@@ -63,7 +63,7 @@ impl Rule {
     /// Logs a mistake of the server before the next extractor or rule is tried. A missing id is not a mistake.
     pub(super) fn fall_back(&self, no_id: &NoId) {
         if let NoId::Wrong(missing) = no_id {
-            self.log_once(missing, "are counted as `or_else` says");
+            self.log_once(missing, "fall back to the next extractor");
         }
     }
 
@@ -96,7 +96,7 @@ impl Rule {
         }
     }
 
-    fn log_once(&self, missing: &Missing, consequence: &str) {
+    fn log_once(&self, missing: &MissingId, consequence: &str) {
         if missing.is_servers_fault() && !self.logged.swap(true, Ordering::Relaxed) {
             let (limit, reason) = (&*self.limit, missing.reason());
             tracing::error!(

@@ -45,7 +45,7 @@ pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
     };
     if let Some(path) = paths.iter().find(is_route) {
         panic!(
-            "`{path}` is no path: end it with `/*` for all that lies below, or put the layer on the route by \
+            "`{path}` is a route pattern: end it with `/*` for all that lies below, or put the layer on the route by \
              `route_layer`"
         );
     }

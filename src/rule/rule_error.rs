@@ -1,15 +1,27 @@
 use thiserror::Error;
 
-use crate::{check::Finding, id::IdFormat, limiter::LimiterError, transaction::Mode};
+use crate::{
+    check::Finding, id::IdFormat, limit::LimitsError, limiter::LimiterError, transaction::Mode,
+};
 
 /// The error for a rule that does not fit the limits or the other rules of its layer. Returned by
-/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule).
+/// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule) and
+/// [`try_limit`](crate::RateLimitLayer::try_limit).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// The limit is unknown, or the cost is above its burst.
     #[error(transparent)]
     Limiter(LimiterError),
+    /// A limit of the layer itself is not valid, or has the name of another one.
+    #[error(transparent)]
+    Limits(LimitsError),
+    /// The layer has no limits of its own to add one to.
+    #[error(
+        "`limit` is for layers of `RateLimitLayer::new`, before `shared`: otherwise, add the limit to the limiter's \
+         `Limits`, and a `rule` to the layer"
+    )]
+    NotOwnLimits,
     /// The extractor cannot produce ids in the limit's format.
     #[error(
         "limit `{limit}` has ids in the format {format}, which the rule's extractor cannot produce: use \

@@ -8,8 +8,8 @@ use http::request::Parts;
 use smallvec::SmallVec;
 
 use super::{
-    Ending, Rule,
-    bound_rule::{BoundRule, Target},
+    RequestEnd, Rule,
+    bound_rule::{BoundLimit, BoundRule},
     charge::{Charge, ChargeTerms, JointPolicy},
     rule_error::RuleError,
     source::ClientId,
@@ -32,7 +32,7 @@ pub(crate) struct Rules {
     bound: Vec<BoundRule>,
     /// All rules belong to chains. Most chains have one rule.
     chains: Vec<Chain>,
-    targets: Vec<Target>,
+    targets: Vec<BoundLimit>,
     /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
 }
@@ -113,7 +113,7 @@ impl Rules {
         rule: &Rule,
         limit: &Arc<str>,
         limiter: &Limiter,
-    ) -> Result<Target, RuleError> {
+    ) -> Result<BoundLimit, RuleError> {
         let limits = limiter.limits();
         let fits = rule.claim(limit, rule.fixed_cost()).check(&limits);
         fits.map_err(RuleError::Limiter)?;
@@ -141,7 +141,7 @@ impl Rules {
         let sum = most.fold(rule.fixed_cost(), u32::saturating_add);
         let claim = limiter.claim(rule.claim(limit, sum));
         let key = named.map_or(LimitKey::Name(limit), |named| named.name.key());
-        Ok(Target {
+        Ok(BoundLimit {
             limit: Arc::clone(limit),
             format,
             seed: LimitSeed::of(key),
@@ -253,7 +253,7 @@ impl Rules {
     }
 
     /// Returns the final cost of a rule, if it differs from the initial one.
-    pub(crate) fn due(&self, rule: usize, cost: u32, ending: &Ending<'_>) -> Option<u32> {
+    pub(crate) fn due(&self, rule: usize, cost: u32, ending: &RequestEnd<'_>) -> Option<u32> {
         self.rule(rule).charging.due(cost, ending)
     }
 

@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use crate::{
     id::{Id, IdFormat},
-    key::{Description, Extracted, IdSource, KeyExtractor, Missing},
+    key::{Extracted, IdProperties, IdSource, KeyExtractor, MissingId},
 };
 
 /// The extractors of a rule, in order.
@@ -15,7 +15,7 @@ pub(super) struct Sources(Arc<[RuleExtractor]>);
 
 struct RuleExtractor {
     extractor: Arc<dyn KeyExtractor>,
-    description: Description,
+    description: IdProperties,
 }
 
 /// The id whose bucket a request meets.
@@ -69,9 +69,9 @@ pub(super) enum NoId {
     /// The rule does not apply.
     Skip,
     /// The id is absent.
-    Absent(Missing),
+    Absent(MissingId),
     /// The id is not in the limit's format.
-    Wrong(Missing),
+    Wrong(MissingId),
 }
 
 /// The target and the extractor for which an id was found.
@@ -89,7 +89,7 @@ pub(super) struct WithoutId {
 
 /// The reason why a request without an id is refused, and the limits that refuse it.
 pub(super) struct Unknown {
-    pub(super) missing: Missing,
+    pub(super) missing: MissingId,
     pub(super) targets: Range<usize>,
 }
 

@@ -123,9 +123,11 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Returns whether the member can wait in line. Only one that votes and is charged can.
+    /// Returns whether the member can wait in line, on a limit with [`max_wait`](crate::Limit::max_wait). Only one that
+    /// votes and is charged can. One that cannot may be denied where another passes.
     #[inline(always)]
-    pub(crate) const fn joins_line(&self) -> bool {
+    #[must_use]
+    pub const fn joins_line(&self) -> bool {
         matches!(self.mode, Mode::CheckAndSpend) && !self.no_wait
     }
 

@@ -9,7 +9,7 @@ mod keys;
 mod layer;
 mod leases;
 mod limit_names;
-mod one_limit;
+mod own_limits;
 mod pace;
 mod peers;
 mod proxies;

@@ -6,7 +6,7 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::{Id, IdFormat},
-    key::{Description, Everyone, Extracted, HeaderId, KeyExtractor, KeyExtractorExt},
+    key::{Everyone, Extracted, HeaderId, IdProperties, KeyExtractor, KeyExtractorExt},
     layer::Assessment,
     limit::LimitName,
     response::{PlainText, Problem, Refusal, Registry},
@@ -83,8 +83,8 @@ impl KeyExtractor for OwnKey {
         key.map(|key| Id::from(key).secret()).into()
     }
 
-    fn describe(&self) -> Description {
-        Description::default().secret()
+    fn describe(&self) -> IdProperties {
+        IdProperties::default().secret()
     }
 }
 

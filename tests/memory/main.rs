@@ -7,6 +7,7 @@ mod auto_traits;
 mod backends;
 mod bounds;
 mod concurrency;
+mod custom_wrapper;
 mod deny_cache;
 mod docs;
 mod extremes;

@@ -70,7 +70,7 @@ async fn rule_that_no_request_meets_is_told_once() {
         send(&layer, at(path)).await;
     }
     assert_eq!(told(&log, Check::RuleUnmet), 1, "{log:?}");
-    let seen = "10000 requests have come, and a rule of limit `others` is for none of them";
+    let seen = "a rule of limit `others` matched none of 10000 requests";
     assert_eq!(log.count(seen), 1);
 }
 
@@ -370,7 +370,7 @@ fn trust_in_everyone_is_told_once_or_refused() {
 }
 
 #[test]
-#[should_panic(expected = "everyone-trusted: the rule of limit `requests` believes")]
+#[should_panic(expected = "everyone-trusted: the rule of limit `requests` trusts proxy headers")]
 fn strict_checks_after_the_rule_panic() {
     let gullible = Rule::new("requests", ClientIp::behind(Proxies::registry()));
     let _ = by(gullible).checks(Checks::new().strict());

@@ -1,14 +1,9 @@
-//! What is looked for in a Redis server and in a client: told once, refused if strict, silent in ordinary use.
+//! What is looked for in a Redis server: told once, refused if strict, silent in ordinary use.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use std::{net::SocketAddr, time::Duration};
 
-use fred::{
-    clients::Client,
-    interfaces::ClientLike,
-    types::config::{Config, ConnectionConfig, ReconnectPolicy},
-};
 use tokio::{
     io::{self, AsyncReadExt, AsyncWriteExt},
     net::{
@@ -18,7 +13,7 @@ use tokio::{
 };
 use tollgate::{
     RedisBackend,
-    backend::redis::{ConnectionSource, RedisError},
+    backend::redis::RedisError,
     check::{Check, Checks},
 };
 
@@ -27,22 +22,17 @@ use crate::{redis_support::Server, support::Log};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A backend that has been connected, and whose servers have been looked at.
-async fn connect(
-    source: impl Into<ConnectionSource>,
-    checks: Checks,
-) -> Result<RedisBackend, RedisError> {
-    let backend = RedisBackend::builder(source)
-        .timeout(PATIENCE)
-        .checks(checks);
+async fn connect(url: impl Into<String>, checks: Checks) -> Result<RedisBackend, RedisError> {
+    let backend = RedisBackend::builder(url).timeout(PATIENCE).checks(checks);
     let backend = backend.build()?;
     backend.connected(PATIENCE).await?;
     Ok(backend)
 }
 
 /// How often a check is told of a server, once it has been looked at.
-async fn told(source: impl Into<ConnectionSource>, check: Check, checks: Checks) -> usize {
+async fn told(url: impl Into<String>, check: Check, checks: Checks) -> usize {
     let (log, _guard) = Log::capture();
-    let backend = connect(source, checks).await.unwrap();
+    let backend = connect(url, checks).await.unwrap();
     drop(backend);
     log.count(&format!("check=\"{}\"", check.code()))
 }
@@ -135,32 +125,5 @@ async fn relay(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, sk
             secs.copy_from_slice((told + skew).to_string().as_bytes());
         }
         to_client.write_all(answers).await.unwrap();
-    }
-}
-
-async fn client(server: &Server, attempts: u32) -> Client {
-    let config = Config::from_url(&server.url()).unwrap();
-    let connection = ConnectionConfig {
-        max_command_attempts: attempts,
-        ..ConnectionConfig::default()
-    };
-    let policy = ReconnectPolicy::new_constant(0, 100);
-    let client = Client::new(config, None, Some(connection), Some(policy));
-    client.init().await.unwrap();
-    client
-}
-
-#[tokio::test]
-async fn client_that_sends_again_is_told_once_or_refused() {
-    const CHECK: Check = Check::ClientReplays;
-    let server = Server::start();
-    for (attempts, seen) in [(1, false), (3, true)] {
-        let own = client(&server, attempts).await;
-        let times = told(own.clone(), CHECK, Checks::new()).await;
-        assert_eq!(times, usize::from(seen), "{attempts}");
-        let built = RedisBackend::builder(own.clone()).checks(Checks::new().strict());
-        assert_eq!(refused(built.build()), seen.then_some(CHECK), "{attempts}");
-        let off = Checks::new().without(CHECK);
-        assert_eq!(told(own, CHECK, off).await, 0, "{attempts}");
     }
 }

@@ -12,13 +12,7 @@ use tokio::{
 };
 use tollgate::{
     Limiter, RedisBackend, Transaction,
-    backend::{
-        FailurePolicy,
-        redis::{
-            RedisError,
-            fred::{clients::Client, interfaces::ClientLike, types::config::Config},
-        },
-    },
+    backend::{FailurePolicy, redis::RedisError},
     decision::Source,
 };
 
@@ -253,11 +247,13 @@ async fn flushed_scripts_are_no_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
     let server = Server::start();
-    // Nobody gives this client's connection up.
-    let client = Client::new(Config::from_url(&server.url()).unwrap(), None, None, None);
-    let _task = client.init().await.unwrap();
-    let backend = RedisBackend::builder(client).timeout(PATIENCE);
-    let limiter = Limiter::new(limits(), backend.build().unwrap());
+    // The connection stays while the server is paused.
+    let backend = RedisBackend::builder(server.url())
+        .timeout(PATIENCE)
+        .ping_timeout(PATIENCE);
+    let backend = backend.build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    let limiter = Limiter::new(limits(), backend);
     server.pause();
     let mut calls = JoinSet::new();
     for number in 0..8200 {
@@ -290,9 +286,9 @@ async fn any_timeout_can_be_set_except_none_at_all() {
             assert_eq!(decision.source(), Source::Store);
         }
         let error = build(Duration::ZERO).unwrap_err();
-        assert!(error.to_string().contains("`250ms`"), "{error}");
+        assert!(error.to_string().contains("for example, 250 ms"), "{error}");
         let error = builder(Duration::ZERO).timeout(PATIENCE).build();
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("some hundred milliseconds"), "{error}");
+        assert!(error.contains("the ping timeout is 0"), "{error}");
     }
 }

@@ -29,6 +29,7 @@ mod spread;
 #[path = "../support/mod.rs"]
 mod support;
 mod tiers;
+mod tls;
 mod upkeep;
 mod waiting;
 

@@ -10,10 +10,7 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
-    backend::{
-        Backend, BackendError, DenyCache, FailurePolicy,
-        redis::{RedisError, fred::error::ErrorKind},
-    },
+    backend::{Backend, BackendError, DenyCache, FailurePolicy, redis::RedisError},
     limiter::LimiterError,
 };
 
@@ -57,7 +54,7 @@ fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
 
 fn is_slow_connection(error: &LimiterError) -> bool {
     let is_unsent = matches!(error, LimiterError::Backend(BackendError::NotDone(_)));
-    let slow = |error: &RedisError| matches!(error, RedisError::Disconnected(error) if *error.kind() == ErrorKind::Timeout);
+    let slow = |error: &RedisError| matches!(error, RedisError::Disconnected(reason) if reason.is_timeout());
     is_unsent && slow(&reason(error))
 }
 

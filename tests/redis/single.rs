@@ -6,16 +6,8 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
     backend::{
         Backend,
-        redis::{
-            ConnectionSource, KeyForm, RedisError,
-            fred::{
-                clients::{Client, Pool},
-                interfaces::ClientLike,
-                types::config::{ClusterDiscoveryPolicy, Config, ServerConfig},
-            },
-        },
+        redis::{KeyForm, RedisError},
     },
-    check::Checks,
     clock::{ManualClock, Timestamp},
     id::IdFormat,
     limit::LimitName,
@@ -23,9 +15,7 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::{
-    CLUSTER, SERVER, connect, redis_support::Server, support::Log, support::scale::scaled,
-};
+use crate::{CLUSTER, SERVER, connect, redis_support::Server, support::scale::scaled};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
@@ -207,40 +197,6 @@ async fn all_scripts_are_loaded_on_connecting() {
 }
 
 #[tokio::test]
-async fn somebodys_client_is_used_and_told_what_it_does_worse() {
-    let server = Server::start();
-    let (log, _guard) = Log::capture();
-    let client = Client::new(Config::from_url(&server.url()).unwrap(), None, None, None);
-    let _task = client.init().await.unwrap();
-    let backend = |source: ConnectionSource| {
-        let backend = RedisBackend::builder(source).timeout(crate::TIMEOUT);
-        backend.build().unwrap()
-    };
-    let limiter = Limiter::new(limits(Limit::per_hour(2)), backend(client.into()));
-    let spend = Transaction::new("requests", "client");
-    assert!(limiter.spend(&spend).await.unwrap().allowed());
-    for part in [
-        "connection_timeout is 10s: use at most 500ms",
-        "unresponsive.max_timeout is None: use 1s",
-        "the reconnect policy",
-    ] {
-        assert_eq!(log.count(part), 1, "{part}");
-    }
-    let pool = Pool::new(
-        Config::from_url(&server.url()).unwrap(),
-        None,
-        None,
-        None,
-        2,
-    )
-    .unwrap();
-    let _task = pool.init().await.unwrap();
-    let limiter = Limiter::new(limits(Limit::per_hour(2)), backend(pool.into()));
-    assert!(limiter.spend(&spend).await.unwrap().allowed());
-    assert!(!limiter.spend(&spend).await.unwrap().allowed());
-}
-
-#[tokio::test]
 async fn unix_socket_leads_to_the_same_buckets() {
     let limits = limits(Limit::per_hour(20));
     let by_tcp = Limiter::new(limits.clone(), connect(SERVER.url()).await);
@@ -351,53 +307,30 @@ async fn sources_that_lead_nowhere_are_refused() {
         .ping_timeout(Duration::MAX)
         .grouped(usize::MAX);
     patient.build().unwrap();
-    let nowhere = Config {
-        server: ServerConfig::Clustered {
-            hosts: Vec::new(),
-            policy: ClusterDiscoveryPolicy::default(),
-        },
-        ..Config::default()
-    };
-    let error = RedisBackend::new(nowhere).unwrap_err().to_string();
-    assert!(error.contains("it has no servers"), "{error}");
-    let source = format!("{:?}", ConnectionSource::from("redis://:secret@localhost"));
-    assert!(!source.contains("secret"));
+    let builder = format!("{:?}", RedisBackend::builder("redis://:secret@localhost"));
+    assert!(!builder.contains("secret"));
 }
 
 #[tokio::test]
-async fn connections_that_would_not_be_made_are_refused() {
-    let client = Client::new(Config::default(), None, None, None);
-    let pool = Pool::new(Config::default(), None, None, None, 2).unwrap();
-    let cluster = "redis-cluster://localhost:7000".into();
-    for (source, reason) in [
-        (cluster, "one connection to each master"),
-        (ConnectionSource::Client(client), "your own client or pool"),
-        (ConnectionSource::Pool(pool), "your own client or pool"),
+async fn settings_that_do_not_fit_the_servers_are_refused() {
+    let single = || RedisBackend::builder("redis://localhost");
+    let cluster = || RedisBackend::builder("redis-cluster://localhost:7000");
+    for (builder, reason) in [
+        (cluster().connections(3), "leave out `connections`"),
+        (cluster().database(1), "leave out `database`"),
+        (single().node("localhost", 7001), "leave out `node`"),
+        (single().root_certificates("-"), "use `rediss://`"),
+        (cluster().client_certificate("-", "-"), "use `rediss://`"),
     ] {
-        let build = |connections| {
-            let backend = RedisBackend::builder(source.clone()).checks(Checks::none());
-            backend.connections(connections).build()
-        };
-        let error = build(3).unwrap_err().to_string();
+        let error = builder.build().unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
-        assert!(error.contains("leave out `connections`"), "{error}");
-        build(1).unwrap();
-        let backend = RedisBackend::builder(source.clone()).checks(Checks::none());
-        let pinged = backend.ping_timeout(Duration::from_secs(5)).build();
-        match source {
-            ConnectionSource::Url(_) => drop(pinged.unwrap()),
-            _ => {
-                let error = pinged.unwrap_err().to_string();
-                assert!(error.contains("leave out `ping_timeout`"), "{error}");
-            }
-        }
     }
-    // The client of a cluster only lends its configuration.
-    let config = Config::from_url("redis-cluster://localhost:7000").unwrap();
-    let lent = RedisBackend::builder(Client::new(config, None, None, None));
-    let lent = lent
-        .checks(Checks::none())
-        .ping_timeout(crate::PATIENCE)
-        .build();
-    lent.unwrap();
+    for fitting in [
+        cluster().connections(1),
+        cluster().node("::1", 7001),
+        cluster().ping_timeout(Duration::from_secs(5)),
+        single().database(1),
+    ] {
+        fitting.build().unwrap();
+    }
 }

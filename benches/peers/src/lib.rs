@@ -106,7 +106,7 @@ pub fn spend(backend: &MemoryBackend, limit: &Limit, id: &str) -> bool {
         .and_then(Result::ok)
         .expect("memory does not wait, and its clock is right")
         .answers()[0]
-        .passed
+        .passed()
 }
 
 /// The output of a future that does not wait.

@@ -66,7 +66,7 @@ impl Side {
         let batch =
             Batch::new(Operation::Spend, &member).at(Some(Timestamp::from_micros(self.now)));
         let outcome = self.backend.try_apply(&batch).and_then(Result::ok);
-        outcome.expect("memory does not wait").answers()[0].passed
+        outcome.expect("memory does not wait").answers()[0].passed()
     }
 }
 

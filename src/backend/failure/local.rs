@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{debts::Debts, learnt_units::LearntUnits, order::Order, pending::Pending};
 use crate::{
     algorithm::Share,
-    backend::{Backend, BackendError, MemoryBackend, NotAdmitted, Stats},
+    backend::{Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit},
     clock::Timestamp,
     decision::{Answer, Outcome, Source},
     transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt},
@@ -252,7 +252,7 @@ impl Local {
         Ok(Outcome::new(decided.now, answers).decided_by(shares))
     }
 
-    pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.own.admits(&self.share.algorithm(algorithm))
     }
 

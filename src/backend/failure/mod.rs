@@ -35,8 +35,8 @@ use self::{
     undecided::UndecidedBatch,
 };
 use super::{
-    Backend, BackendError, Begun, Deciding, LeaseTerms, MemoryBackend, NotAdmitted, Servers, Stats,
-    one_task::OneTask, slot::Slots,
+    Backend, BackendError, Begun, Deciding, LeaseTerms, MemoryBackend, Servers, Stats,
+    UnsupportedLimit, one_task::OneTask, slot::Slots,
 };
 use crate::{
     algorithm::Share,
@@ -334,7 +334,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         self.store().lease(algorithm, share)
     }
 
@@ -349,7 +349,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     }
 
     /// The memory for local decisions must have room as well.
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.store().admits(algorithm)?;
         self.local().admits(algorithm)
     }

@@ -23,7 +23,9 @@ use self::{
     stock::{Holding, is_leased},
     terms::terms,
 };
-use super::{Backend, BackendError, LeaseTerms, NotAdmitted, Servers, Stats, one_task::OneTask};
+use super::{
+    Backend, BackendError, LeaseTerms, Servers, Stats, UnsupportedLimit, one_task::OneTask,
+};
 use crate::{
     algorithm::Action,
     clock::Timestamp,
@@ -237,7 +239,7 @@ impl<B: Backend> Backend for Lease<B> {
         }
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.inner().admits(algorithm)
     }
 
@@ -245,7 +247,7 @@ impl<B: Backend> Backend for Lease<B> {
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, NotAdmitted> {
+    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
         terms(algorithm, share, self.processes).map(Some)
     }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::{
-    backend::{LeaseTerms, NotAdmitted},
+    backend::{LeaseTerms, UnsupportedLimit},
     transaction::{Algorithm, LeaseShare},
 };
 
@@ -12,13 +12,13 @@ pub(super) fn terms(
     algorithm: &Algorithm,
     share: LeaseShare,
     processes: NonZeroU32,
-) -> Result<LeaseTerms, NotAdmitted> {
+) -> Result<LeaseTerms, UnsupportedLimit> {
     let burst = divisible(algorithm)?;
     // The store keeps at least half of the burst, so that ordinary costs fit into it.
     let most = (burst - 1) / processes.get().saturating_mul(2);
     let units = share.of(burst).min(most);
     match units {
-        0 => Err(NotAdmitted::new(format!(
+        0 => Err(UnsupportedLimit::new(format!(
             "with {burst} at once, {share} of that and {processes} processes, a process could hold nothing in advance: \
              leave `lease` out, or raise it or the limit"
         ))),
@@ -27,9 +27,9 @@ pub(super) fn terms(
 }
 
 /// The burst or the quota that is split.
-fn divisible(algorithm: &Algorithm) -> Result<u32, NotAdmitted> {
+fn divisible(algorithm: &Algorithm) -> Result<u32, UnsupportedLimit> {
     algorithm.divisible().map_err(|reason| {
-        NotAdmitted::new(format!(
+        UnsupportedLimit::new(format!(
             "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
         ))
     })

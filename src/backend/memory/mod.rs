@@ -22,7 +22,7 @@ use async_trait::async_trait;
 #[cfg(feature = "failure-policy")]
 use self::batch::{FoundRow, LockedBuckets};
 use self::{histories::Histories, shard::Shards, table::Table};
-use super::{Backend, BackendError, Begun, Deciding, NotAdmitted, Stats};
+use super::{Backend, BackendError, Begun, Deciding, Stats, UnsupportedLimit};
 #[cfg(feature = "failure-policy")]
 use crate::{
     algorithm::{Action, State},
@@ -232,14 +232,14 @@ impl Backend for MemoryBackend {
         Begun::Decided(self.decide(batch))
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), NotAdmitted> {
+    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         let Some((needed, what)) = algorithm.largest_history() else {
             return Ok(());
         };
         let needed = Histories::largest(needed);
         match self.histories.max_bytes() {
             max if needed <= max => Ok(()),
-            max => Err(NotAdmitted::new(format!(
+            max => Err(UnsupportedLimit::new(format!(
                 "the history of one bucket takes up to {needed} bytes, and the memory backend keeps at most {max} bytes \
                  of histories: raise `MemoryBackend::max_history_bytes`, or lower the {what}"
             ))),

@@ -17,22 +17,14 @@ use super::{
 /// A client for one attempt, made immediately or not at all. It has no `Debug`, because a client holds the password.
 pub(super) struct Attempt {
     client: WithOptions<Client>,
-    /// The connection, unless the client is borrowed from its owner.
-    connection: Option<Arc<Connection>>,
+    connection: Arc<Connection>,
 }
 
 impl Attempt {
-    pub(super) fn through(connection: Arc<Connection>, timeout: Duration) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, timeout: Duration) -> Self {
         Self {
             client: connection.client().with_options(&once(timeout)),
-            connection: Some(connection),
-        }
-    }
-
-    pub(super) fn by(client: &Client, timeout: Duration) -> Self {
-        Self {
-            client: client.with_options(&once(timeout)),
-            connection: None,
+            connection,
         }
     }
 
@@ -66,7 +58,7 @@ impl Attempt {
     /// Returns the failure of a call. If the connection has ended, that has the reason: fred drops calls without one.
     fn failure(&self, error: Error) -> Failure {
         let failure = Failure::from(error);
-        let ended = self.connection.as_ref().and_then(|line| line.problem());
+        let ended = self.connection.problem();
         match (&failure, ended) {
             (Failure::Redis(RedisError::Disconnected(_)), Some(reason)) => reason.into(),
             _ => failure,
@@ -74,10 +66,7 @@ impl Attempt {
     }
 
     async fn outlives<T>(&self, reply: impl Future<Output = T>) -> Result<T, Failure> {
-        match &self.connection {
-            Some(connection) => Ok(connection.outlives(reply).await?),
-            None => Ok(reply.await),
-        }
+        Ok(self.connection.outlives(reply).await?)
     }
 }
 
@@ -106,7 +95,7 @@ mod tests {
     #[test]
     fn dropped_call_fails_for_the_reason_for_which_its_connection_has_ended() {
         let connection = Arc::new(Connection::new(Config::default()));
-        let attempt = Attempt::through(Arc::clone(&connection), Duration::from_secs(1));
+        let attempt = Attempt::new(Arc::clone(&connection), Duration::from_secs(1));
         let reason = |error| RedisError::from(attempt.failure(error)).to_string();
         let dropped = || {
             let (_, reply) = oneshot::channel::<()>();

@@ -2,12 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::interfaces::ClientLike;
-
 use super::{
     RedisBackend,
+    address::ServerAddress,
     background::Background,
-    config::{self, ConnectionSource, LinkSettings, PING_TIMEOUT},
+    config::{LinkSettings, PING_TIMEOUT},
     deadline,
     error::RedisError,
     keys::KeyForm,
@@ -22,26 +21,89 @@ use crate::{
 /// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
 #[derive(Clone, Debug)]
 pub struct RedisBackendBuilder {
-    source: ConnectionSource,
+    address: ServerAddress,
     form: KeyForm,
     timeout: Duration,
     connections: usize,
     together: usize,
-    ping_timeout: Option<Duration>,
+    ping_timeout: Duration,
     checks: Checks,
 }
 
 impl RedisBackendBuilder {
-    pub(super) fn new(source: ConnectionSource) -> Self {
+    pub(super) fn new(url: String) -> Self {
         Self {
-            source,
+            address: ServerAddress::new(url),
             form: KeyForm::default(),
             timeout: Duration::from_millis(250),
             connections: 1,
             together: MOST_TOGETHER,
-            ping_timeout: None,
+            ping_timeout: PING_TIMEOUT,
             checks: Checks::new(),
         }
+    }
+
+    /// Sets the user, instead of the one in the URL. It is not percent-encoded.
+    ///
+    /// ```no_run
+    /// use tollgate::RedisBackend;
+    ///
+    /// # fn example(password: String, authorities: Vec<u8>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let redis = RedisBackend::builder("rediss-cluster://buckets-1:6379")
+    ///     .node("buckets-2", 6379)
+    ///     .user("tollgate")
+    ///     .password(password)
+    ///     .root_certificates(authorities)
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.address.user = Some(user.into());
+        self
+    }
+
+    /// Sets the password, instead of the one in the URL. It is not percent-encoded. [`user`](Self::user) has an example.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.address.password = Some(password.into());
+        self
+    }
+
+    /// Sets the database, instead of the one in the URL. On a cluster, this is an error.
+    #[must_use]
+    pub fn database(mut self, database: u8) -> Self {
+        self.address.database = Some(database);
+        self
+    }
+
+    /// Adds a node of the cluster, or a sentinel, to those in the URL. The host is a name or an address, such as `::1`.
+    /// For a single server, this is an error. [`user`](Self::user) has an example.
+    #[must_use]
+    pub fn node(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.address.nodes.push((host.into(), port));
+        self
+    }
+
+    /// Sets the authorities that may have signed a server's certificate, as PEM, instead of those that the system
+    /// trusts. Without TLS in the URL, this is an error. [`user`](Self::user) has an example.
+    #[must_use]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.address.tls.authorities = Some(pem.into());
+        self
+    }
+
+    /// Sets the certificate and the private key, as PEM, that a server with `tls-auth-clients` asks for. The
+    /// certificate is followed by those between it and its authority, if there are any. Without TLS in the URL, this
+    /// is an error.
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.address.tls.client = Some((certificate.into(), key.into()));
+        self
     }
 
     /// Sets the form of bucket keys.
@@ -63,8 +125,8 @@ impl RedisBackendBuilder {
     /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
     /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
     ///
-    /// On a cluster, there is one connection to each master. Your own client or pool has its own connections. For both, a
-    /// number other than 1 is an error, and so is one above 1000.
+    /// On a cluster, there is one connection to each master, and a number other than 1 is an error. So is one above
+    /// 1000.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -85,12 +147,9 @@ impl RedisBackendBuilder {
     /// have the time to wait for it.
     ///
     /// A failover from a server that has become silent is noticed after twice this time.
-    ///
-    /// Your own client or pool has a setting of its own, `unresponsive`. For both, this is an error, unless they are for
-    /// a cluster.
     #[must_use]
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
-        self.ping_timeout = Some(timeout);
+        self.ping_timeout = timeout;
         self
     }
 
@@ -105,26 +164,24 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// As [`RedisBackend::new`], and if the number of connections, the number of decisions in a call or a timeout is
-    /// zero, if there are more than 1000 connections, if connections are set for a cluster or for your own client, if a
-    /// ping timeout is set for your own client, or if the checks are strict and find a mistake.
+    /// If the URL or another setting is not valid: if the number of connections, the number of decisions in a call or a
+    /// timeout is zero, if there are more than 1000 connections, if connections or a database are set for a cluster, if
+    /// nodes are added to a single server, or if certificates cannot be read or the URL is without TLS.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
-            let problem =
-                "a timeout of 0 leaves no time to decide: use some milliseconds, as `250ms`";
+            let problem = "the timeout is 0: use, for example, 250 ms";
             return Err(RedisError::config(problem));
         }
-        if self.ping_timeout.is_some_and(|timeout| timeout.is_zero()) {
-            let problem =
-                "no server answers a ping within 0 seconds: use some hundred milliseconds or more";
+        if self.ping_timeout.is_zero() {
+            let problem = "the ping timeout is 0: use, for example, 1 s";
             return Err(RedisError::config(problem));
         }
         if self.together == 0 {
-            let problem = "a call of 0 decisions decides nothing: use at least 1";
+            let problem = "`grouped` is 0: a call has at least 1 decision";
             return Err(RedisError::config(problem));
         }
         let reporter = Reporter::new(self.checks);
-        let servers = self.servers(&reporter)?;
+        let servers = self.servers()?;
         let watched = Arc::new(Watched::new(servers, reporter));
         let inspected = Arc::clone(&watched);
         let backend = RedisBackend {
@@ -139,35 +196,12 @@ impl RedisBackendBuilder {
         Ok(backend)
     }
 
-    fn servers(&self, reporter: &Reporter) -> Result<RedisServers, RedisError> {
-        let ping_timeout = self.ping_timeout.unwrap_or(PING_TIMEOUT);
+    fn servers(&self) -> Result<RedisServers, RedisError> {
+        let ping_timeout = self.ping_timeout.min(deadline::LONGEST);
         let settings = LinkSettings {
             together: self.together,
-            ping_timeout: ping_timeout.min(deadline::LONGEST),
+            ping_timeout,
         };
-        let clients = match &self.source {
-            ConnectionSource::Url(url) => {
-                return RedisServers::new(config::parse(url)?, self.connections, settings);
-            }
-            ConnectionSource::Config(config) => {
-                return RedisServers::new((**config).clone(), self.connections, settings);
-            }
-            ConnectionSource::Client(client) => vec![client.clone()],
-            ConnectionSource::Pool(pool) => pool.clients().to_vec(),
-        };
-        if self.connections != 1 {
-            return Err(RedisError::config(
-                "your own client or pool has the connections: leave out `connections`, or use a pool of as many clients",
-            ));
-        }
-        // The client of a cluster only lends its configuration.
-        let lends_connections = !clients.iter().any(|client| client.is_clustered());
-        if lends_connections && self.ping_timeout.is_some() {
-            return Err(RedisError::config(
-                "your own client or pool decides when its server is silent: leave out `ping_timeout`, or set \
-                 `unresponsive` there",
-            ));
-        }
-        RedisServers::borrow(clients, settings, reporter)
+        RedisServers::new(self.address.config()?, self.connections, settings)
     }
 }

@@ -51,7 +51,7 @@ impl Connection {
 
     /// The reason for its end, if it has ended.
     pub(super) fn problem(&self) -> Option<RedisError> {
-        self.end.borrow().clone().map(RedisError::Disconnected)
+        self.end.borrow().clone().map(RedisError::disconnected)
     }
 
     /// Waits for a reply, for no longer than the connection lasts. If the connection ends first, the server may have
@@ -64,7 +64,7 @@ impl Connection {
             // A reply that has arrived counts, even if the connection has ended since.
             biased;
             reply = reply => Ok(reply),
-            error = self.ended() => Err(RedisError::Disconnected(error)),
+            error = self.ended() => Err(RedisError::disconnected(error)),
         }
     }
 
@@ -118,10 +118,10 @@ mod tests {
         };
         let (failed, ()) = tokio::join!(call, ends);
         for failed in [failed, connection.outlives(pending()).await] {
-            let Err(RedisError::Disconnected(error)) = failed else {
+            let Err(RedisError::Disconnected(reason)) = failed else {
                 panic!("{failed:?}");
             };
-            assert_eq!(error.details(), "closed", "the first reason counts");
+            assert_eq!(reason.to_string(), "closed", "the first reason counts");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Errors of Redis, and their meaning for a decision.
 
+use std::fmt;
+
 use fred::{
     error::{Error, ErrorKind},
     types::{Value, config::Server},
@@ -17,8 +19,8 @@ pub enum RedisError {
     #[error("Redis did not answer in time")]
     Timeout,
     /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
-    #[error("there is no connection to Redis ({})", .0.details())]
-    Disconnected(Error),
+    #[error("there is no connection to Redis ({0})")]
+    Disconnected(DisconnectReason),
     /// Too many decisions are waiting.
     #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
@@ -54,6 +56,26 @@ pub enum RedisError {
     Check(#[from] Finding),
 }
 
+/// The reason why there is no connection: a part of [`RedisError::Disconnected`]. The
+/// [guide](crate::guide::redis#when-redis-fails) says what happens then.
+#[derive(Clone, ThisError)]
+#[error("{}", .0.details())]
+pub struct DisconnectReason(Error);
+
+impl DisconnectReason {
+    /// Returns whether the server did not answer in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        *self.0.kind() == ErrorKind::Timeout
+    }
+}
+
+impl fmt::Debug for DisconnectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
 /// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
 /// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
@@ -87,6 +109,22 @@ impl BrokenValue {
 impl RedisError {
     pub(super) fn config(problem: &str) -> Self {
         Self::Config(problem.to_owned())
+    }
+
+    /// Creates the error for an error of the client.
+    pub(super) fn of(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Timeout => Self::Timeout,
+            ErrorKind::Backpressure => Self::Busy,
+            ErrorKind::Url => Self::config(error.details()),
+            _ if is_reply(error.details()) => Self::refused(error.details()),
+            ErrorKind::Config => Self::config(error.details()),
+            _ => Self::disconnected(error),
+        }
+    }
+
+    pub(super) fn disconnected(because: Error) -> Self {
+        Self::Disconnected(DisconnectReason(because))
     }
 
     /// Creates the error for an error answer of Redis, with a remedy.
@@ -131,21 +169,6 @@ impl RedisError {
             Self::Config(_) | Self::Check(_) => true,
             Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
             _ => false,
-        }
-    }
-}
-
-impl From<Error> for RedisError {
-    fn from(error: Error) -> Self {
-        match error.kind() {
-            ErrorKind::Timeout => Self::Timeout,
-            ErrorKind::Backpressure => Self::Busy,
-            ErrorKind::Url => Self::Config(error.details().to_owned()),
-            ErrorKind::Config if !is_reply(error.details()) => {
-                Self::Config(error.details().to_owned())
-            }
-            _ if is_reply(error.details()) => Self::refused(error.details()),
-            _ => Self::Disconnected(error),
         }
     }
 }
@@ -323,7 +346,7 @@ impl From<Error> for Failure {
             Some("MOVED") if let Some(to) = redirect() => Self::Moved(to),
             Some("ASK") if let Some(to) = redirect() => Self::Ask(to),
             _ if BrokenValue::parse(reply).is_some() => Self::refused(reply),
-            _ => Self::Redis(error.into()),
+            _ => Self::Redis(RedisError::of(error)),
         }
     }
 }

@@ -26,7 +26,7 @@ use super::{
     group::Group,
     lanes::{Entered, Era, Lanes, Reply, WaitingCall},
     pulse::Pulse,
-    upkeep::{SupervisedConnection, connected, keep_loaded},
+    upkeep::SupervisedConnection,
 };
 use crate::backend::slot::Slots;
 
@@ -35,7 +35,7 @@ const MOST_WAITING: usize = 8192;
 
 /// A client of one server. The tasks that serve the link end when it is dropped.
 pub(super) struct Link {
-    route: Route,
+    line: Arc<SupervisedConnection>,
     /// The places of calls that wait.
     waiting: Slots,
     lanes: Lanes,
@@ -53,11 +53,6 @@ enum Started<'a> {
 
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a>>;
 
-enum Route {
-    Own(Arc<SupervisedConnection>),
-    Borrowed(Arc<Client>),
-}
-
 impl Link {
     /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
     /// connected.
@@ -70,19 +65,7 @@ impl Link {
         };
         Self {
             upkeep: Background::new(keep_up),
-            route: Route::Own(line),
-            waiting: Slots::new(MOST_WAITING),
-            lanes: Lanes::new(settings.together),
-            pulse: Pulse::new(),
-        }
-    }
-
-    /// Creates a link with a borrowed client, which its owner connects.
-    pub(super) fn borrow(client: Client, settings: LinkSettings) -> Self {
-        let loaded = client.clone();
-        Self {
-            upkeep: Background::new(move || keep_loaded(loaded.clone())),
-            route: Route::Borrowed(Arc::new(client)),
+            line,
             waiting: Slots::new(MOST_WAITING),
             lanes: Lanes::new(settings.together),
             pulse: Pulse::new(),
@@ -100,21 +83,14 @@ impl Link {
     }
 
     pub(super) fn client(&self) -> Arc<Client> {
-        match &self.route {
-            Route::Own(line) => Arc::clone(line.connection().client()),
-            Route::Borrowed(client) => Arc::clone(client),
-        }
+        Arc::clone(self.line.connection().client())
     }
 
     /// Returns the client for one command, or the reason why a command would fail.
     fn attempt(&self, timeout: Duration) -> Result<Attempt, RedisError> {
         self.begin()?;
-        let line = match &self.route {
-            Route::Own(line) => line,
-            Route::Borrowed(client) => return Ok(Attempt::by(client, timeout)),
-        };
-        let connection = line.connection();
-        if let Some(error) = line.problem()
+        let connection = self.line.connection();
+        if let Some(error) = self.line.problem()
             // A replica keeps its connection open, but would refuse each write.
             && (error.is_read_only() || !connection.client().is_connected())
         {
@@ -122,7 +98,7 @@ impl Link {
         }
         match connection.problem() {
             Some(error) => Err(error),
-            None => Ok(Attempt::through(connection, timeout)),
+            None => Ok(Attempt::new(connection, timeout)),
         }
     }
 
@@ -133,18 +109,12 @@ impl Link {
 
     /// Returns the reason why there is no connection, if it is known.
     pub(super) fn problem(&self) -> Option<RedisError> {
-        match &self.route {
-            Route::Own(line) => line.problem(),
-            Route::Borrowed(_) => None,
-        }
+        self.line.problem()
     }
 
     /// Returns whether the first attempt to connect has ended.
     pub(super) fn has_attempted(&self) -> bool {
-        match &self.route {
-            Route::Own(line) => line.has_attempted(),
-            Route::Borrowed(_) => true,
-        }
+        self.line.has_attempted()
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -154,11 +124,7 @@ impl Link {
     /// Waits until the server is connected, or returns a permanent error.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         self.begin()?;
-        let client = match &self.route {
-            Route::Own(line) => return line.connected().await,
-            Route::Borrowed(client) => client,
-        };
-        connected(client).await
+        self.line.connected().await
     }
 
     /// Decides one caller's call: immediately if its lane is free, otherwise together with the other waiting calls. A task
@@ -254,15 +220,13 @@ impl Link {
             reply = self.send("EVAL", arguments, asking, deadline).await;
         }
         let answers = reply.map(|reply| group.answers(&reply));
-        if let Route::Own(line) = &self.route {
-            match &answers {
-                Ok(answers) => {
-                    line.has_answered();
-                    let failures = answers.iter().filter_map(|answer| answer.as_ref().err());
-                    failures.for_each(|failure| line.leave_replica(failure));
-                }
-                Err(failure) => line.leave_replica(failure),
+        match &answers {
+            Ok(answers) => {
+                self.line.has_answered();
+                let failures = answers.iter().filter_map(|answer| answer.as_ref().err());
+                failures.for_each(|failure| self.line.leave_replica(failure));
             }
+            Err(failure) => self.line.leave_replica(failure),
         }
         answers
     }
@@ -272,9 +236,7 @@ impl Link {
         self.begin()?;
         // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a
         // server that is down costs its callers nothing.
-        if let Route::Own(line) = &self.route {
-            deadline.limit(line.attempted()).await?;
-        }
+        deadline.limit(self.line.attempted()).await?;
         self.attempt(deadline.left()?)
     }
 
@@ -295,10 +257,8 @@ impl Link {
     /// Asks for the table of a cluster's slots.
     pub(super) async fn slots(&self) -> Result<ClusterRouting, RedisError> {
         let slots: Value = self.query("CLUSTER", &["SLOTS"], INTERNAL_TIMEOUT).await?;
-        Ok(ClusterRouting::from_cluster_slots(
-            slots,
-            self.server().host,
-        )?)
+        let routing = ClusterRouting::from_cluster_slots(slots, self.server().host);
+        routing.map_err(RedisError::of)
     }
 
     /// Asks the server about itself.

@@ -44,6 +44,7 @@
 //! `STRLEN`, `DEL`, `PEXPIRE`, `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be
 //! evicted: set `maxmemory-policy noeviction`, or `volatile-ttl` to lose those first that are nearly full.
 
+mod address;
 mod answer;
 mod arguments;
 mod attempt;
@@ -68,6 +69,7 @@ mod script;
 mod servers;
 mod slot_refund;
 mod spend;
+mod tls;
 mod upkeep;
 
 use std::{
@@ -76,7 +78,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use fred;
 use tokio::time;
 
 use self::{
@@ -88,8 +89,7 @@ use self::{
 };
 pub use self::{
     builder::RedisBackendBuilder,
-    config::ConnectionSource,
-    error::{BrokenValue, RedisError},
+    error::{BrokenValue, DisconnectReason, RedisError},
     keys::{KeyForm, KeyFormError},
 };
 use super::{Backend, BackendError, Begun, ServerId, async_trait};
@@ -116,7 +116,7 @@ pub struct RedisBackend {
 }
 
 impl RedisBackend {
-    /// Creates a backend on the servers of a URL, or on those of a [`fred`] client or pool.
+    /// Creates a backend on the servers of a URL.
     ///
     /// | URL | servers |
     /// |---|---|
@@ -126,25 +126,24 @@ impl RedisBackend {
     /// | `redis+unix:///path/to.sock` | one, by a unix socket |
     /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | the same with TLS |
     ///
-    /// With a URL, the backend connects in the background and reconnects whenever a connection is lost.
+    /// For passwords, certificates and nodes that are not part of the URL, use a [builder](Self::builder).
+    ///
+    /// The backend connects in the background and reconnects whenever a connection is lost.
     /// [`connected`](Self::connected) waits for the connection. The first decisions also wait for it, within their
     /// timeout. The backend can be built before there is a tokio runtime. It uses the runtime in which it is built or,
     /// without one, the first runtime that asks it for a decision. When that runtime has ended, the backend moves to
     /// the next one that uses it.
     ///
-    /// A client or a pool is connected by its owner. Settings that could delay decisions are logged. Of a cluster
-    /// client, only the configuration is used: the backend opens its own connections to the masters.
-    ///
     /// # Errors
     ///
     /// If the URL is not valid.
-    pub fn new(source: impl Into<ConnectionSource>) -> Result<Self, RedisError> {
-        Self::builder(source).build()
+    pub fn new(url: impl Into<String>) -> Result<Self, RedisError> {
+        Self::builder(url).build()
     }
 
-    /// Returns a builder, for settings beyond the servers.
-    pub fn builder(source: impl Into<ConnectionSource>) -> RedisBackendBuilder {
-        RedisBackendBuilder::new(source.into())
+    /// Returns a builder, for settings beyond the URL.
+    pub fn builder(url: impl Into<String>) -> RedisBackendBuilder {
+        RedisBackendBuilder::new(url.into())
     }
 
     /// Waits until the servers are connected, for at most `timeout`.

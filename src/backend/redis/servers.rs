@@ -5,17 +5,17 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
+use fred::types::config::Config;
 use tokio::{sync::OnceCell, time};
 
 use super::{
     cluster::Cluster,
-    config::{self, LinkSettings, RECONNECT_DELAY},
+    config::{LinkSettings, RECONNECT_DELAY},
     error::RedisError,
     inspection,
     link::Link,
 };
-use crate::check::{Check, Checks, Finding, Reporter};
+use crate::check::{Checks, Finding, Reporter};
 
 /// More than any server needs. Each is a socket here and there.
 const MOST_CONNECTIONS: usize = 1000;
@@ -105,7 +105,7 @@ impl Watched {
             let findings = self.servers.inspect(self.reporter.checks()).await;
             findings
                 .iter()
-                .for_each(|finding| self.reporter.tell(finding));
+                .for_each(|finding| self.reporter.report(finding));
             findings
         };
         self.findings.get_or_init(inspect).await
@@ -118,9 +118,8 @@ impl RedisServers {
         connections: usize,
         settings: LinkSettings,
     ) -> Result<Self, RedisError> {
-        config::validate(&config)?;
         if connections == 0 {
-            let problem = "0 connections decide nothing: use at least 1";
+            let problem = "`connections` is 0: use at least 1";
             return Err(RedisError::config(problem));
         }
         if config.server.is_clustered() {
@@ -187,40 +186,5 @@ impl RedisServers {
             Self::Single(links) => vec![Arc::clone(links.next())],
             Self::Cluster(cluster) => cluster.masters(),
         }
-    }
-
-    pub(super) fn borrow(
-        clients: Vec<Client>,
-        settings: LinkSettings,
-        reporter: &Reporter,
-    ) -> Result<Self, RedisError> {
-        const CHECK: Check = Check::ClientReplays;
-        let checks = reporter.checks();
-        if let Some(attempts) = clients.iter().find_map(config::replays)
-            && checks.has(CHECK)
-        {
-            let seen = format!("the Redis client makes up to {attempts} attempts at a command");
-            let finding = Finding::new(CHECK, seen);
-            if checks.is_strict() {
-                return Err(finding.into());
-            }
-            reporter.tell(&finding);
-        }
-        if let Some(client) = clients.iter().find(|client| client.is_clustered()) {
-            return Self::new(client.client_config(), 1, settings);
-        }
-        if let Some(client) = clients.first() {
-            let differences = config::differences(client);
-            if !differences.is_empty() {
-                tracing::warn!(
-                    client = client.id(),
-                    differences = differences.join("; "),
-                    "this Redis client lets decisions wait longer than tollgate's own client would"
-                );
-            }
-        }
-        let links = clients.into_iter();
-        let links = links.map(|client| Link::borrow(client, settings));
-        Ok(Self::Single(Links::new(links)))
     }
 }

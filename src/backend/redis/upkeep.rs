@@ -6,7 +6,6 @@
 //! When the connection ends, a new client replaces the old one.
 
 use std::{
-    future,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,20 +17,20 @@ use arc_swap::ArcSwap;
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::{ClientLike, EventInterface},
+    interfaces::ClientLike,
     types::{
         ClusterHash, CustomCommand, Value,
         config::{Config, Options, ServerConfig},
     },
 };
 use tokio::{
-    sync::{broadcast::error::RecvError, watch},
+    sync::watch,
     time::{self, Instant},
 };
 
 use super::{
     background::AbortOnDrop,
-    config::{self, INTERNAL_TIMEOUT, PING_TIMEOUT, RECONNECT_DELAY},
+    config::{self, INTERNAL_TIMEOUT, PING_TIMEOUT},
     connection::Connection,
     error::{Failure, RedisError},
     script::scripts,
@@ -221,9 +220,9 @@ impl SupervisedConnection {
 
 /// Returns the reason why there is no connection: the server's own error, if there is one.
 fn reason(error: Error) -> RedisError {
-    match RedisError::from(error.clone()) {
+    match RedisError::of(error.clone()) {
         reason @ (RedisError::Refused(_) | RedisError::Config(_)) => reason,
-        _ => RedisError::Disconnected(error),
+        _ => RedisError::disconnected(error),
     }
 }
 
@@ -233,39 +232,10 @@ async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
     let Err(error) = client.ping::<Value>(None).await else {
         return Ok(());
     };
-    match RedisError::from(error.clone()) {
+    match RedisError::of(error.clone()) {
         RedisError::Refused(_) => Ok(()),
         _ => Err(error),
     }
-}
-
-/// Waits until a borrowed client is connected, or returns a permanent error.
-pub(super) async fn connected(client: &Client) -> Result<(), RedisError> {
-    let mut errors = client.error_rx();
-    while !client.is_connected() {
-        tokio::select! {
-            // `wait_for_connect` misses a connection that is made before it begins to wait.
-            _ = time::timeout(RECONNECT_DELAY, client.wait_for_connect()) => {}
-            error = errors.recv() => match error.map(|(error, _)| RedisError::from(error)) {
-                Ok(error) if error.is_permanent() => return Err(error),
-                _ => {}
-            },
-        }
-    }
-    Ok(())
-}
-
-/// Loads the scripts into the server of a borrowed client, now and after each reconnection.
-pub(super) async fn keep_loaded(client: Client) {
-    let mut reconnects = client.reconnect_rx();
-    if client.is_connected() {
-        load(&client).await;
-    }
-    while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
-        load(&client).await;
-    }
-    // The client has terminated, so there is nothing left to do.
-    future::pending::<()>().await;
 }
 
 /// Loads the scripts. If this fails, the first call of each script loads it.

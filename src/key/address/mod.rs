@@ -25,7 +25,7 @@ pub use self::{
     proxy_header::ProxyHeader,
     ranges::{ProxiesError, RangeError},
 };
-use super::{extracted::Missing, extractor::IdSource};
+use super::{extracted::MissingId, extractor::IdSource};
 
 /// A way to find a client's address.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Address {
 
     /// Returns the client's address. An IPv4-mapped one is converted to IPv4.
     #[inline(always)]
-    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
+    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
         match self {
             Self::Peer(peer) => peer.find(parts),
             Self::Behind(proxies) => proxies.find(parts),

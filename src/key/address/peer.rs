@@ -12,7 +12,7 @@ use tonic::transport::server::TcpConnectInfo;
 #[cfg(feature = "tonic-tls")]
 use tonic::transport::server::TlsConnectInfo;
 
-use crate::key::extracted::Missing;
+use crate::key::extracted::MissingId;
 
 /// A way to find the peer's address.
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ impl Peer {
 
     /// The peer's address, with IPv4-mapped addresses converted to IPv4. The unspecified address counts as none.
     #[inline(always)]
-    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
+    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
         let found = match self {
             Self::Known => known(parts),
             Self::Custom(find) => find(parts),
@@ -45,8 +45,8 @@ impl Peer {
     }
 
     #[cold]
-    fn missing(&self, unusable: Option<IpAddr>) -> Missing {
-        Missing::server(match (self, unusable) {
+    fn missing(&self, unusable: Option<IpAddr>) -> MissingId {
+        MissingId::server(match (self, unusable) {
             (_, Some(_)) => UNSPECIFIED,
             (Self::Known, None) => UNKNOWN,
             (Self::Custom(_), None) => NOT_FOUND,

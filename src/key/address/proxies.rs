@@ -9,7 +9,7 @@ use super::{
     ranges::{ProxiesError, Ranges},
     registry,
 };
-use crate::key::extracted::Missing;
+use crate::key::extracted::MissingId;
 
 /// The proxies between clients and the server, and how far they are trusted to name the client.
 ///
@@ -152,7 +152,7 @@ impl Proxies {
     }
 
     /// Returns the client's address. An IPv4-mapped one is converted to IPv4.
-    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, Missing> {
+    pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
         let headers = &parts.headers;
         match &self.trust {
             Trust::Ranges(ranges, header) => match self.peer.find(parts) {

@@ -9,7 +9,7 @@ use super::{
     problem::{AddressProblem, Reasons},
     single, x_forwarded_for,
 };
-use crate::key::extracted::Missing;
+use crate::key::extracted::MissingId;
 
 /// The header in which proxies name the client. No other header is read. [`Proxies`](super::Proxies) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,14 +73,14 @@ impl ProxyHeader {
         &self,
         headers: &HeaderMap,
         choice: ItemChoice<'_>,
-    ) -> Result<IpAddr, Missing> {
+    ) -> Result<IpAddr, MissingId> {
         let found = match self {
             Self::XForwardedFor => choice.of(x_forwarded_for::from_the_right(headers)),
             Self::Forwarded => choice.of(forwarded::from_the_right(headers)),
             Self::CloudFrontViewerAddress => cloudfront::address(headers),
             Self::Single(name) => single::address(headers, name),
         };
-        found.map_err(|problem| Missing::server(self.reason(problem)))
+        found.map_err(|problem| MissingId::server(self.reason(problem)))
     }
 
     fn reason(&self, problem: AddressProblem) -> &'static str {

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{policy::item, shown::Shown};
-use crate::{decision::Decision, response::seconds::ceil_secs};
+use crate::decision::{Decision, ceil_secs};
 
 pub(in crate::response) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(in crate::response) const RATELIMIT_POLICY: HeaderName =

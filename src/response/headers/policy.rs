@@ -3,8 +3,7 @@ use std::sync::OnceLock;
 use http::HeaderValue;
 
 use crate::{
-    decision::{ClientFigures, Decision},
-    response::seconds::ceil_secs,
+    decision::{ClientFigures, Decision, ceil_secs},
     transaction::Algorithm,
 };
 

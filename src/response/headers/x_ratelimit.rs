@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName};
 
 use super::shown::Shown;
-use crate::{decision::Decision, response::seconds::ceil_secs};
+use crate::decision::{Decision, ceil_secs};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");

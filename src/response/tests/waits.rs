@@ -51,7 +51,7 @@ fn message_is_whole_whatever_the_id() {
     let response = denied(&responder(PlainText), never, "alice", 1, &http());
     let text = str::from_utf8(response.body()).unwrap();
     assert!(
-        text.contains(" from alice: no more can pass, see "),
+        text.contains(" from alice: this limit admits no more requests, see "),
         "{text}"
     );
 }

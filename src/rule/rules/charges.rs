@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::{Chain, Rules};
 use crate::{
-    key::Missing,
+    key::MissingId,
     limiter::Limiter,
     rule::{
         Rule,
@@ -33,7 +33,7 @@ impl Rules {
         &self,
         parts: &Parts,
         limiter: &Limiter,
-        refused: &mut Option<Missing>,
+        refused: &mut Option<MissingId>,
     ) -> Charges {
         let mut charges = Charges::new();
         for chain in &self.chains {
@@ -61,7 +61,7 @@ impl Rules {
         parts: &Parts,
         limiter: &Limiter,
         id: &mut ClientId,
-    ) -> Result<Option<ChargeTerms>, Missing> {
+    ) -> Result<Option<ChargeTerms>, MissingId> {
         self.first_charge(chain, parts, id).or_else(|unknown| {
             // A limit in shadow mode never refuses a request.
             match self.are_shadow(&unknown.targets, limiter) {
@@ -169,7 +169,7 @@ impl Rules {
             return Ok(targets.start + i);
         }
         let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
-        let missing = Missing::server(format!(
+        let missing = MissingId::server(format!(
             "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
             did_you_mean(chosen, &known)
         ));

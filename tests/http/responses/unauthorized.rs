@@ -5,7 +5,7 @@ use http_body_util::Full;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     id::IdFormat,
-    key::{Extracted, HeaderId, KeyExtractor, Missing},
+    key::{Extracted, HeaderId, KeyExtractor, MissingId},
     limit::LimitName,
     response::Registry,
 };
@@ -47,7 +47,7 @@ fn with(account: Option<&str>) -> Request<Full<bytes::Bytes>> {
 async fn extractor_asks_who_the_client_is() {
     let by_token = |parts: &Parts| match parts.headers.get("authorization") {
         Some(_) => Extracted::Id("7".into()),
-        None => Extracted::Missing(Missing::client("send a token").unauthorized(CHALLENGE)),
+        None => Extracted::Missing(MissingId::client("send a token").unauthorized(CHALLENGE)),
     };
     let (status, challenge, body) = answer(&layer(by_token), with(None)).await;
     assert_eq!(
@@ -57,7 +57,7 @@ async fn extractor_asks_who_the_client_is() {
     assert!(body.contains("send a token"), "{body}");
     let (_, _, body) = answer(&layer(by_token).respond_with(Registry), with(None)).await;
     assert!(body.contains("UNAUTHORIZED"), "{body}");
-    let asks = |_: &Parts| Extracted::Missing(Missing::client("send it"));
+    let asks = |_: &Parts| Extracted::Missing(MissingId::client("send it"));
     let (status, challenge, _) = answer(&layer(asks), with(None)).await;
     assert_eq!((status.as_u16(), challenge), (400, None));
 }
@@ -75,7 +75,8 @@ async fn header_without_a_valid_id_is_asked_for() {
 
 #[tokio::test]
 async fn fault_of_the_server_stays_one() {
-    let wrong = |_: &Parts| Extracted::Missing(Missing::server("set it up").unauthorized("Basic"));
+    let wrong =
+        |_: &Parts| Extracted::Missing(MissingId::server("set it up").unauthorized("Basic"));
     let (status, challenge, _) = answer(&layer(wrong), with(None)).await;
     assert_eq!((status.as_u16(), challenge), (500, None));
 }

@@ -17,7 +17,7 @@ use tollgate::{
     backend::{Backend, redis::KeyForm},
     clock::ManualClock,
     key::Everyone,
-    rule::Ending,
+    rule::RequestEnd,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -40,11 +40,11 @@ type Told = (Option<u16>, bool, u64, bool);
 
 /// A closure that tells what it is told, and how to hear it.
 fn told() -> (
-    impl Fn(&Ending<'_>) + Send + Sync + 'static,
+    impl Fn(&RequestEnd<'_>) + Send + Sync + 'static,
     UnboundedReceiver<Told>,
 ) {
     let (tell, hear): (UnboundedSender<Told>, _) = unbounded_channel();
-    let tell = move |ending: &Ending<'_>| {
+    let tell = move |ending: &RequestEnd<'_>| {
         let status = ending.status().map(|status| status.as_u16());
         let facts = (
             status,

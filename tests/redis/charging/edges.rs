@@ -24,7 +24,7 @@ use tollgate::{
     decision::{Outcome, Source},
     key::Everyone,
     layer::Assessment,
-    rule::Ending,
+    rule::RequestEnd,
     tiers::Tier,
     transaction::{Batch, Mode},
 };
@@ -178,7 +178,7 @@ async fn panic_on_an_abandoned_request_keeps_no_other_from_its_refund() {
 async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
     let limiter = limiter(Limit::per_hour(10));
     let gives_back =
-        |ending: &Ending<'_>| ending.status().is_some_and(|status| status.is_success());
+        |ending: &RequestEnd<'_>| ending.status().is_some_and(|status| status.is_success());
     let outer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().refund_if(gives_back));
     let inner = RateLimitLayer::with_limiter(limiter.clone())
         .deny_if("all", |_: &http::request::Parts| true);

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;
-use tollgate::{Limit, backend::Backend, rule::Ending};
+use tollgate::{Limit, backend::Backend, rule::RequestEnd};
 
 use super::{
     on_each_backend,
@@ -22,7 +22,7 @@ on_each_backend!(
     bytes_sent_are_charged,
 );
 
-fn unauthorized(ending: &Ending<'_>) -> bool {
+fn unauthorized(ending: &RequestEnd<'_>) -> bool {
     ending.status() == Some(StatusCode::UNAUTHORIZED)
 }
 
@@ -95,7 +95,7 @@ async fn no_more_than_the_limit_are_on_their_way(backend: impl Backend) {
     assert_eq!(stack.remaining().await, 10);
 }
 
-fn tokens(ending: &Ending<'_>) -> u32 {
+fn tokens(ending: &RequestEnd<'_>) -> u32 {
     let response = ending.response().map(|response| &response.extensions);
     response
         .and_then(|extensions| extensions.get::<Tokens>())

@@ -11,7 +11,7 @@ use tollgate::{
     clock::ManualClock,
     key::{Everyone, HeaderId},
     limit::LimitName,
-    rule::Ending,
+    rule::RequestEnd,
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -91,9 +91,9 @@ async fn answer_stays_the_same_if_another_rule_denies(backend: impl Backend) {
 
 async fn endings_are_those_of_the_refusal(backend: impl Backend) {
     let limiter = limiter(backend);
-    let refused = |ending: &Ending<'_>| ending.status() == Some(StatusCode::BAD_REQUEST);
-    let passed = |ending: &Ending<'_>| ending.status() == Some(StatusCode::OK);
-    let ended = |ending: &Ending<'_>| !ending.is_abandoned() && !ending.failed();
+    let refused = |ending: &RequestEnd<'_>| ending.status() == Some(StatusCode::BAD_REQUEST);
+    let passed = |ending: &RequestEnd<'_>| ending.status() == Some(StatusCode::OK);
+    let ended = |ending: &RequestEnd<'_>| !ending.is_abandoned() && !ending.failed();
     for (rule, expected) in [
         (all().charge_if(refused), 2),
         (all().charge_if(passed), 2),

@@ -2,7 +2,7 @@
 //! benefit of the wrappers.
 //!
 //! `redis [url] [side…]`: without a URL, the program starts a `redis-server` on a free port, and ends it afterwards. All
-//! sides use one client with one connection, and take turns. Last, it starts three masters of a cluster. With names of
+//! sides use the same client crate with one connection each, and take turns. Last, it starts three masters of a cluster. With names of
 //! sides, as in `redis Tollgate Wrapped`, it only measures their throughput.
 
 mod callers;
@@ -15,13 +15,9 @@ mod wrappers;
 
 use std::{sync::Arc, time::Duration};
 
+use fred::{clients::Client, error::Error, interfaces::ClientLike, types::config::Config};
 use tokio::time::sleep;
-use tollgate::{
-    RedisBackend, Transaction,
-    backend::redis::fred::{
-        clients::Client, error::Error, interfaces::ClientLike, types::config::Config,
-    },
-};
+use tollgate::{RedisBackend, Transaction};
 use tollgate_benches::load;
 
 use self::{
@@ -58,15 +54,15 @@ fn main() {
 async fn measure(url: &str, names: &[String]) -> Result<(), Error> {
     let client = Client::new(Config::from_url(url)?, None, None, None);
     let _task = client.init().await?;
-    let sides = Arc::new(Sides::new(&client).await?);
+    let sides = Arc::new(Sides::new(client, url).await?);
     let get = throughput(&sides, names).await;
     if !names.is_empty() {
         return Ok(());
     }
     tail(&sides).await;
-    leased(bare(&client), get).await;
+    leased(bare(url), get).await;
     latency(&sides).await;
-    flood(|| bare(&client)).await;
+    flood(|| bare(url)).await;
     open_breaker().await;
     Ok(())
 }

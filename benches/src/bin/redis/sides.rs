@@ -1,21 +1,19 @@
-//! The sides of the comparisons, which take turns on one client with one connection.
+//! The sides of the comparisons, which take turns. Each has one connection.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use fred::{
+    clients::Client,
+    error::Error,
+    interfaces::ClientLike,
+    types::{ClusterHash, CustomCommand, Value},
+};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
-    backend::{
-        Backend, DenyCache, FailurePolicy,
-        redis::fred::{
-            clients::Client,
-            error::Error,
-            interfaces::ClientLike,
-            types::{ClusterHash, CustomCommand, Value},
-        },
-    },
+    backend::{Backend, DenyCache, FailurePolicy},
     quota::Per,
 };
 use tollgate_benches::penalties;
@@ -64,10 +62,10 @@ fn slow() -> Limit {
     Limit::per_day(100_000).burst(1_000_000)
 }
 
-/// A backend on a client that is connected.
-pub(crate) fn bare(client: &Client) -> RedisBackend {
-    let backend = RedisBackend::builder(client.clone()).timeout(PATIENCE);
-    backend.build().expect("the client is one")
+/// A backend with its own connection.
+pub(crate) fn bare(url: &str) -> RedisBackend {
+    let backend = RedisBackend::builder(url).timeout(PATIENCE);
+    backend.build().expect("the URL is one")
 }
 
 /// Everything that the sides need.
@@ -99,17 +97,17 @@ pub(crate) enum Side {
 }
 
 impl Sides {
-    pub(crate) async fn new(client: &Client) -> Result<Self, Error> {
+    pub(crate) async fn new(client: Client, url: &str) -> Result<Self, Error> {
         let load = vec!["LOAD", PLAIN];
         let sha: String = client.custom(command("SCRIPT"), load).await?;
-        let wrapped = FailurePolicy::new(DenyCache::new(bare(client))).deadline(PATIENCE);
-        let apart = RedisBackend::builder(client.clone()).timeout(PATIENCE);
-        let apart = apart.grouped(1).build().expect("the client is one");
+        let wrapped = FailurePolicy::new(DenyCache::new(bare(url))).deadline(PATIENCE);
+        let apart = RedisBackend::builder(url).timeout(PATIENCE);
+        let apart = apart.grouped(1).build().expect("the URL is one");
         Ok(Self {
-            limiter: limiter(bare(client)),
+            limiter: limiter(bare(url)),
             wrapped: limiter(wrapped),
             apart: limiter(apart),
-            client: client.clone(),
+            client,
             sha,
             ids: (0..KEYS)
                 .map(|n| format!("10.0.{}.{}", n / 256, n % 256))

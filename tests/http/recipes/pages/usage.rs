@@ -16,7 +16,7 @@ use axum::{
 };
 use futures_util::{StreamExt, stream};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule, limit::LimitsError, rule::Ending,
+    ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule, limit::LimitsError, rule::RequestEnd,
 };
 
 /// The usage of a request so far, in kilobytes or tokens.
@@ -51,7 +51,7 @@ fn app(limiter: Limiter) -> Router {
 }
 
 /// Called once, however the request ends.
-fn used(ending: &Ending<'_>) -> Option<u32> {
+fn used(ending: &RequestEnd<'_>) -> Option<u32> {
     let Used(used) = ending.request_extensions().get()?;
     Some(used.load(Ordering::Relaxed))
 }

@@ -9,14 +9,14 @@ use crate::task::detach;
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct PendingSettlement {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
 }
 
 /// When a decided request starts: now, or once it has waited in line.
 pub(super) enum Start {
-    Now(Taken),
+    Now(PendingSettlement),
     InLine(Box<QueuedCharges>),
 }
 
@@ -32,7 +32,7 @@ pub(super) struct QueuedCharges {
 
 impl QueuedCharges {
     /// Creates the charges of a request that waits for `delay` from now on.
-    pub(super) fn new(taken: Taken, delay: Duration, mut seat: Seat) -> Self {
+    pub(super) fn new(taken: PendingSettlement, delay: Duration, mut seat: Seat) -> Self {
         seat.wait();
         Self {
             assessment: taken.assessment,
@@ -44,8 +44,8 @@ impl QueuedCharges {
     }
 
     /// Ends the wait: it is the request's turn, so its charges stay.
-    pub(super) fn keep(mut self) -> Taken {
-        Taken {
+    pub(super) fn keep(mut self) -> PendingSettlement {
+        PendingSettlement {
             assessment: self.assessment.take(),
             settlement: self.settlement.take(),
         }

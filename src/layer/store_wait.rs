@@ -2,19 +2,22 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
-use super::{config::LayerConfig, taken::Start, verdicts::Verdicts, waiting_room::Seat};
+use super::{
+    charged_decisions::ChargedDecisions, config::LayerConfig, pending_settlement::Start,
+    waiting_room::Seat,
+};
 use crate::{
-    decision::BatchDecision, key::Missing, limit::Limits, limiter::LimiterError, rule::Charges,
+    decision::BatchDecision, key::MissingId, limit::Limits, limiter::LimiterError, rule::Charges,
     task::detached, transaction::Operation,
 };
 
 /// A decision that waits for the backend.
-pub(super) struct Undecided {
-    pub(super) plan: Arc<LayerConfig>,
+pub(super) struct StoreWait {
+    pub(super) config: Arc<LayerConfig>,
     /// The limits that decide, whatever is reloaded in the meantime.
     pub(super) limits: Arc<Limits>,
     /// The reason for a refusal that does not depend on the decision: a rule has found no id.
-    pub(super) missing: Option<Missing>,
+    pub(super) missing: Option<MissingId>,
     pub(super) deciding: Pin<Box<dyn Future<Output = DecidedCharges> + Send>>,
 }
 
@@ -24,23 +27,23 @@ pub(super) struct DecidedCharges {
     pub(super) spent: Result<(BatchDecision, Start), LimiterError>,
 }
 
-impl Undecided {
+impl StoreWait {
     pub(super) fn new(
-        plan: &Arc<LayerConfig>,
+        config: &Arc<LayerConfig>,
         request: &Parts,
         charges: Charges,
-        missing: Option<Missing>,
+        missing: Option<MissingId>,
     ) -> Self {
-        let (plan, limits) = (Arc::clone(plan), plan.limiter.limits());
+        let (config, limits) = (Arc::clone(config), config.limiter.limits());
         // If the client disconnects in the meantime, the charge must still be settled, or the place in line released.
-        let outlives = plan.settles || limits.has_lines();
+        let outlives = config.settles || limits.has_lines();
         let extensions = match outlives {
             true => request.extensions.clone(),
             false => Extensions::new(),
         };
-        let seat = plan.seat(&limits, &charges, missing.as_ref());
+        let seat = config.seat(&limits, &charges, missing.as_ref());
         let spend = WaitingSpend {
-            plan: Arc::clone(&plan),
+            config: Arc::clone(&config),
             limits: Arc::clone(&limits),
             request: extensions,
             charges,
@@ -52,7 +55,7 @@ impl Undecided {
             false => Box::pin(deciding),
         };
         Self {
-            plan,
+            config,
             limits,
             missing,
             deciding,
@@ -62,7 +65,7 @@ impl Undecided {
 
 /// The charges of a request to decide, and all that the decision needs if the request has gone.
 struct WaitingSpend {
-    plan: Arc<LayerConfig>,
+    config: Arc<LayerConfig>,
     limits: Arc<Limits>,
     request: Extensions,
     charges: Charges,
@@ -73,19 +76,21 @@ struct WaitingSpend {
 impl WaitingSpend {
     async fn decide(self) -> DecidedCharges {
         let Self {
-            plan,
+            config,
             limits,
             request,
             charges,
             seat,
         } = self;
-        let transactions = plan.rules.transactions(&charges, seat.is_some());
+        let transactions = config.rules.transactions(&charges, seat.is_some());
         let spend = Operation::Spend;
-        let spent = plan.limiter.decide_batch_by(&limits, spend, &transactions);
+        let spent = config
+            .limiter
+            .decide_batch_by(&limits, spend, &transactions);
         let spent = spent.await;
         drop(transactions);
         let spent = spent.map(|batch| {
-            let start = plan.start(&request, Verdicts::of(&charges, &batch), seat);
+            let start = config.start(&request, ChargedDecisions::of(&charges, &batch), seat);
             (batch, start)
         });
         DecidedCharges { charges, spent }

@@ -7,14 +7,14 @@ use crate::{
 
 /// The charges of a request, their decisions, and the one that denies it.
 #[derive(Clone, Copy)]
-pub(super) struct Verdicts<'a> {
+pub(super) struct ChargedDecisions<'a> {
     pub(super) charges: &'a [Charge],
     pub(super) decisions: &'a [Decision],
     /// The index of the strictest decision, if it denies the request.
     pub(super) denied: Option<usize>,
 }
 
-impl<'a> Verdicts<'a> {
+impl<'a> ChargedDecisions<'a> {
     #[inline(always)]
     pub(super) fn of(charges: &'a [Charge], decisions: &'a impl Decisions) -> Self {
         let allowed = decisions.allowed();

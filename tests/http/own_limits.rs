@@ -1,4 +1,4 @@
-//! A layer of one limit, which takes one line: by itself, in axum, in tonic and in plain hyper.
+//! Layers with limits of their own, which take one line each: alone, in axum, in tonic and in plain hyper.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use tollgate::{
     ClientIp, Limit, MemoryBackend, RateLimitLayer, Rule,
     backend::{Backend, BackendError},
@@ -16,6 +16,7 @@ use tollgate::{
     id::IdFormat,
     key::{Everyone, HeaderId},
     limit::LimitName,
+    rule::{RuleError, methods},
     transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
@@ -141,9 +142,115 @@ async fn other_rules_are_added_to_the_same_limiter() {
     assert_eq!(statuses, [200, 200, 429]);
 }
 
+/// Sends a request of a client with an account.
+async fn status_of(layer: &RateLimitLayer, method: Method, ip: &str, account: &str) -> StatusCode {
+    let mut request = from_ip(ip);
+    *request.method_mut() = method;
+    let account = account.parse().unwrap();
+    request.headers_mut().insert("x-account", account);
+    let response = layer.layer(Hello).oneshot(request).await.unwrap();
+    response.status()
+}
+
+fn three_limits() -> RateLimitLayer {
+    let account = || HeaderId::new("x-account");
+    two_of_an_ip()
+        .limit("accounts", two().burst(4), account())
+        .limit_with("writes", two(), account(), |rule| {
+            rule.only_if(methods([Method::POST])).cost(2)
+        })
+}
+
+#[tokio::test]
+async fn each_limit_takes_one_line_and_all_are_charged_together() {
+    let layer = three_limits();
+    assert_eq!(
+        layer.limiter().limits().names(),
+        ["accounts", "requests", "writes"]
+    );
+    for (method, ip, account, expected) in [
+        (Method::POST, "192.0.2.1", "a", 200),
+        (Method::POST, "192.0.2.2", "a", 429),
+        (Method::GET, "192.0.2.2", "a", 200),
+        (Method::GET, "192.0.2.2", "b", 200),
+        (Method::GET, "192.0.2.2", "b", 429),
+        (Method::GET, "192.0.2.3", "a", 200),
+        (Method::GET, "192.0.2.3", "a", 200),
+        (Method::GET, "192.0.2.4", "a", 429),
+    ] {
+        let status = status_of(&layer, method, ip, account).await;
+        assert_eq!(status, expected, "{ip} {account}");
+    }
+}
+
+#[tokio::test]
+async fn order_of_limits_names_and_rules_does_not_matter() {
+    let store = Store(MemoryBackend::new().into());
+    for (layer, names) in [
+        (three_limits(), ["accounts", "requests", "writes"]),
+        (three_limits().named("all"), ["accounts", "all", "writes"]),
+        (
+            three_limits().shared("all", store.clone()),
+            ["accounts", "all", "writes"],
+        ),
+    ] {
+        assert_eq!(layer.limiter().limits().names(), names);
+    }
+    let layer = two_of_an_ip().rule(Rule::new("requests", Everyone)).limit(
+        "accounts",
+        two(),
+        HeaderId::new("x-account"),
+    );
+    for (ip, account, expected) in [
+        ("192.0.2.1", "a", 200),
+        ("192.0.2.2", "a", 200),
+        ("192.0.2.3", "b", 429),
+    ] {
+        let status = status_of(&layer, Method::GET, ip, account).await;
+        assert_eq!(status, expected, "{ip}");
+    }
+}
+
+#[test]
+fn limits_that_cannot_be_added_are_refused_at_start() {
+    let everyone = |layer: RateLimitLayer, name: &str| layer.limit(name, two(), Everyone);
+    let limiter = || two_of_an_ip().limiter().clone();
+    let account = LimitName::unnumbered("accounts", IdFormat::RegId);
+    for (mistake, expected) in [
+        (
+            mistake(|| everyone(two_of_an_ip(), "requests")),
+            "`requests`",
+        ),
+        (mistake(|| everyone(three_limits(), "writes")), "`writes`"),
+        (mistake(|| three_limits().named("writes")), "`writes`"),
+        (mistake(|| everyone(two_of_an_ip(), "2nd")), "2nd"),
+        (
+            mistake(|| two_of_an_ip().limit(account, two(), ClientIp::peer())),
+            "another extractor",
+        ),
+        (
+            mistake(|| everyone(two_of_an_ip().shared("a", MemoryBackend::new()), "b")),
+            "before `shared`",
+        ),
+        (
+            mistake(|| everyone(RateLimitLayer::with_limiter(limiter()), "b")),
+            "layers of `RateLimitLayer::new`",
+        ),
+    ] {
+        assert!(mistake.contains(expected), "{mistake}");
+    }
+    let repeated = two_of_an_ip().try_limit("requests", two(), Everyone, |rule| rule);
+    assert!(
+        matches!(repeated, Err(RuleError::Limits(_))),
+        "{repeated:?}"
+    );
+    let costly = two_of_an_ip().try_limit("a", two(), Everyone, |rule| rule.cost(3));
+    assert!(matches!(costly, Err(RuleError::Limiter(_))), "{costly:?}");
+}
+
 #[test]
 fn what_cannot_be_named_is_refused_at_start() {
-    let late = "call it directly after that, before `rule`";
+    let late = "call it directly after them, before `rule`";
     let everyone = || Rule::new("requests", Everyone);
     for (mistake, expected) in [
         (mistake(|| two_of_an_ip().named("2nd")), "2nd"),

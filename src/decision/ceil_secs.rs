@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-pub(super) fn ceil_secs(duration: Duration) -> u64 {
+/// Rounds up, so that a client that waits for so long is not too early.
+pub(crate) fn ceil_secs(duration: Duration) -> u64 {
     duration
         .as_secs()
         .saturating_add(u64::from(duration.subsec_nanos() > 0))
