@@ -116,7 +116,7 @@ impl Receipt {
     }
 
     /// Returns the charge, if the store made it.
-    #[cfg(feature = "failure-policy")]
+    #[cfg(any(feature = "failure-policy", all(test, feature = "tokio")))]
     pub(crate) fn stored_charge(&self) -> Option<Charge> {
         (!self.is_local).then_some(self.charge)
     }

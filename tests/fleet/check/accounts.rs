@@ -75,6 +75,13 @@ fn check_account(fleet: &Fleet, bucket: &Bucket, account: Account) {
     // A debit for local decisions is rounded up to a token.
     let most = granted + unknown + account.lost + account.debits + account.refunded;
     let most = most + held(fleet, bucket) + bad_at_most(fleet, bucket, &bad);
+    // A debt by GCRA is a time, which is other tokens under another version of the limit.
+    let [first, second] = limit_of(fleet, bucket).versions;
+    let most = if first == second {
+        most
+    } else {
+        most + account.paid.0
+    };
     if account.charged > most {
         let text = format!(
             "{bucket:?} is charged {} and refunded {}, of which {granted} were granted; lost {}, unknown {unknown}, debits {}",
