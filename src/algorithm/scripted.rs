@@ -217,7 +217,7 @@ impl Algorithm {
         let seen = found.and_then(
             |found| map_each!(found, self, (found, by) => ViewIn { by, view: by.view_found(found, ask) }),
         );
-        seen.unwrap_or_else(|| self.see_nothing(now))
+        seen.unwrap_or_else(|| self.see(None, now))
     }
 
     /// Returns how many units a spend takes, by the count of the script for spends, and the state afterwards. Returns

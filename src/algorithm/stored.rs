@@ -64,13 +64,9 @@ impl Stored {
     }
 
     /// Returns the part on which one request depends. A state of another algorithm counts as that of an unused bucket.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn see<'a>(&'a self, algorithm: &'a Algorithm, now: Timestamp) -> View<'a> {
-        let at = now.as_micros();
-        let seen = self.0.as_ref().and_then(
-            |kept| map_each!(kept, algorithm, (own, by) => ViewIn { by, view: by.view(Some(own), at) }),
-        );
-        seen.unwrap_or_else(|| algorithm.see_nothing(now))
+        algorithm.see(Some(self), now)
     }
 
     /// Stores the state that an action has led to.
@@ -192,10 +188,28 @@ fn write<A: Counting>(own: &A::Stored, bytes: &mut Vec<u8>) {
 }
 
 impl Algorithm {
-    /// Returns the view of an unused bucket.
-    #[inline]
-    pub(crate) fn see_nothing(&self, now: Timestamp) -> View<'_> {
-        map_each!(self, by => ViewIn { by, view: by.view(None, now.as_micros()) })
+    /// Returns the view of a stored state, or of an unused bucket.
+    #[inline(always)]
+    pub(crate) fn see<'a>(&'a self, stored: Option<&'a Stored>, now: Timestamp) -> View<'a> {
+        let (kept, now) = (stored.and_then(Stored::kept), now.as_micros());
+        match self {
+            Self::Gcra(by) => Each::Gcra(ViewIn {
+                by,
+                view: by.view(own!(kept, Gcra), now),
+            }),
+            Self::Tiers(by) => Each::Tiers(ViewIn {
+                by,
+                view: by.view(own!(kept, Tiers), now),
+            }),
+            Self::Window(by) => Each::Window(ViewIn {
+                by,
+                view: by.view(own!(kept, Window), now),
+            }),
+            Self::Quota(by) => Each::Quota(ViewIn {
+                by,
+                view: by.view(own!(kept, Quota), now),
+            }),
+        }
     }
 
     /// Returns the view of a state in a row.

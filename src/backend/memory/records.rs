@@ -79,16 +79,15 @@ impl Records {
         self.see_found(self.find(&member.fingerprint), member, now)
     }
 
+    #[inline(always)]
     fn see_found<'a>(
         &'a self,
         found: Option<usize>,
         member: &Member<'a>,
         now: Timestamp,
     ) -> View<'a> {
-        match found {
-            Some(entry) => self.records[entry].stored.see(member.algorithm, now),
-            None => member.algorithm.see_nothing(now),
-        }
+        let stored = found.map(|entry| &self.records[entry].stored);
+        member.algorithm.see(stored, now)
     }
 
     /// Decides the only member of a batch, and stores the change.

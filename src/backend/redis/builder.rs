@@ -177,7 +177,7 @@ impl RedisBackendBuilder {
             return Err(RedisError::config(problem));
         }
         if self.together == 0 {
-            let problem = "`grouped` is 0: a call has at least 1 decision";
+            let problem = "`grouped` is 0: use at least 1, the number of decisions in a call";
             return Err(RedisError::config(problem));
         }
         let reporter = Reporter::new(self.checks);
