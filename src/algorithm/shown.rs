@@ -96,12 +96,6 @@ impl ShownBucket {
         map_each!(self, shown => shown.by())
     }
 
-    /// Returns whether this algorithm has decided.
-    #[inline]
-    pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
-        each!(self, algorithm, (shown, by) => shown.by == *by, _ => false)
-    }
-
     /// Returns the time of the decision.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_micros(each!(self, shown => shown.now))
@@ -247,10 +241,23 @@ impl ClientFigures<'_> {
             .is_none_or(|bucket| each!(bucket, shown => Counting::is_usual(shown)))
     }
 
-    /// Returns whether this algorithm decided the bucket.
+    /// Returns whether this algorithm decided, with or without a line and with so much reserved, so that the
+    /// [`allowance`](Self::allowance) is the usual one.
     #[inline]
-    pub(crate) fn is_by(&self, algorithm: &Algorithm) -> bool {
-        self.bucket.is_some_and(|bucket| bucket.is_by(algorithm))
+    pub(crate) fn has_usual_terms(
+        &self,
+        algorithm: &Algorithm,
+        has_line: bool,
+        reserved: u32,
+    ) -> bool {
+        let Some(bucket) = self.bucket else {
+            return false;
+        };
+        each!(bucket, algorithm,
+            (shown, by) => shown.by == *by
+                && (shown.may_wait, shown.reserved) == (has_line, reserved)
+                && Counting::is_usual(shown),
+            _ => false)
     }
 
     /// Returns whether the amount that passes at once includes the room in a line.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod algorithms;
 mod allocations;
 mod alone;
 mod checks;

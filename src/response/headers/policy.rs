@@ -24,9 +24,7 @@ struct UsualPolicy {
 impl UsualPolicy {
     #[inline]
     fn is_of(&self, figures: &ClientFigures<'_>) -> bool {
-        figures.is_usual()
-            && figures.is_by(&self.algorithm)
-            && (self.has_line, self.reserved) == (figures.has_line(), figures.reserved())
+        figures.has_usual_terms(&self.algorithm, self.has_line, self.reserved)
     }
 }
 
