@@ -10,7 +10,7 @@ use std::{
 use crate::{fleet, plan::Plan};
 
 /// Seeds of a run, if nobody says otherwise.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 260;
 
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
